@@ -1,0 +1,1 @@
+"""Curricula: which hops are asked, and how hard the data of each training step are. One per file."""

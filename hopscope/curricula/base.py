@@ -1,0 +1,18 @@
+"""What a curriculum decides: whether every hop is asked or only the last, and the difficulty of each batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+
+
+class Curriculum(ABC):
+    """A way of posing the same task while training; evaluation always poses the hardest."""
+
+    #: True if the targets hold every successor of a query, False if only the last one (paper, section 7).
+    asks_every_hop: bool
+
+    @abstractmethod
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        """Number of hops, 1 to `hardest`, of the batch at `progress` (0 at the first step, 1 at the last)."""

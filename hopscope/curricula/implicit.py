@@ -1,0 +1,16 @@
+"""The implicit curriculum: every hop of every chain is asked at once (Musat, ICLR 2025, section 7)."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class Implicit(Curriculum):
+    """Targets hold all D successors (D·K numbers); easy hops teach what hard hops reuse."""
+
+    asks_every_hop = True
+
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        return hardest

@@ -1,0 +1,16 @@
+"""No curriculum: only the last symbol of each chain is asked, from the first step on (Musat, section 7)."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class NoCurriculum(Curriculum):
+    """Targets hold x_D alone (K numbers); the paper finds that nothing is learnt then."""
+
+    asks_every_hop = False
+
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        return hardest

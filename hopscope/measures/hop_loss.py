@@ -1,0 +1,15 @@
+"""Partial loss of each hop (Musat, ICLR 2025, section 7)."""
+
+from __future__ import annotations
+
+import math
+
+from hopscope.measures.base import Observation
+
+RANGE = (0.0, math.inf)
+
+
+def hop_loss(seen: Observation) -> dict[str, float]:
+    """Mean squared error (or nats) per hop; `task.baselines` says what stands between chance and solved."""
+    losses = seen.task.hop_losses(seen.outputs, seen.batch.targets)
+    return dict(zip(seen.task.hop_names, losses.tolist(), strict=True))

@@ -1,0 +1,21 @@
+"""Induction score (Olsson et al., 2022; Song et al., 2024): attention from a query to what its fact gives."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.measures.base import Observation
+
+RANGE = (0.0, 1.0)
+
+
+def induction_score(seen: Observation) -> dict[str, float]:
+    """Mean attention (0–1) from `query` to `value[1]` of the same chain, per head, where there is one.
+
+    It is the induction head's signature, read off the task's own roles. Empty if no query of the batch has one.
+    """
+    wanted = seen.batch.roles.pairs("query", "value[1]", "same")  # batch query key
+    rows = wanted.any(-1)
+    if not rows.any():
+        return {}
+    return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in seen.patterns()}

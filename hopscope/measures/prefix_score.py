@@ -1,0 +1,38 @@
+"""Prefix-matching score (Olsson et al., 2022): attention to what followed the same symbol earlier, anywhere."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from hopscope.measures.base import Observation
+from hopscope.tasks.base import Batch
+
+RANGE = (0.0, 1.0)
+
+
+def prefix_score(seen: Observation) -> dict[str, float]:
+    """Mean attention (0–1) from a position to all earlier ones that directly follow the same symbol, per head.
+
+    Unlike the induction score it asks the contents and not the roles: it is taken over every position whose symbol
+    stood somewhere before. Empty if there is none, which cannot be in a retrieval task.
+    """
+    wanted = follows_same_symbol(seen.batch)
+    rows = wanted.any(-1)
+    if not rows.any():
+        return {}
+    return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in seen.patterns()}
+
+
+def follows_same_symbol(batch: Batch) -> Bool[Tensor, "batch position position"]:
+    """True at (i, j) if j < i and the symbol before j is that of i."""
+    symbols = batch.inputs
+    if symbols.ndim == 3:  # vectors: the position code does not belong to the symbol
+        symbols = symbols[..., : symbols.shape[-1] // 2]
+        same = (symbols[:, :, None] == symbols[:, None]).all(-1)
+    else:
+        same = symbols[:, :, None] == symbols[:, None]
+    before = torch.zeros_like(same)
+    before[:, :, 1:] = same[:, :, :-1]
+    return before.tril(-1)

@@ -1,0 +1,5 @@
+"""Transformers, after the GPT-2 recipe, whose activations are read and replaced by function arguments."""
+
+from hopscope.models.transformer import Architecture, Cache, Transformer
+
+__all__ = ["Architecture", "Cache", "Transformer"]

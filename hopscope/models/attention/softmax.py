@@ -1,0 +1,13 @@
+"""Softmax attention (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+from hopscope.models.attention.base import Attention, Heads, Mask, Pattern
+
+
+class Softmax(Attention):
+    """Pattern = softmax(q·k / √d_head). Written out, not fused: it is what is read, replaced and compiled."""
+
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask) -> tuple[Pattern, Heads]:
+        scores = (q * self.d_head**-0.5) @ k.transpose(-1, -2) + mask
+        return scores.softmax(-1), v

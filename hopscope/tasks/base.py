@@ -1,0 +1,293 @@
+"""What every task offers: batches of tensors, the role of every position, and the way back to plain facts.
+
+A task is a frozen value with settings. All randomness of a batch is in its `Draw`, made by a generator that is
+handed over; inputs, targets, roles and problems are renderings of the same draw, so that any of them can be
+checked against the plain-Python oracle in `hopscope.problem`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from hopscope import catalogue
+from hopscope.curricula.base import Curriculum
+from hopscope.factsheet import Draw
+from hopscope.problem import Problem
+from hopscope.roles import Roles
+from hopscope.seeds import generator
+from hopscope.settings import Settings
+
+#: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
+NOT_ASKED = -100
+
+
+class Batch:
+    """Sequences of one task. Every rendering of the draw is made when first asked for, then kept."""
+
+    def __init__(self, task: Task, draw: Draw):
+        self.task = task
+        self.draw = draw
+
+    def __len__(self) -> int:
+        return len(next(iter(self.draw.values())))
+
+    @cached_property
+    def inputs(self) -> Shaped[Tensor, "batch position ..."]:
+        """Features (float, batch position feature) or token numbers (int, batch position)."""
+        return self.task.inputs(self.draw)
+
+    @cached_property
+    def targets(self) -> Shaped[Tensor, "batch query output"]:
+        """What is to be answered at the query positions: numbers, or token numbers with `NOT_ASKED` gaps."""
+        return self.task.targets(self.draw)
+
+    @cached_property
+    def roles(self) -> Roles:
+        """The role and chain of every position."""
+        return self.task.roles(self.draw)
+
+    def problem(self, row: int) -> Problem:
+        """One sequence as facts and queries in plain Python."""
+        return self.task.problem(self.draw, row)
+
+    def problems(self) -> Iterator[Problem]:
+        """All sequences as facts and queries in plain Python."""
+        return (self.problem(row) for row in range(len(self)))
+
+    def rows(self, index: slice | Tensor) -> Batch:
+        """Some of the sequences."""
+        return Batch(self.task, {name: values[index] for name, values in self.draw.items()})
+
+
+class Task(Settings, ABC):
+    """A data-generating process with known answers. Subclasses are frozen dataclasses, one per file.
+
+    Exactly one of `d_input` and `d_vocab` is set: the number of features of a position, or of different tokens.
+    """
+
+    d_input: int | None = None
+    d_vocab: int | None = None
+    #: Whether `inputs` already tell where a position stands; if not, the model learns a position embedding.
+    inputs_carry_position = False
+    #: The pattern that stands for "does nothing" when a head is ablated (docs/contracts.md, thresholds).
+    null_pattern = "uniform"
+    #: The least loss that a perfect model reaches.
+    floor = 0.0
+
+    @classmethod
+    def name(cls) -> str:
+        """The task's name: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    # What a task must supply ---------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def n_positions(self) -> int:
+        """Length of the sequences."""
+
+    @property
+    @abstractmethod
+    def d_output(self) -> int:
+        """Numbers that the model puts out per query position."""
+
+    @property
+    @abstractmethod
+    def query_positions(self) -> slice:
+        """The positions at which answers are read off, the same in every sequence."""
+
+    @property
+    @abstractmethod
+    def hop_names(self) -> tuple[str, ...]:
+        """The partial losses, from the easiest hop asked to the hardest."""
+
+    @abstractmethod
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        """Every random choice of n sequences, on the generator's device."""
+
+    @abstractmethod
+    def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
+        """The sequences as the model sees them."""
+
+    @abstractmethod
+    def targets(self, draw: Draw) -> Shaped[Tensor, "batch query output"]:
+        """The right answers."""
+
+    @abstractmethod
+    def roles(self, draw: Draw) -> Roles:
+        """What every position is for."""
+
+    @abstractmethod
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """One sequence as facts and queries."""
+
+    @abstractmethod
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        """What each symbol of `problem(draw, row)` looks like in inputs and targets."""
+
+    @abstractmethod
+    def hop_losses(
+        self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
+    ) -> Float[Tensor, "hop"]:
+        """The partial loss of each hop, in the order of `hop_names`; NaN where a batch asks none of a hop."""
+
+    @abstractmethod
+    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
+        """Whether each answer names the right symbol (the nearest, or the likeliest)."""
+
+    @property
+    @abstractmethod
+    def baselines(self) -> dict[str, float]:
+        """Losses that every curve should be read against: what the best answer without X costs, worst first."""
+
+    # What follows from it ------------------------------------------------------------------------------------
+
+    def sample(
+        self, n: int, random: torch.Generator | int = 0, *, device: torch.device | str | None = None
+    ) -> Batch:
+        """n fresh sequences; `random` is a generator or a seed. Equal seeds give equal batches."""
+        if isinstance(random, int):
+            random = generator(random, "sample", 0, device or "cpu")
+        return Batch(self, self.draw(n, random))
+
+    def successors(self, draw: Draw, row: int) -> list[list[str]]:
+        """The oracle's word on each query of one sequence: the names of what follows from it, in order."""
+        problem = self.problem(draw, row)
+        return [problem.successors(query) for query in problem.queries]
+
+    def answers(self, draw: Draw, row: int) -> list[list[str]]:
+        """The part of `successors` that is asked: the names of what the targets hold, in order."""
+        return self.successors(draw, row)
+
+    def loss(
+        self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
+    ) -> Float[Tensor, ""]:
+        """The training loss: the mean of the partial losses."""
+        return self.hop_losses(outputs, targets).mean()
+
+    @property
+    def chance(self) -> float:
+        """The loss of the best constant answer; thresholds of learning are fractions of it."""
+        return next(iter(self.baselines.values()))
+
+    @property
+    def learnt_below(self) -> float:
+        """A hop counts as learnt below this partial loss: half of chance (0.5 on retrieval; paper, section 7.2)."""
+        return 0.5 * self.chance
+
+    @property
+    def solved_below(self) -> float:
+        """A hop counts as solved below this partial loss: 5 % of chance (ours)."""
+        return 0.05 * self.chance
+
+    def circuit_threshold(self, model: float, null: float) -> float:
+        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours)."""
+        return null - 0.95 * (null - model)
+
+    # Difficulty, for curricula -------------------------------------------------------------------------------
+
+    @property
+    def hardest(self) -> int:
+        """The task's difficulty, in hops; a curriculum asks for `at(1)` … `at(hardest)`."""
+        return 1
+
+    def at(self, difficulty: int) -> Task:
+        """The same task with fewer hops, for the same model."""
+        if difficulty != self.hardest:
+            raise ValueError(f"{self.name()} has one difficulty, {self.hardest}; got {difficulty}")
+        return self
+
+    @property
+    def taught_by(self) -> Curriculum | None:
+        """The task's curriculum, if it has that setting."""
+        name = getattr(self, "curriculum", None)
+        return catalogue.find("curricula", name)() if name is not None else None
+
+    def stage(self, progress: float, random: torch.Generator) -> Task:
+        """The task as its curriculum poses it at `progress` (0–1) of training."""
+        taught = self.taught_by
+        if taught is None:
+            return self
+        return self.at(taught.difficulty(self.hardest, progress, random))
+
+
+class VectorTask(Task):
+    """A task whose symbols are vectors with standard normal components; its loss is the mean squared error.
+
+    Outputs and targets of a query are the answers' vectors one after the other: `len(hop_names) · d_symbol` numbers.
+    """
+
+    d_symbol: int
+
+    @property
+    def d_output(self) -> int:
+        return len(self.hop_names) * self.d_symbol
+
+    def circuit_threshold(self, model: float, null: float) -> float:
+        """A circuit is accepted below a mean squared error of 0.05 (paper, appendix E)."""
+        return 0.05
+
+    def hop_losses(
+        self, outputs: Float[Tensor, "batch query output"], targets: Float[Tensor, "batch query output"]
+    ) -> Float[Tensor, "hop"]:
+        error = (outputs.float() - targets).square()
+        return error.unflatten(-1, (len(self.hop_names), self.d_symbol)).mean((0, 1, 3))
+
+    @abstractmethod
+    def candidates(self, draw: Draw) -> Float[Tensor, "batch symbol d_symbol"]:
+        """All symbols that occur in each sequence."""
+
+    @abstractmethod
+    def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        """The right answers as indices into `candidates`."""
+
+    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
+        guesses = outputs.float().unflatten(-1, (len(self.hop_names), self.d_symbol))
+        distances = torch.cdist(guesses.flatten(1, 2), self.candidates(batch.draw))  # batch query·hop symbol
+        named = distances.argmin(-1).unflatten(1, guesses.shape[1:3])
+        return (named == self.asked(batch.draw)).flatten(0, 1)
+
+
+class TokenTask(Task):
+    """A task on discrete tokens; its loss is the cross-entropy in nats.
+
+    Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
+    after the other: `len(hop_names) · d_vocab` numbers.
+    """
+
+    d_vocab: int
+
+    @property
+    def d_output(self) -> int:
+        return len(self.hop_names) * self.d_vocab
+
+    def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
+        """Outputs by hop."""
+        return outputs.float().unflatten(-1, (-1, self.d_vocab))
+
+    def hop_losses(
+        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
+    ) -> Float[Tensor, "hop"]:
+        logits = self.logits(outputs)
+        losses = F.cross_entropy(
+            logits.movedim(-1, 1), targets, ignore_index=NOT_ASKED, reduction="none"
+        )  # batch query hop
+        asked = (targets != NOT_ASKED).sum((0, 1))
+        return losses.sum((0, 1)) / asked
+
+    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
+        named = self.logits(outputs).argmax(-1)
+        right = (named == batch.targets).flatten(0, 1)
+        return right[(batch.targets != NOT_ASKED).flatten(0, 1).all(-1)]
+
+    def uniform(self, n: int | None = None) -> float:
+        """Cross-entropy in nats of n equally likely tokens (by default all): ln n."""
+        return math.log(n or self.d_vocab)

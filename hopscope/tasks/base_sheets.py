@@ -1,0 +1,123 @@
+"""What tasks made of a fact sheet share: chains of facts, shuffled, then queries (Musat, ICLR 2025, section 6)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope.factsheet import Draw, FactSheet
+from hopscope.problem import Problem
+from hopscope.roles import Roles
+from hopscope.settings import BadInput, setting
+from hopscope.tasks.base import Task, VectorTask
+from hopscope.vectors import position_code, take
+
+
+@dataclass(frozen=True)
+class SheetTask(Task):
+    """A task whose sequences are a fact sheet: the facts of N chains, then the N queries."""
+
+    n_chains: int = setting(4, "N, the number of interleaved chains, and of queries", low=1, high=256)
+    order: str = setting(
+        "nearest_first", "order of the steps: nearest_first, deepest_first, shuffled (in each sequence), or 3,1,2 …"
+    )
+    curriculum: str = setting("implicit", "implicit: every hop is asked; none: only the last (section 7)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Both refuse what they cannot read, so that a bad setting is reported when it is made, not when it is used.
+        _ = self.taught_by, self.sheet
+
+    @property
+    @abstractmethod
+    def sheet(self) -> FactSheet:
+        """How the chains are laid out and shuffled."""
+
+    @property
+    def asked_hops(self) -> slice:
+        """Which of a chain's successors the targets hold."""
+        return slice(0 if self.taught_by.asks_every_hop else -1, None)
+
+    @property
+    def n_positions(self) -> int:
+        return self.sheet.n_positions
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(-self.n_chains, None)
+
+    @property
+    def hop_names(self) -> tuple[str, ...]:
+        names = tuple(f"{'x' if s.conclusion.isdecimal() else ''}{s.conclusion}" for s in self.sheet.steps)
+        return names[self.asked_hops]
+
+    def roles(self, draw: Draw) -> Roles:
+        return self.sheet.roles(draw)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        return self.sheet.problem(draw, row)
+
+    def answers(self, draw: Draw, row: int) -> list[list[str]]:
+        return [names[self.asked_hops] for names in self.successors(draw, row)]
+
+    def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        """Symbol numbers of the right answers."""
+        return self.sheet.asked(draw)[..., self.asked_hops]
+
+
+@dataclass(frozen=True)
+class SheetVectorTask(SheetTask, VectorTask):
+    """A fact sheet whose symbols are Gaussian vectors, fresh in every sequence, beside a code of their position.
+
+    A position holds its symbol's K numbers, then the K numbers that code where it stands.
+    """
+
+    d_symbol: int = setting(4, "K, the dimension of a symbol and of the position code; even", low=2, high=256)
+    position_code: str = setting("token", "what the position code counts", choices=("token", "pair"))
+    position_base: float = setting(
+        100.0, "position t turns by t·base^(-2i/K): 100 gives t and t/10 at K = 4, RoPE's 10000 t and t/100", low=1
+    )
+
+    inputs_carry_position = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_symbol % 2:
+            raise BadInput(f"d-symbol must be even, one sine and one cosine per frequency; got {self.d_symbol}")
+
+    @property
+    def d_input(self) -> int:  # type: ignore[override]
+        return 2 * self.d_symbol
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """A Gaussian symbol has variance 1; the mean of N of them misses each one by 1 − 1/N."""
+        return {"predict zero": 1.0, "right step, no chain followed": 1 - 1 / self.n_chains, "solved": 0.0}
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        shape = (n, self.sheet.n_symbols, self.d_symbol)
+        symbols = torch.randn(shape, generator=generator, device=generator.device)
+        return {"symbols": symbols, **self.sheet.draw(n, generator)}
+
+    def inputs(self, draw: Draw) -> Float[Tensor, "batch position feature"]:
+        symbols = take(draw["symbols"], self.sheet.symbols(draw))
+        if self.position_code == "pair":
+            code = position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)
+        else:
+            places = torch.arange(self.n_positions, device=symbols.device)
+            code = position_code(places, self.d_symbol, self.position_base).expand_as(symbols)
+        return torch.cat([symbols, code], -1)
+
+    def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
+        answers = take(draw["symbols"], self.asked(draw).flatten(1))
+        return answers.view(len(answers), self.n_chains, -1)
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        return dict(zip(self.sheet.names, draw["symbols"][row], strict=True))
+
+    def candidates(self, draw: Draw) -> Float[Tensor, "batch symbol d_symbol"]:
+        return draw["symbols"]

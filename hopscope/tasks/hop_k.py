@@ -1,0 +1,154 @@
+"""k-hop induction heads (Sanford, Hsu and Telgarsky, 2024, arXiv:2402.09268)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.factsheet import Draw
+from hopscope.problem import Fact, Problem
+from hopscope.roles import ABSENT, Roles
+from hopscope.settings import setting
+from hopscope.tasks.base import NOT_ASKED, TokenTask
+
+
+@dataclass(frozen=True)
+class HopK(TokenTask):
+    """A number of hops k, then letters; at every letter, k times: go to what followed its last occurrence.
+
+    ```
+    k = 1 | b a c a b c   ->  ~ ~ ~ c a a        (~: the letter did not occur before)
+    ```
+
+    find¹(i) is the latest j < i with x_(j−1) = x_i, find^k its k-th iterate; the answer at i is x at find^k(i), or ~
+    if there is none. No letter follows itself. The loss of hop k is that of the sequences that ask for k hops;
+    undefined answers are trained on, and left out of accuracy, as in the paper.
+    """
+
+    length: int = setting(48, "number of letters (paper: 100)", low=2, high=4096)
+    n_letters: int = setting(4, "number of different letters", low=2, high=64)
+    n_hops: int = setting(4, "greatest number of hops; each sequence draws 0 … this (paper: 16)", low=1, high=64)
+
+    @property
+    def d_vocab(self) -> int:  # type: ignore[override]
+        """Letters, then `~`, then the numbers of hops."""
+        return self.n_letters + 1 + self.n_hops + 1
+
+    @property
+    def undefined(self) -> int:
+        """The token `~`."""
+        return self.n_letters
+
+    @property
+    def d_output(self) -> int:
+        return self.d_vocab
+
+    @property
+    def n_positions(self) -> int:
+        return self.length + 1
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(1, None)
+
+    @cached_property
+    def hop_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"k={k}" for k in range(self.n_hops + 1))
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Nats: all tokens equally likely; all letters; any letter but the own one; solved."""
+        return {
+            "any token": math.log(self.d_vocab),
+            "any letter": math.log(self.n_letters),
+            "any letter but the own one": math.log(self.n_letters - 1) if self.n_letters > 2 else 0.0,
+            "solved": 0.0,
+        }
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        device = generator.device
+        first = torch.randint(self.n_letters, (n, 1), generator=generator, device=device)
+        shape = (n, self.length - 1)
+        turns = torch.randint(1, self.n_letters, shape, generator=generator, device=device)
+        letters = torch.cat([first, turns], 1).cumsum(1) % self.n_letters  # no letter follows itself
+        return {
+            "letters": letters,
+            "hops": torch.randint(self.n_hops + 1, (n, 1), generator=generator, device=device),
+        }
+
+    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        return torch.cat([self.n_letters + 1 + draw["hops"], draw["letters"]], 1)
+
+    def found(self, letters: Int[Tensor, "batch place"]) -> Int[Tensor, "batch hop place"]:
+        """find⁰ … find^k of every place, as indices into the letters; −1 where undefined."""
+        places = torch.arange(self.length, device=letters.device)
+        followed = torch.zeros(*letters.shape, self.length, dtype=torch.bool, device=letters.device)
+        followed[:, :, 1:] = letters[:, :, None] == letters[:, None, :-1]  # batch i j: x_(j−1) = x_i
+        followed &= places < places[:, None]
+        once = torch.where(followed, places, -1).amax(-1)
+        finds = [places.expand_as(letters)]
+        for _ in range(self.n_hops):
+            back = finds[-1]
+            finds.append(torch.where(back >= 0, once.gather(1, back.clamp(min=0)), -1))
+        return torch.stack(finds, 1)
+
+    def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        places = self.found(draw["letters"])
+        asked = places.gather(1, draw["hops"][..., None].expand(-1, -1, self.length))[:, 0]
+        letters = draw["letters"].gather(1, asked.clamp(min=0))
+        answers = torch.where(asked >= 0, letters, self.undefined)
+        hop = torch.arange(self.n_hops + 1, device=answers.device)
+        return torch.where(draw["hops"][:, :, None] == hop, answers[..., None], NOT_ASKED)
+
+    def hop_losses(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
+        # One set of logits serves every number of hops: a sequence asks for one of them.
+        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
+
+    def loss(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
+        """Mean over all positions, so that each sequence weighs the same whatever it asks."""
+        asked = targets.amax(-1)  # NOT_ASKED is negative, so this is the one answer
+        return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
+
+    def correct(self, outputs: Tensor, batch) -> Tensor:  # type: ignore[no-untyped-def]
+        answers = batch.targets.amax(-1)
+        defined = answers != self.undefined
+        return (outputs.argmax(-1) == answers)[defined][:, None]
+
+    def roles(self, draw: Draw) -> Roles:
+        """Seen from the last letter: `value[k]` is find^k, `key[k]` the place before it, where the letter occurred."""
+        places = self.found(draw["letters"])[:, :, -1] + 1  # batch hop; the number of hops stands first
+        names = ["query"]
+        chain = torch.full((len(places), 1 + 2 * self.n_hops, self.n_positions), ABSENT, device=places.device)
+        chain[:, 0, -1] = 0
+        for k in range(1, self.n_hops + 1):
+            names += [f"key[{k}]", f"value[{k}]"]
+            row = (places[:, k] > 0).nonzero()[:, 0]
+            chain[row, 2 * k, places[row, k]] = 0
+            chain[row, 2 * k - 1, places[row, k] - 1] = 0
+        return Roles(tuple(names), chain)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """A symbol `letter@place` for every place, and a fact from each to the place that one hop leads to."""
+        letters = [chr(ord("a") + x) for x in draw["letters"][row].tolist()]
+        names = [f"{letter}@{place}" for place, letter in enumerate(letters)]
+        facts = []
+        for i, letter in enumerate(letters):
+            earlier = [j for j in range(1, i) if letters[j - 1] == letter]
+            if earlier:
+                facts.append(Fact((names[i],), names[max(earlier)]))
+        return Problem(tuple(facts), tuple(names))
+
+    def successors(self, draw: Draw, row: int) -> list[list[str]]:
+        """For each place the one that is reached after as many hops as the sequence asks for, or `~`."""
+        problem, hops = self.problem(draw, row), int(draw["hops"][row])
+        reached = [[query, *map(min, problem.hops(query))] for query in problem.queries]
+        return [[places[hops] if hops < len(places) else "~"] for places in reached]
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        names = [f"{chr(ord('a') + x)}@{place}" for place, x in enumerate(draw["letters"][row].tolist())]
+        return dict(zip([*names, "~"], [*draw["letters"][row], torch.tensor(self.undefined)], strict=True))

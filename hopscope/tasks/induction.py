@@ -1,0 +1,90 @@
+"""Induction: … a b … a, what follows? The retrieval problem with one hop (Olsson et al., 2022)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.factsheet import Draw
+from hopscope.problem import Fact, Problem
+from hopscope.roles import ABSENT, Roles
+from hopscope.settings import BadInput, setting
+from hopscope.tasks.base import TokenTask
+
+
+@dataclass(frozen=True)
+class Induction(TokenTask):
+    """Different tokens in a row, then one of them again; the answer is the token that followed it.
+
+    ```
+    c f a b e d | a   ->  b
+    ```
+
+    The place of the earlier occurrence is drawn evenly, so that no fixed offset helps.
+    """
+
+    length: int = setting(32, "number of different tokens before the query", low=2, high=4096)
+    d_vocab: int = setting(64, "number of different tokens in all", low=2, high=65536)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_vocab < self.length:
+            raise BadInput(f"d-vocab must be at least the length, {self.length}; got {self.d_vocab}")
+
+    @property
+    def n_positions(self) -> int:
+        return self.length + 1
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(-1, None)
+
+    @property
+    def hop_names(self) -> tuple[str, ...]:
+        return ("x1",)
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Nats: all tokens equally likely; any token that stood second or later; solved."""
+        return {
+            "any token": math.log(self.d_vocab),
+            "any token of the sequence": math.log(self.length - 1),
+            "solved": 0.0,
+        }
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        device = generator.device
+        tokens = torch.rand(n, self.d_vocab, generator=generator, device=device).argsort(-1)[:, : self.length]
+        return {
+            "tokens": tokens,
+            "place": torch.randint(self.length - 1, (n, 1), generator=generator, device=device),
+        }
+
+    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        return torch.cat([draw["tokens"], draw["tokens"].gather(1, draw["place"])], 1)
+
+    def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        return draw["tokens"].gather(1, draw["place"] + 1)[:, None]
+
+    def roles(self, draw: Draw) -> Roles:
+        chain = torch.full((len(draw["place"]), 3, self.n_positions), ABSENT, device=draw["place"].device)
+        chain[:, 0, -1] = 0
+        chain[:, 1].scatter_(1, draw["place"], 0)
+        chain[:, 2].scatter_(1, draw["place"] + 1, 0)
+        return Roles(("query", "key[1]", "value[1]"), chain)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """A fact for every two neighbours; only the query's own earlier neighbour is asked."""
+        tokens = [f"t{token}" for token in self.inputs({k: v[row : row + 1] for k, v in draw.items()})[0].tolist()]
+        facts = (Fact((first,), second) for first, second in zip(tokens[:-2], tokens[1:-1], strict=True))
+        return Problem(tuple(facts), (tokens[-1],))
+
+    def successors(self, draw: Draw, row: int) -> list[list[str]]:
+        return [names[:1] for names in super().successors(draw, row)]
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

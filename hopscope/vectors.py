@@ -1,0 +1,26 @@
+"""Symbols as vectors: picking them by number, and the code that tells a position (Musat, section 6)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def take(
+    table: Float[Tensor, "batch symbol d_symbol"], index: Int[Tensor, "batch place"]
+) -> Float[Tensor, "batch place d_symbol"]:
+    """The numbered symbols of each sequence."""
+    return table.gather(1, index.long()[..., None].expand(-1, -1, table.shape[-1]))
+
+
+def position_code(
+    place: Int[Tensor, "*shape"], d_code: int, base: float
+) -> Float[Tensor, "*shape d_code"]:
+    """[cos t·w_0, cos t·w_1, …, sin t·w_0, sin t·w_1, …] with w_i = base^(−2i/d_code), t counted from 0.
+
+    The frequencies are RoPE's (Su et al., 2021) with another base; base 100 and d_code 4 give w = 1, 1/10.
+    """
+    exponents = torch.arange(0, d_code, 2, device=place.device, dtype=torch.float32) / d_code
+    angles = place[..., None].float() * base**-exponents
+    return torch.cat([angles.cos(), angles.sin()], -1)
