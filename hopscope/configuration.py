@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hopscope import catalogue
@@ -51,7 +51,8 @@ class Training(Settings):
             raise BadInput(f"examples must be 0 or at least the batch, {self.batch}; got {self.examples}")
         if self.warmup + (self.decay_steps or 0) > self.steps:
             raise BadInput(
-                f"warmup and decay-steps together must fit into steps, {self.steps}; got {self.warmup} and {self.decay_steps}"
+                f"warmup and decay-steps together must fit into steps, {self.steps}; "
+                f"got {self.warmup} and {self.decay_steps}"
             )
 
     @property
@@ -82,8 +83,8 @@ class Config:
     """Everything that a run's numbers depend on, given a machine."""
 
     task: Task
-    model: Architecture = Architecture()
-    training: Training = Training()
+    model: Architecture = field(default_factory=Architecture)
+    training: Training = field(default_factory=Training)
 
     def as_dict(self) -> dict[str, Any]:
         """Resolved whole: no value is left to a default that may change."""

@@ -58,7 +58,8 @@ def parse_shape(text: str) -> tuple[Step, ...]:
         known = known or {premises[0]}
         if not known.issuperset(premises) or conclusion in known or len(set(premises)) < len(premises):
             raise BadInput(
-                f"in shape {text!r} the premises of {part!r} must be concluded before it, and differ; its conclusion must be new"
+                f"in shape {text!r} the premises of {part!r} must differ and be concluded before it, "
+                "and its conclusion must be new"
             )
         known.add(conclusion)
         steps.append(Step(tuple(premises), conclusion))
@@ -79,7 +80,8 @@ def parse_order(text: str, n_steps: int) -> tuple[int, ...] | None:
     if sorted(listed) != list(steps) or len(text.split(",")) != n_steps:
         example = ",".join(map(str, steps[::-1]))
         raise BadInput(
-            f"order must be {', '.join(NAMED_ORDERS)} or every step from 1 to {n_steps} once, such as {example}; got {text!r}"
+            f"order must be {', '.join(NAMED_ORDERS)} or every step from 1 to {n_steps} once, such as {example}; "
+            f"got {text!r}"
         )
     return listed
 
@@ -139,7 +141,8 @@ class FactSheet:
     def names(self) -> list[str]:
         """Readable names of the symbols, by number: `x2` belongs to chain 2, `z1.2` combines two chains."""
         return [
-            self.name(v, ".".join(map(str, value)) if len(set(value)) > 1 else str(value[0])) for v, value in self.number
+            self.name(v, ".".join(map(str, value)) if len(set(value)) > 1 else str(value[0]))
+            for v, value in self.number
         ]
 
     @cached_property

@@ -65,9 +65,7 @@ class Problem:
         follow, so that answering falls to chance.
         """
         facts = tuple(
-            Fact(f.premises[:position] + f.premises[position + 1 :], f.conclusion, f.step)
-            if len(f.premises) > 1
-            else f
+            Fact(f.premises[:position] + f.premises[position + 1 :], f.conclusion, f.step) if len(f.premises) > 1 else f
             for f in self.facts
         )
         return Problem(facts, self.queries)

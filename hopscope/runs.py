@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import filelock
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from hopscope.configuration import Config
@@ -40,7 +39,6 @@ from hopscope.storage import (
     read_json,
     read_manifest,
     sync_file,
-    to_json,
     write_file,
     write_folder,
     write_json,
@@ -233,7 +231,8 @@ class Run:
         if earlier and step and earlier[-1]["environment"] != environment:
             changed = [k for k, v in environment.items() if earlier[-1]["environment"].get(k) != v]
             warnings.warn(
-                f"this run was begun with other {', '.join(changed)}: it goes on, but is no longer bit-exact", stacklevel=2
+                f"this run was begun with other {', '.join(changed)}: it goes on, but is no longer bit-exact",
+                stacklevel=2,
             )
 
     def log(self, row: Mapping[str, Any]) -> None:
@@ -263,8 +262,8 @@ class Run:
             except Damaged as damage:
                 damages.append(damage)
                 continue
-            for damage in damages:
-                warnings.warn(f"{damage}; going on from step {step} instead", stacklevel=2)
+            for found in damages:
+                warnings.warn(f"{found}; going on from step {step} instead", stacklevel=2)
             return checkpoint
         if damages:
             raise Damaged(f"{damages[0]}; no checkpoint in {self.path} is whole: delete the folder to start anew")

@@ -13,7 +13,9 @@ import math
 import typing
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, Self
+from typing import Any, TypeVar
+
+S = TypeVar("S", bound="Settings")
 
 
 class BadInput(ValueError):
@@ -74,7 +76,7 @@ class Settings:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls: type[S], values: Mapping[str, Any]) -> S:
         """The inverse of `as_dict`. Raises BadInput for a name that the class lacks."""
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
@@ -84,7 +86,7 @@ class Settings:
                 raise BadInput(f"{cls.__name__} has no setting {name!r}; {hint}")
         return cls(**values)
 
-    def but(self, **changes: Any) -> Self:
+    def but(self: S, **changes: Any) -> S:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
 

@@ -315,17 +315,19 @@ class Session:
             seen = Observation(self.trainer.model, batch)
             measured = {n: catalogue.find("measures", n)(seen) for n in self.config.training.measure_names}
         hops = task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
+        train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
+        if not math.isfinite(val_loss) or not math.isfinite(train_loss or 0.0):
+            raise BadInput(
+                f"the loss is no finite number at step {self.step}: training diverged; "
+                "choose a smaller --lr, or a --clip"
+            )
         row = {
             "step": self.step,
-            "train_loss": None if loss is None else float(loss),
-            "val_loss": float(task.loss(outputs, batch.targets)),
+            "train_loss": train_loss,
+            "val_loss": val_loss,
             "hop_losses": dict(zip(task.hop_names, hops, strict=True)),
             **({"measures": measured} if measured else {}),
         }
-        if not math.isfinite(row["val_loss"]) or not math.isfinite(row["train_loss"] or 0.0):
-            raise BadInput(
-                f"the loss is no finite number at step {self.step}: training diverged; choose a smaller --lr or a --clip"
-            )
         self.run.log(row)
         self.last_row = row
         for watcher in self.watchers:

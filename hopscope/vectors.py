@@ -14,9 +14,7 @@ def take(
     return table.gather(1, index.long()[..., None].expand(-1, -1, table.shape[-1]))
 
 
-def position_code(
-    place: Int[Tensor, "*shape"], d_code: int, base: float
-) -> Float[Tensor, "*shape d_code"]:
+def position_code(place: Int[Tensor, "*shape"], d_code: int, base: float) -> Float[Tensor, "*shape d_code"]:
     """[cos t·w_0, cos t·w_1, …, sin t·w_0, sin t·w_1, …] with w_i = base^(−2i/d_code), t counted from 0.
 
     The frequencies are RoPE's (Su et al., 2021) with another base; base 100 and d_code 4 give w = 1, 1/10.

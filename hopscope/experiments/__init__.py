@@ -1,0 +1,1 @@
+"""Experiments: one figure or claim of a paper per file, each with runs, a table, a figure and claims."""

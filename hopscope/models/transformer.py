@@ -155,7 +155,9 @@ class AttentionLayer(nn.Module):
         heads = F.linear(x, weight, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
-            q, k, v = (tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in zip("qkv", (q, k, v)))
+            q, k, v = (
+                tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
+            )
         pattern, v = self.variant.attend(q, k, v, mask)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head

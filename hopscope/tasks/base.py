@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from hopscope import catalogue
 from hopscope.curricula.base import Curriculum
 from hopscope.factsheet import Draw
 from hopscope.problem import Problem
@@ -150,9 +149,7 @@ class Task(Settings, ABC):
 
     # What follows from it ------------------------------------------------------------------------------------
 
-    def sample(
-        self, n: int, random: torch.Generator | int = 0, *, device: torch.device | str | None = None
-    ) -> Batch:
+    def sample(self, n: int, random: torch.Generator | int = 0, *, device: torch.device | str | None = None) -> Batch:
         """n fresh sequences; `random` is a generator or a seed. Equal seeds give equal batches."""
         if isinstance(random, int):
             random = generator(random, "sample", 0, device or "cpu")
@@ -207,9 +204,8 @@ class Task(Settings, ABC):
 
     @property
     def taught_by(self) -> Curriculum | None:
-        """The task's curriculum, if it has that setting."""
-        name = getattr(self, "curriculum", None)
-        return catalogue.find("curricula", name)() if name is not None else None
+        """The task's curriculum, if it has one."""
+        return None
 
     def stage(self, progress: float, random: torch.Generator) -> Task:
         """The task as its curriculum poses it at `progress` (0–1) of training."""

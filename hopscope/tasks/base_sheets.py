@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope import catalogue
+from hopscope.curricula.base import Curriculum
 from hopscope.factsheet import Draw, FactSheet
 from hopscope.problem import Problem
 from hopscope.roles import Roles
@@ -31,6 +33,10 @@ class SheetTask(Task):
         super().__post_init__()
         # Both refuse what they cannot read, so that a bad setting is reported when it is made, not when it is used.
         _ = self.taught_by, self.sheet
+
+    @property
+    def taught_by(self) -> Curriculum:
+        return catalogue.find("curricula", self.curriculum)()
 
     @property
     @abstractmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int
@@ -80,7 +81,7 @@ class Induction(TokenTask):
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact for every two neighbours; only the query's own earlier neighbour is asked."""
         tokens = [f"t{token}" for token in self.inputs({k: v[row : row + 1] for k, v in draw.items()})[0].tolist()]
-        facts = (Fact((first,), second) for first, second in zip(tokens[:-2], tokens[1:-1], strict=True))
+        facts = (Fact((first,), second) for first, second in pairwise(tokens[:-1]))
         return Problem(tuple(facts), (tokens[-1],))
 
     def successors(self, draw: Draw, row: int) -> list[list[str]]:

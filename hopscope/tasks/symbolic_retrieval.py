@@ -32,7 +32,8 @@ class SymbolicRetrieval(SheetTask, TokenTask):
         super().__post_init__()
         if self.d_vocab < self.sheet.n_symbols:
             raise BadInput(
-                f"d-vocab must be at least {self.sheet.n_symbols}, the number of symbols in a sequence; got {self.d_vocab}"
+                f"d-vocab must be at least {self.sheet.n_symbols}, the number of symbols in a sequence; "
+                f"got {self.d_vocab}"
             )
 
     @cached_property

@@ -1,0 +1,59 @@
+# Everything a person or CI runs, one line each. PYTHON makes the environment; the rest uses it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PEERS = .venv-peers
+
+.PHONY: demo setup test check slow bench peers docs figures all clean
+
+demo: $(VENV)/core  ## from nothing to a trained model and its pictures
+	$(BIN)/hopscope demo
+
+setup: $(VENV)/dev
+
+test: $(VENV)/dev  ## everything that tests behaviour, in under ten minutes
+	$(BIN)/python -m pytest -m "not slow and not peers"
+
+check: $(VENV)/dev  ## style, types, examples in docstrings
+	$(BIN)/ruff check hopscope tests bench
+	$(BIN)/ruff format --check hopscope tests bench
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q --doctest-modules hopscope
+
+slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens
+	$(BIN)/python -m pytest -m "slow or peers"
+
+peers: $(PEERS)/done  ## the environment of the libraries that we are compared with
+
+bench: $(VENV)/dev $(PEERS)/done  ## steps/s against peers and against the GEMM peak
+	$(BIN)/python -m bench.steps
+
+docs: $(VENV)/docs
+	$(BIN)/python docs/make_cli_page.py --check
+	$(BIN)/mkdocs build --strict
+
+figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its table
+	$(BIN)/hopscope report --redraw
+
+all: check test docs
+
+clean:
+	rm -rf $(VENV) $(PEERS) site
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(VENV)/docs: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+$(PEERS)/done: bench/peers-requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@

@@ -1,0 +1,17 @@
+"""hopscope itself: the very step that `hopscope train` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from bench.work import Work
+from hopscope.training import Trainer
+
+
+def make(work: Work, dtype: str, compiled: bool) -> Callable[[int], float]:
+    trainer = Trainer(work.config(dtype), torch.device("cpu"))
+    if compiled:
+        trainer.compile()
+    return lambda step: trainer.step(step).item()

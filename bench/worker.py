@@ -1,0 +1,103 @@
+"""One contender in a process of its own: it warms up, then makes timed steps whenever it is told to.
+
+It reads a line of JSON from stdin for every round, `{"steps": 12}`, and answers with one on stdout:
+`{"seconds": 1.9, "peak_mb": 700, "result": 0.98}`. Its first line is `{"ready": …}` or `{"missing": "jax"}`.
+Everything else that it, or a library, prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, TextIO
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("module")
+    parser.add_argument("--size", required=True)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--warmup", type=int, default=3)
+    options = parser.parse_args()
+    answers = private_stdout()
+    hold_to(options.threads)
+    try:
+        step = contender(options)
+    except ModuleNotFoundError as missing:
+        say(answers, missing=missing.name)
+        return
+    serve(step, options, answers)
+
+
+def private_stdout() -> TextIO:
+    """The pipe to the parent; file descriptor 1 becomes stderr, so that nobody else writes into it."""
+    pipe = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return pipe
+
+
+def say(answers: TextIO, **answer: Any) -> None:
+    print(json.dumps(answer), file=answers, flush=True)
+
+
+def hold_to(threads: int) -> None:
+    """Give PyTorch, and whatever sizes itself by the cores it may use (XLA), the same number of threads."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def contender(options: argparse.Namespace) -> Callable[[int], Any]:
+    module = importlib.import_module(f"bench.contenders.{options.module}")
+    from bench.work import SIZES
+
+    return module.make(SIZES[options.size], options.dtype, options.compiled)
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held, in MiB, its libraries included."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def versions() -> dict[str, str]:
+    """Of the packages at work."""
+    names = {"torch": "torch", "jax": "jax", "transformer_lens": "transformer-lens", "x_transformers": "x-transformers"}
+    return {name: version(name) for module, name in names.items() if module in sys.modules}
+
+
+def serve(step: Callable[[int], Any], options: argparse.Namespace, answers: TextIO) -> None:
+    """Warm up, then time the steps that are asked for, until stdin ends."""
+    import torch
+
+    libraries_mb, start = peak_mb(), time.perf_counter()
+    for index in range(options.warmup):
+        before = time.perf_counter()
+        step(index)
+    step_seconds, warmup = time.perf_counter() - before, time.perf_counter() - start
+    ready = {"warmup_seconds": warmup, "step_seconds": step_seconds, "libraries_mb": libraries_mb}
+    say(answers, ready=True, threads=torch.get_num_threads(), versions=versions(), **ready)
+    done = options.warmup
+    for line in sys.stdin:
+        steps = json.loads(line)["steps"]
+        start = time.perf_counter()
+        for index in range(done, done + steps):
+            result = step(index)
+        seconds = time.perf_counter() - start
+        done += steps
+        say(answers, seconds=seconds, peak_mb=peak_mb(), result=result)
+
+
+if __name__ == "__main__":
+    main()

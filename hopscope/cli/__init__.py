@@ -1,0 +1,90 @@
+"""The command line: `hopscope COMMAND`. Commands are files of `hopscope/cli/commands`, found by name.
+
+Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of ours; 130 interrupted, resumable.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from hopscope import catalogue
+from hopscope.environment import package_version
+from hopscope.settings import BadInput
+from hopscope.storage import CannotSave
+
+#: Errors of writing that choosing another folder mends.
+USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Commands(click.Group):
+    """All commands, loaded when they are needed."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return catalogue.names("cli.commands")
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in catalogue.names("cli.commands"):
+            return None
+        return catalogue.module("cli.commands", name).command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_version(), prog_name="hopscope")
+def hopscope() -> None:
+    """A laboratory for multi-hop retrieval in transformers.
+
+    Start with `hopscope demo`: it trains a model on the retrieval problem and draws what it learnt.
+    """
+
+
+def sentence(error: click.UsageError) -> str:
+    """click's complaint as one sentence that also says where help is."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    where = error.ctx.command_path if error.ctx else "hopscope"
+    return f"{message[:1].lower()}{message[1:]}; see '{where} --help'"
+
+
+def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Warnings as one line, without the place in the source where they arose."""
+    print(f"hopscope: warning: {message}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    warnings.showwarning = warn_plainly
+    try:
+        hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return 2
+    except click.UsageError as error:
+        return complain(sentence(error), 2)
+    except BadInput as error:
+        return complain(str(error), 2)
+    except CannotSave as error:
+        return complain(str(error.strerror), 2 if error.errno in USERS_CHOICE else 1)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        return complain(str(stop) or "interrupted; the same command starts again", 130)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        traceback.print_exc()
+        return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
+
+
+def complain(message: str, code: int) -> int:
+    print(f"hopscope: {message}", file=sys.stderr)
+    return code

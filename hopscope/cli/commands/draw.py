@@ -1,0 +1,28 @@
+"""`hopscope draw DIR`: the pictures of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hopscope.cli.options import run_folder
+from hopscope.runs import load
+
+
+@click.command("draw")
+@run_folder
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default DIR/pictures.")
+def command(folder: Path, out: Path | None) -> None:
+    """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
+    from hopscope.pictures import draw
+
+    run = load(folder)
+    _ = run.model  # complains at once if there is nothing to draw
+    tell(draw(run, out or folder / "pictures"))
+
+
+def tell(drawn: list[tuple[list[Path], str]]) -> None:
+    """Where the pictures are, and what they show."""
+    for paths, words in drawn:
+        click.echo(f"{' '.join(map(str, paths))}\n    {words}")

@@ -1,0 +1,58 @@
+"""`hopscope show DIR`: a run in a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from hopscope.cli.options import as_json, console, print_json, run_folder
+from hopscope.runs import Run, load
+
+
+@click.command("show")
+@run_folder
+@as_json
+def command(folder: Path, as_json: bool) -> None:
+    """Summarise the run in DIR: what it is, how far it got, how well it does."""
+    run = load(folder)
+    if as_json:
+        print_json(run.summary())
+    else:
+        describe(run)
+
+
+def describe(run: Run) -> None:
+    """A run's summary for people: settings, then each hop's loss beside the task's baselines."""
+    summary, task, out = run.summary(), run.task, console()
+    state = "done" if summary["done"] else f"not done: {run.config.training.steps} steps were asked for"
+    out.print(f"[bold]{run.path}[/]  {task.name()}  {run.config.identity}")
+    out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
+    if not summary["bit_exact"]:
+        out.print("not bit-exact: it was resumed on other versions, threads or another device (sessions.jsonl)")
+    for part in ("task", "model", "training"):
+        out.print(f"[dim]{part}[/]  {settings(summary['config'][part])}")
+    if summary["hop_losses"]:
+        out.print(hop_table(run, summary))
+
+
+def settings(values: dict[str, object]) -> str:
+    return "  ".join(f"{name} {value}" for name, value in values.items() if value is not None and value != "")
+
+
+def hop_table(run: Run, summary: dict) -> Table:
+    """Each hop's loss, and what it means."""
+    task = run.task
+    source = "on fresh data" if run.report else "on validation data"
+    table = Table(title=f"partial losses {source}", title_justify="left", box=None, pad_edge=False)
+    for column in ("hop", "loss", "", "right symbol"):
+        table.add_column(column, justify="left" if column in ("hop", "") else "right")
+    accuracies = summary["accuracy"] or []
+    for index, (hop, loss) in enumerate(summary["hop_losses"].items()):
+        verdict = "solved" if loss < task.solved_below else "learnt" if loss < task.learnt_below else "not learnt"
+        accuracy = f"{accuracies[index]:.1%}" if index < len(accuracies) else ""
+        table.add_row(hop, f"{loss:.4f}", verdict, accuracy)
+    table.caption = "baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items())
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,88 @@
+"""`hopscope train TASK`: a run on disk, resumed if it was begun, found if it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.cli.commands.show import describe
+from hopscope.cli.options import PerTask, options_of, pick, print_json
+from hopscope.configuration import Config, Training
+from hopscope.mirror import TRACKERS, Mirror
+from hopscope.models.transformer import Architecture
+from hopscope.progress import ProgressBar
+from hopscope.recipes import RECIPES, Recipe, recipe
+from hopscope.runs import Run
+from hopscope.settings import BadInput
+from hopscope.tasks.base import Task
+from hopscope.training import Watcher, train
+
+
+def options() -> list[click.Parameter]:
+    presets = "; ".join(f"{name}: {r.summary}" for name, r in RECIPES.items())
+    return [
+        *options_of(Architecture),
+        *options_of(Training),
+        click.Option(["--preset"], metavar="NAME", help=f"Start from a named recipe; options given win. {presets}."),
+        click.Option(
+            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."
+        ),
+        click.Option(["--device"], default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train."),
+        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads; part of what makes a run bit-exact."),
+        click.Option(
+            ["--compile"],
+            type=click.Choice(["auto", "on", "off"]),
+            default="auto",
+            show_default=True,
+            help="torch.compile; auto: where it pays (bfloat16 or a GPU, and enough work).",
+        ),
+        click.Option(["--mirror"], type=click.Choice(TRACKERS), help="Also copy metrics to this tracker."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the finished run's summary as JSON."),
+    ]
+
+
+def preset_for(kind: type[Task], name: str | None) -> Recipe:
+    if name is None:
+        return Recipe("", {}, {}, {})
+    chosen = recipe(name)
+    if chosen.task_name != kind.name():
+        raise BadInput(f"preset {name} is for {chosen.task_name}, not for {kind.name()}")
+    return chosen
+
+
+def run(kind: type[Task], given: dict[str, Any]) -> None:
+    preset = preset_for(kind, given["preset"])
+    config = Config(
+        pick(kind, given, preset.task), pick(Architecture, given, preset.model), pick(Training, given, preset.training)
+    )
+    folder = given["out"] or Path("runs") / f"{kind.name()}-{config.identity}"
+    watchers: list[Watcher] = [ProgressBar()]
+    if given["mirror"]:
+        watchers.append(Mirror(given["mirror"], name=folder.name))
+    found = (folder / "DONE").is_file()
+    finished = train(
+        config,
+        folder,
+        device=given["device"],
+        threads=given["threads"],
+        compile=given["compile"],
+        watchers=tuple(watchers),
+    )
+    if given["as_json"]:
+        print_json(finished.summary())
+    else:
+        tell(finished, found)
+
+
+def tell(run: Run, found: bool) -> None:
+    if found:
+        click.echo(f"{run.path} was already finished; nothing was trained.")
+    describe(run)
+    click.echo(f"\nNext: hopscope draw {run.path}")
+
+
+command = PerTask(
+    "train", "Train a transformer on TASK; the same command again resumes, or finds the run.", options, run
+)

@@ -1,0 +1,99 @@
+"""Settings as command-line options: every field of a task, an architecture or a recipe is one, with its help."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from hopscope import catalogue
+from hopscope.settings import Settings, flag_of, types_of
+from hopscope.tasks.base import Task
+
+#: Options that many commands share.
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+run_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+class Setting(click.Option):
+    """An option made of a settings field; its value is None when it is not given, so that presets can step in."""
+
+    def __init__(self, field: dataclasses.Field[Any], field_type: Any):
+        kind = next(t for t in types_of(field_type) if t is not type(None))
+        flag = flag_of(field)
+        default = "" if field.default is None or field.default == "" else f"  [default: {shown(field.default)}]"
+        choices = field.metadata.get("choices")
+        super().__init__(
+            [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", field.name],
+            type=kind,
+            default=None,
+            metavar=None if kind is bool else "|".join(choices) if choices else kind.__name__.upper(),
+            help=field.metadata["help"] + default,
+        )
+
+
+def shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def options_of(settings: type[Settings]) -> list[click.Parameter]:
+    """One option per field, in order of declaration."""
+    hints = typing.get_type_hints(settings)
+    return [Setting(field, hints[field.name]) for field in dataclasses.fields(settings)]
+
+
+def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> Any:
+    """The settings as given on the command line, else as `otherwise` has them, else by default."""
+    values = dict(otherwise or {})
+    for field in dataclasses.fields(settings):
+        if given.get(field.name) is not None:
+            values[field.name] = given[field.name]
+    return settings.from_dict(values)
+
+
+class PerTask(click.Group):
+    """A command with a task as its argument, whose options then include the task's own settings."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        options: Callable[[], list[click.Parameter]],
+        run: Callable[[type[Task], dict[str, Any]], None],
+    ):
+        super().__init__(name, help=help, subcommand_metavar="TASK [OPTIONS]")
+        self.task_options = options
+        self.run = run
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return catalogue.names("tasks")
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in catalogue.names("tasks"):
+            return None
+        kind: type[Task] = catalogue.find("tasks", name)
+        return click.Command(
+            name,
+            params=[*options_of(kind), *self.task_options()],
+            callback=lambda **given: self.run(kind, given),
+            help=catalogue.summary("tasks", name),
+        )
+
+
+def console() -> Console:
+    """Where answers are printed: as wide as the terminal, or wide enough for any table if there is none."""
+    return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout."""
+    click.echo(json.dumps(value, indent=1, allow_nan=False))

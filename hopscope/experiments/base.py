@@ -1,0 +1,250 @@
+"""The frame of every experiment: from declared runs to a table, and from the table alone to a figure and claims.
+
+An experiment is a file with four functions (docs/contracts.md):
+
+    runs(scale)    yields the configurations to train, distinct
+    table(runs)    measures the finished runs; one tidy DataFrame
+    figure(table)  draws it
+    claims(table)  judges it: the paper's sentences as code
+
+and two constants: `SECONDS`, the time that each scale takes on two cores (seconds, measured), and, in the file's
+docstring, paper and section. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model
+share it, and whatever was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import pandas
+from pandas import DataFrame
+
+from hopscope import catalogue
+from hopscope.configuration import Config
+from hopscope.drawing.style import save
+from hopscope.runs import Run
+from hopscope.settings import BadInput
+from hopscope.storage import write_file, write_json
+from hopscope.training import Interrupted, Watcher, train
+
+SCALES = ("quick", "cpu", "paper")
+Verdict = Literal["holds", "fails", "undecided"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, our number for it, and whether it holds.
+
+    Attributes:
+        id: short name, unique within the experiment.
+        section: where the paper says it.
+        sentence: what it says, in our words.
+        number: our number; NaN if there is none.
+        spread: lowest and highest value over the seeds.
+        n: how many runs (or samples) the number is made of.
+        seeds: which.
+        threshold: what the number is compared with, in words.
+        verdict: `holds`, `fails`, or `undecided` where the runs cannot tell.
+    """
+
+    id: str
+    section: str
+    sentence: str
+    number: float
+    spread: tuple[float, float]
+    n: int
+    seeds: tuple[int, ...]
+    threshold: str
+    verdict: Verdict
+
+
+def verdict(holds: bool) -> Verdict:
+    """A settled verdict."""
+    return "holds" if holds else "fails"
+
+
+def experiment(name: str) -> ModuleType:
+    """An experiment's file. Raises BadInput if there is none, TypeError if it is not whole."""
+    source = catalogue.module("experiments", name)
+    missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS") if not hasattr(source, part)]
+    if missing:
+        raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
+    return source
+
+
+def run_folder(runs: Path, config: Config) -> Path:
+    """Where a configuration is trained: shared by all experiments, and by `hopscope train` without --out."""
+    return runs / f"{config.task.name()}-{config.identity}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a reproduction came."""
+
+    name: str
+    scale: str
+    trained: list[Path]
+    left: int
+    results: Path | None
+
+    @property
+    def done(self) -> bool:
+        """Whether every run is finished and the results are written."""
+        return self.left == 0
+
+
+def reproduce(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    budget: float | None = None,
+    watcher: Callable[[str], Watcher] | None = None,
+    **how: Any,
+) -> Outcome:
+    """Train what is missing, then write `results/NAME/`: table.csv, figure.svg and .png, claims.json.
+
+    Args:
+        name, scale: which experiment, at which of `SCALES`.
+        runs: folder of run folders.
+        results: folder of results folders.
+        budget: seconds after which training stops, resumably; None: no limit.
+        watcher: makes someone who is told how the labelled run goes.
+        how: `device`, `threads`, `compile` of `hopscope.train`.
+    """
+    source, configs = experiment(name), declared(name, scale)
+    deadline = time.monotonic() + budget if budget is not None else math.inf
+    finished: list[Run] = []
+    for index, config in enumerate(configs):
+        label = f"{name} {index + 1}/{len(configs)}"
+        folder = run_folder(runs, config)
+        if time.monotonic() >= deadline and not (folder / "DONE").is_file():
+            return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
+        try:
+            watchers = (watcher(label),) if watcher else ()
+            stop = lambda: time.monotonic() >= deadline  # noqa: E731
+            finished.append(train(config, folder, watchers=watchers, should_stop=stop, **how))
+        except Interrupted as stopped:
+            if not str(stopped).startswith("stopped"):
+                raise
+            return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
+    table = source.table(finished).assign(scale=scale)
+    return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def declared(name: str, scale: str) -> list[Config]:
+    """The configurations of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
+    if scale not in SCALES:
+        raise BadInput(f"scale must be one of {', '.join(SCALES)}; got {scale!r}")
+    configs = list(experiment(name).runs(scale))
+    if not configs:
+        raise BadInput(f"{name} has no runs at scale {scale}")
+    return configs
+
+
+def publish(name: str, table: DataFrame, results: Path) -> Path:
+    """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
+    folder = results / name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "table.csv"
+    if path.is_file():
+        earlier = pandas.read_csv(path, keep_default_na=False, na_values=[""])
+        table = pandas.concat([earlier[~earlier.scale.isin(table.scale.unique())], table], ignore_index=True)
+    write_file(path, table.to_csv(index=False, float_format="%.6g").encode())
+    redraw(name, folder)
+    return folder
+
+
+def redraw(name: str, folder: Path) -> None:
+    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each."""
+    source = experiment(name)
+    table = pandas.read_csv(folder / "table.csv", keep_default_na=False, na_values=[""])
+    scales = [scale for scale in SCALES if (table.scale == scale).any()]
+    save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
+    rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
+    write_json(folder / "claims.json", rows)
+
+
+def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
+    """The claims as rows of claims.json. At the scale `quick`, which tests plumbing, every verdict is undecided."""
+    claim: Claim
+    for claim in source.claims(table):
+        row = asdict(claim) | {"spread": list(claim.spread), "seeds": list(claim.seeds)}
+        row |= {"verdict": "undecided" if scale == "quick" else claim.verdict}
+        row |= {"number": finite(claim.number), "spread": [finite(x) for x in claim.spread]}
+        yield {
+            **row,
+            "scale": scale,
+            "runs": sorted(map(str, table.run.unique())),
+            "version": ", ".join(sorted(map(str, table.version.unique()))),
+        }
+
+
+def finite(number: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return round(float(number), 6) if math.isfinite(number) else None
+
+
+def all_claims(results: Path) -> list[dict[str, Any]]:
+    """Every claim under `results/`, with its experiment: the data of `hopscope report`."""
+    return [
+        {"experiment": path.parent.name, **row}
+        for path in sorted(results.glob("*/claims.json"))
+        for row in json.loads(path.read_text())
+    ]
+
+
+# Measuring runs, for the experiments' tables ---------------------------------------------------------------------
+
+
+def hop_curves_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
+    """Validation losses over training, one row per run, step and hop.
+
+    Columns: run, version, seed, then one per keyword (a function of the configuration), step, val_loss, hop, hop_loss.
+    """
+    rows = []
+    for run in runs:
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            **{name: of(run.config) for name, of in columns.items()},
+        }
+        for row in run.rows:
+            for hop, loss in row["hop_losses"].items():
+                rows.append({**about, "step": row["step"], "val_loss": row["val_loss"], "hop": hop, "hop_loss": loss})
+    return DataFrame(rows)
+
+
+def final(curves: DataFrame, value: str = "hop_loss", last: int = 100) -> pandas.Series:
+    """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100)."""
+    recent = curves[curves.step > curves.groupby("run").step.transform("max") - last]
+    return recent.groupby(["run", "hop"])[value].mean()
+
+
+def first_below(curves: DataFrame, threshold: float) -> pandas.Series:
+    """Per run and hop the step at which the loss first goes below a threshold, linearly interpolated; NaN if never."""
+    found = {}
+    for key, curve in curves.sort_values("step").groupby(["run", "hop"]):
+        found[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), threshold)
+    index = pandas.MultiIndex.from_tuples(list(found), names=["run", "hop"])
+    return pandas.Series(list(found.values()), index=index, dtype=float)
+
+
+def crossing(steps: list[float], losses: list[float], threshold: float) -> float:
+    """Where a falling curve first meets a threshold; NaN if it never does."""
+    for i, loss in enumerate(losses):
+        if loss < threshold:
+            if i == 0:
+                return float(steps[0])
+            share = (losses[i - 1] - threshold) / (losses[i - 1] - loss)
+            return steps[i - 1] + share * (steps[i] - steps[i - 1])
+    return math.nan

@@ -1,0 +1,74 @@
+"""Every attention variant, found by its file: masked, differentiable, readable and replaceable."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hopscope import catalogue
+from hopscope.models import Architecture, Transformer
+from hopscope.seeds import generator
+from hopscope.tasks.retrieval import Retrieval
+
+TASK = Retrieval()
+
+
+@pytest.fixture(params=catalogue.names("models.attention"))
+def architecture(request) -> Architecture:
+    return Architecture(n_layers=2, n_heads=2, d_model=16, attention=request.param)
+
+
+def make(architecture: Architecture) -> Transformer:
+    return Transformer.for_task(architecture, TASK, generator(0, "init"))
+
+
+def test_a_causal_model_sees_nothing_later(architecture):
+    model, inputs = make(architecture), TASK.sample(2).inputs
+    changed = inputs.clone()
+    changed[:, 12:] += 1
+    assert torch.allclose(model(inputs)[:, :12], model(changed)[:, :12], atol=1e-6)
+    assert not torch.allclose(model(inputs)[:, 12:], model(changed)[:, 12:])
+
+
+def test_a_model_without_mask_sees_everything(architecture):
+    model, inputs = make(architecture.but(causal=False)), TASK.sample(2).inputs
+    changed = inputs.clone()
+    changed[:, -1] += 1
+    assert not torch.equal(model(inputs)[:, 0], model(changed)[:, 0])
+
+
+def test_patterns_keep_the_mask_and_rows_sum_to_one_where_they_should(architecture):
+    model = make(architecture)
+    _, cache = model(TASK.sample(4).inputs, cache=True)
+    for layer, block in enumerate(model.blocks):
+        pattern = cache["pattern", layer]
+        assert pattern.shape == (4, 2, TASK.n_positions, TASK.n_positions)
+        assert (pattern.triu(1) == 0).all()
+        if block.attn.variant.normalised:
+            assert torch.allclose(pattern.sum(-1), torch.ones(()), atol=1e-5)
+            assert (pattern >= 0).all()
+
+
+def test_replacing_the_pattern_replaces_the_mechanism(architecture):
+    """With the pattern replaced by its own value nothing changes; with another one, the outputs do."""
+    model, inputs = make(architecture), TASK.sample(4).inputs
+    outputs, cache = model(inputs, cache=True)
+    name = "blocks.0.attn.hook_pattern"
+    assert torch.allclose(model(inputs, replace={name: cache[name]}), outputs, atol=1e-6)
+    identity = torch.eye(TASK.n_positions)
+    assert not torch.allclose(model(inputs, replace={name: identity}), outputs, atol=1e-6)
+
+
+def test_the_output_is_the_pattern_times_what_it_mixes(architecture):
+    """A pattern of zeros leaves z zero: nothing reaches the output but through the pattern."""
+    model = make(architecture)
+    zeros = {"blocks.0.attn.hook_pattern": torch.zeros(())}
+    _, cache = model(TASK.sample(2).inputs, replace=zeros, cache=True)
+    assert (cache["z", 0] == 0).all()
+
+
+def test_every_parameter_learns(architecture):
+    model, batch = make(architecture), TASK.sample(16)
+    TASK.loss(model(batch.inputs, at=TASK.query_positions), batch.targets).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert all(p.grad.abs().sum() > 0 for name, p in model.named_parameters() if "b_QKV" not in name)

@@ -1,0 +1,74 @@
+"""Every experiment, found by its file: distinct runs, a table that survives CSV, a figure and claims from it alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hopscope import catalogue
+from hopscope.experiments.base import SCALES, declared, experiment, redraw, reproduce
+
+EXPERIMENTS = catalogue.names("experiments")
+
+
+@pytest.fixture(scope="module", params=EXPERIMENTS)
+def reproduced(request, tmp_path_factory):
+    """The experiment at quick scale, once for all tests."""
+    folder = tmp_path_factory.mktemp(request.param)
+    return reproduce(request.param, "quick", runs=folder / "runs", results=folder / "results"), folder
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_runs_are_distinct(name, scale):
+    identities = [config.identity for config in declared(name, scale)]
+    assert len(set(identities)) == len(identities) > 0
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_docstring_names_its_source_and_times_are_stated(name):
+    source = experiment(name)
+    assert any(word in source.__doc__ for word in ("section", "figure", "appendix", "card"))
+    assert set(source.SECONDS) == set(SCALES)
+    assert source.SECONDS["quick"] <= 10
+    assert source.SECONDS["cpu"] <= 720
+
+
+def test_it_leaves_a_table_a_figure_and_claims(reproduced):
+    outcome, _ = reproduced
+    assert outcome.done
+    assert {f.name for f in outcome.results.iterdir()} == {"table.csv", "figure.svg", "figure.png", "claims.json"}
+    claims = json.loads((outcome.results / "claims.json").read_text())
+    assert claims
+    assert len({row["id"] for row in claims}) == len(claims)
+    for row in claims:
+        assert row.keys() == {
+            *("id", "section", "sentence", "scale", "number", "spread", "n", "seeds"),
+            *("threshold", "verdict", "runs", "version"),
+        }
+        assert row["verdict"] == "undecided"  # the quick scale tests plumbing and judges nothing
+        assert row["n"] > 0 and row["seeds"] and row["runs"] and row["version"]
+
+
+def test_figure_and_claims_follow_from_the_table_alone(reproduced):
+    outcome, _ = reproduced
+    before = {path.name: path.read_bytes() for path in outcome.results.iterdir()}
+    redraw(outcome.name, outcome.results)
+    assert {path.name: path.read_bytes() for path in outcome.results.iterdir()} == before
+
+
+def test_asked_again_it_trains_nothing(reproduced):
+    outcome, folder = reproduced
+    stamps = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
+    again = reproduce(outcome.name, "quick", runs=folder / "runs", results=folder / "results")
+    assert again.trained == outcome.trained
+    assert {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()} == stamps
+
+
+def test_a_spent_budget_stops_cleanly_and_goes_on_later(reproduced, tmp_path):
+    name = reproduced[0].name
+    stopped = reproduce(name, "quick", runs=tmp_path / "runs", results=tmp_path / "results", budget=0.0)
+    assert not stopped.done
+    assert stopped.left == len(declared(name, "quick"))
+    assert not (tmp_path / "results").exists()

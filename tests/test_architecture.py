@@ -1,0 +1,91 @@
+"""The picture of the package, kept honest: imports run one way, ground to roof, and every file says what it is."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "hopscope"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# A file imports only from its own floor's folder and from lines above its own.
+FLOORS = [
+    "settings",
+    "catalogue",
+    "storage",
+    "environment",
+    "problem",
+    "seeds",
+    "roles",
+    "vectors",
+    "factsheet",
+    "curricula",
+    "tasks",
+    "models",
+    "configuration",
+    "measures",
+    "runs",
+    "training",
+    "recipes",
+    "mirror",
+    "progress",
+    "drawing",
+    "pictures",
+    "experiments",
+    "cli",
+]
+
+
+def floor(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """The floors that a file imports from, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("hopscope."):
+            found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.ImportFrom) and node.module == "hopscope":
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            found.update(a.name.split(".")[1] for a in node.names if a.name.startswith("hopscope."))
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if floor(p) not in ("__init__", "__main__")], ids=str)
+def test_imports_run_one_way(path):
+    mine = FLOORS.index(floor(path))
+    assert all(FLOORS.index(other) <= mine for other in imported(path)), f"{path} imports from above"
+
+
+def test_every_folder_is_a_floor():
+    assert {floor(p) for p in FILES} - {"__init__", "__main__"} == set(FLOORS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_file_opens_by_saying_what_it_is(path):
+    if path.read_text().strip():
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+        assert path.stem not in {"utils", "util", "helpers", "misc", "common", "types"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_functions_are_paragraphs(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            start = node.body[1].lineno if ast.get_docstring(node) and len(node.body) > 1 else node.lineno
+            assert node.end_lineno - start < 60, f"{path}: {node.name} is long; is there a second idea in it?"
+
+
+def test_the_training_path_needs_neither_pictures_nor_tables():
+    """Importing hopscope loads no plotting, table or progress library: it must start fast, also on a bare machine."""
+    import subprocess
+    import sys
+
+    code = "import sys, hopscope; print([m for m in ('matplotlib', 'pandas', 'rich', 'click') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

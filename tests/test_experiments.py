@@ -1,0 +1,95 @@
+"""The frame of experiments: sums done by hand on small tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from pandas import DataFrame
+
+from hopscope.cli import main
+from hopscope.cli.commands.reproduce import seconds
+from hopscope.experiments.base import crossing, final, first_below, publish
+from hopscope.experiments.curriculum import claims
+from hopscope.settings import BadInput
+
+
+def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:
+    about = {"run": run, "version": "v", "seed": seed, "curriculum": curriculum, "scale": "cpu"}
+    return [{**about, "step": 50 * i, "val_loss": x, "hop": hop, "hop_loss": x} for i, x in enumerate(losses)]
+
+
+TABLE = DataFrame(
+    [
+        *curve("a", 0, "implicit", "x1", [1.0, 0.4, 0.02, 0.01, 0.02]),
+        *curve("a", 0, "implicit", "x2", [1.0, 0.8, 0.4, 0.03, 0.01]),
+        *curve("b", 0, "none", "x2", [1.0, 0.8, 0.75, 0.74, 0.76]),
+    ]
+)
+
+
+def test_crossing_is_interpolated():
+    assert crossing([0, 50], [1.0, 0.4], 0.5) == pytest.approx(50 * 0.5 / 0.6)
+    assert crossing([10], [0.1], 0.5) == 10
+    assert math.isnan(crossing([0, 50], [1.0, 0.6], 0.5))
+
+
+def test_final_is_the_mean_over_the_last_hundred_steps():
+    """Rows at 150 and 200 of 200: (0.01 + 0.02) / 2."""
+    assert final(TABLE)["a", "x1"] == pytest.approx(0.015)
+    assert final(TABLE)["b", "x2"] == pytest.approx(0.75)
+
+
+def test_first_below_by_run_and_hop():
+    found = first_below(TABLE, 0.5)
+    assert found["a", "x2"] == pytest.approx(50 + 50 * 0.3 / 0.4)
+    assert math.isnan(found["b", "x2"])
+
+
+def test_claims_are_judged_from_the_table():
+    judged = {claim.id: claim for claim in claims(TABLE)}
+    assert judged["no_curriculum_fails"].verdict == "holds"
+    assert judged["no_curriculum_fails"].number == pytest.approx(0.75)
+    assert judged["curriculum_succeeds"].verdict == "holds"
+    assert judged["curriculum_succeeds"].number == pytest.approx(0.02)
+    assert judged["hops_in_order"].verdict == "holds"
+    assert judged["hops_in_order"].number == pytest.approx(87.5 - 50 * 0.5 / 0.6)
+
+
+def test_claims_can_fail():
+    swapped = TABLE.assign(hop=TABLE.hop.map({"x1": "x2", "x2": "x1"}))
+    judged = {claim.id: claim for claim in claims(swapped)}
+    assert judged["hops_in_order"].verdict == "fails"
+    learnt = TABLE.assign(hop_loss=TABLE.hop_loss * 0.5)
+    assert {c.id: c for c in claims(learnt)}["no_curriculum_fails"].verdict == "fails"
+
+
+def test_scales_stand_side_by_side_and_a_scale_replaces_itself(tmp_path: Path):
+    publish("curriculum", TABLE.assign(scale="quick"), tmp_path)
+    publish("curriculum", TABLE, tmp_path)
+    publish("curriculum", TABLE, tmp_path)
+    rows = json.loads((tmp_path / "curriculum" / "claims.json").read_text())
+    assert [row["scale"] for row in rows] == ["quick"] * 3 + ["cpu"] * 3
+    assert {row["verdict"] for row in rows if row["scale"] == "quick"} == {"undecided"}
+    assert {row["verdict"] for row in rows if row["scale"] == "cpu"} == {"holds"}
+    assert rows[0]["spread"] == [0.75, 0.75]
+
+
+def test_report_lists_claims(tmp_path: Path, capsys):
+    publish("curriculum", TABLE, tmp_path)
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["experiment"] for row in rows} == {"curriculum"}
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    assert "holds" in capsys.readouterr().out
+
+
+def test_times():
+    assert seconds("90s") == seconds("90") == seconds("1.5m") == 90
+    assert seconds("1h") == 3600
+    assert seconds(None) is None
+    for text in ("soon", "-1m", "0", "1d"):
+        with pytest.raises(BadInput, match="budget"):
+            seconds(text)
