@@ -57,7 +57,7 @@ class Work:
     def __str__(self) -> str:
         a, task = self.model, self.task
         return (
-            f"{self.name}: retrieval N={task.n_chains} K={task.d_symbol} D={task.n_hops}, {task.n_positions} positions; "
+            f"{self.name}: retrieval N={task.n_chains} K={task.d_symbol} D={task.n_hops} of {task.n_positions} positions, "
             f"{a.n_layers} layers of {a.n_heads} heads, d_model {a.d_model}; batch {self.batch}; "
             f"{self.flops / 1e9:.1f} GFLOP a step"
         )

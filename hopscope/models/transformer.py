@@ -44,6 +44,11 @@ class Architecture(Settings):
     causal: bool = setting(True, "whether a position sees only itself and earlier ones")
     layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises what it reads")
     mlp: bool = setting(True, "whether each layer has an MLP; without: attention only")
+    init: str = setting(
+        "fan_in",
+        "initial weights: fan_in, even in ±1/√(inputs), as PyTorch's layers; gpt2, N(0, 0.02²), less where layers add up",
+        choices=("fan_in", "gpt2"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,8 +215,7 @@ class Transformer(nn.Module):
         d_output: numbers put out per position.
         d_input, d_vocab: exactly one: features of a position, or number of different tokens.
         learned_positions: whether to add a learnt embedding of the position.
-        generator: draws the initial weights: N(0, 0.02²), those that write to the residual stream divided by
-            √(2 n_layers), biases zero (Radford et al., 2019). Without one they are left for `load_state_dict`.
+        generator: draws the initial weights. Without one they are left for `load_state_dict`.
     """
 
     def __init__(
@@ -259,14 +263,31 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw the weights anew, in the order of `named_parameters`; what has its own start (LayerNorm …) keeps it."""
+        """Draw the weights anew, in the order of `named_parameters`; biases are 0, LayerNorms 1.
+
+        `gpt2`: N(0, 0.02²), and where a layer adds to the residual stream divided by √(2 n_layers) (Radford et al.,
+        2019). `fan_in`: uniform in ±1/√(number of inputs), the default of PyTorch's linear layers; an embedding's
+        row counts as d_model inputs. docs/fidelity.md compares them.
+        """
         for name, parameter in self.named_parameters():
             weight = name.rpartition(".")[2]
-            if weight.startswith("W_"):
-                writes = weight in ("W_O", "W_out")
-                std = INIT_STD / (2 * self.architecture.n_layers) ** 0.5 if writes else INIT_STD
+            if not weight.startswith("W_"):
+                continue
+            if self.architecture.init == "gpt2":
+                scale = INIT_STD / (2 * self.architecture.n_layers) ** 0.5 if weight in ("W_O", "W_out") else INIT_STD
                 drawn = torch.randn(parameter.shape, generator=generator, device=generator.device)
-                parameter.copy_(std * drawn)
+            else:
+                scale = self.fan_in(weight) ** -0.5
+                drawn = 2 * torch.rand(parameter.shape, generator=generator, device=generator.device) - 1
+            parameter.copy_(scale * drawn)
+
+    def fan_in(self, weight: str) -> int:
+        """How many numbers each output of a weight sums up."""
+        shape = self.architecture
+        read = {"W_O": shape.n_heads * shape.head_width, "W_out": shape.mlp_width}
+        if weight == "W_E" and self.b_E is not None:
+            return len(self.W_E)
+        return read.get(weight, shape.d_model)
 
     @property
     def device(self) -> torch.device:

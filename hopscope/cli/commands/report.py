@@ -21,8 +21,9 @@ from hopscope.settings import BadInput
 @click.option(
     "--redraw", "again", is_flag=True, help="First draw every figure and judge every claim anew, from tables."
 )
+@click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
 @as_json
-def command(results: Path, again: bool, as_json: bool) -> None:
+def command(results: Path, again: bool, markdown: bool, as_json: bool) -> None:
     """List every claim with our number, its spread and the verdict."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
@@ -31,6 +32,8 @@ def command(results: Path, again: bool, as_json: bool) -> None:
     claims = all_claims(results)
     if as_json:
         print_json(claims)
+    elif markdown:
+        click.echo(claims_markdown(claims), nl=False)
     else:
         console().print(claims_table(claims))
 
@@ -54,6 +57,16 @@ def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
             f"[{colours[row['verdict']]}]{row['verdict']}",
         )
     return table
+
+
+def claims_markdown(claims: Iterable[dict[str, Any]]) -> str:
+    """The claims as a table for the README."""
+    lines = ["| claim | section | scale | our number | spread | runs | verdict |", "|---|---|---|---|---|---|---|"]
+    for row in claims:
+        low, high = (show(x) for x in row["spread"])
+        cells = (row["sentence"], row["section"], row["scale"], show(row["number"]), f"{low} to {high}", str(row["n"]))
+        lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
+    return "\n".join(lines) + "\n"
 
 
 def show(number: float | None) -> str:

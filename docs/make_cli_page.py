@@ -1,0 +1,51 @@
+"""Writes docs/cli.md from every command's own --help; with --check says whether the page is out of date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from hopscope import catalogue
+from hopscope.cli import hopscope
+
+PAGE = Path(__file__).parent / "cli.md"
+PER_TASK = ("sample", "train")
+
+
+def help_of(command: click.Command, path: list[str]) -> str:
+    """A command's help text, at a fixed width so that the page does not depend on the terminal."""
+    context = click.Context(hopscope, info_name="hopscope", terminal_width=100, max_content_width=100)
+    for name in path[:-1]:
+        group = hopscope.get_command(context, name)
+        assert isinstance(group, click.Group)
+        context = click.Context(group, info_name=name, parent=context)
+    return command.get_help(click.Context(command, info_name=path[-1], parent=context))
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        "# Command line\n",
+        "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done; 2 bad input, with one sentence on "
+        "stderr; 1 a fault of ours; 130 interrupted, and the same command goes on.\n",
+    ]
+    context = click.Context(hopscope, info_name="hopscope")
+    for name in catalogue.names("cli.commands"):
+        command = hopscope.get_command(context, name)
+        assert command is not None
+        parts.append(f"## hopscope {name}\n\n```text\n{help_of(command, [name])}\n```\n")
+        if name in PER_TASK:
+            assert isinstance(command, click.Group)
+            task = command.get_command(context, "retrieval")
+            assert task is not None
+            parts.append(f"### hopscope {name} retrieval\n\n```text\n{help_of(task, [name, 'retrieval'])}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        current = PAGE.read_text() if PAGE.is_file() else ""
+        sys.exit(0 if current == page() else "docs/cli.md is out of date: run python docs/make_cli_page.py")
+    PAGE.write_text(page())

@@ -1,0 +1,73 @@
+"""What the README and the tutorial say is run: their Python blocks, their commands, their table of claims."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hopscope import catalogue
+from hopscope.cli import main
+from hopscope.cli.commands.report import claims_markdown
+from hopscope.experiments.base import all_claims
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/tutorial.md", "docs/the-problem.md")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+@pytest.fixture
+def demo(tmp_path, monkeypatch):
+    """A folder with a run called demo, of the demo's shape, trained for a moment."""
+    monkeypatch.chdir(tmp_path)
+    small = ["--preset", "demo", "--steps", "2", "--decay-steps", "1", "--batch", "4", "--d-model", "16", "--val-size", "8"]
+    assert main(["train", "retrieval", *small, "--dtype", "float32", "--out", "demo"]) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page, demo, capsys):
+    source = "\n".join(blocks(page, "python"))
+    assert source
+    exec(compile(source, page, "exec"), {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_commands_are_commands(page, demo, capsys):
+    """Quick ones are run; of the others, every word must be one that the command knows."""
+    for line in "\n".join(blocks(page, "bash")).splitlines():
+        name, *arguments = shlex.split(line, comments=True)
+        if name != "hopscope":
+            assert name in ("make", "pip")
+            continue
+        slow = arguments[0] in ("demo",) or "cpu" in arguments
+        assert arguments[0] in catalogue.names("cli.commands")
+        assert main([*arguments, "--help"] if slow else arguments) == 0, line
+    capsys.readouterr()
+
+
+def test_make_targets_exist():
+    named = re.findall(r"make (\w+)", "".join((ROOT / p).read_text() for p in ("README.md", "CONTRIBUTING.md")))
+    makefile = (ROOT / "Makefile").read_text()
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_the_tree_lists_what_there_is():
+    tree = next(block for block in blocks("README.md", "text") if "hopscope/" in block)
+    for name in re.findall(r"^  (\w+(?:\.py|/))", tree, re.M):
+        assert (ROOT / "hopscope" / name).exists(), name
+    for name in re.findall(r"^(\w[\w/]*/) ", tree, re.M):
+        assert (ROOT / name).is_dir(), name
+
+
+def test_the_claims_are_those_of_results():
+    text = (ROOT / "README.md").read_text()
+    shown = text.split("<!-- claims: hopscope report -->")[1].split("<!-- end of claims -->")[0].strip()
+    assert shown == claims_markdown(all_claims(ROOT / "results")).strip()
