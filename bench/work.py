@@ -57,9 +57,9 @@ class Work:
     def __str__(self) -> str:
         a, task = self.model, self.task
         return (
-            f"{self.name}: retrieval N={task.n_chains} K={task.d_symbol} D={task.n_hops} of {task.n_positions} positions, "
-            f"{a.n_layers} layers of {a.n_heads} heads, d_model {a.d_model}; batch {self.batch}; "
-            f"{self.flops / 1e9:.1f} GFLOP a step"
+            f"{self.name}: retrieval N={task.n_chains} K={task.d_symbol} D={task.n_hops}, "
+            f"{task.n_positions} positions, {a.n_layers} layers of {a.n_heads} head(s), d_model {a.d_model}, "
+            f"batch {self.batch}; {self.flops / 1e9:.1f} GFLOP a step"
         )
 
 

@@ -25,7 +25,20 @@ def blocks(page: str, language: str) -> list[str]:
 def demo(tmp_path, monkeypatch):
     """A folder with a run called demo, of the demo's shape, trained for a moment."""
     monkeypatch.chdir(tmp_path)
-    small = ["--preset", "demo", "--steps", "2", "--decay-steps", "1", "--batch", "4", "--d-model", "16", "--val-size", "8"]
+    small = [
+        "--preset",
+        "demo",
+        "--steps",
+        "2",
+        "--decay-steps",
+        "1",
+        "--batch",
+        "4",
+        "--d-model",
+        "16",
+        "--val-size",
+        "8",
+    ]
     assert main(["train", "retrieval", *small, "--dtype", "float32", "--out", "demo"]) == 0
     return tmp_path
 

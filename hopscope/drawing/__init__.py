@@ -1,0 +1,8 @@
+"""Drawing: tables and patterns in, matplotlib figures out. Nothing here computes a result or trains a model."""
+
+from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
+from hopscope.drawing.curves import compared_curves, hop_curves
+from hopscope.drawing.problem_diagram import problem_diagram
+from hopscope.drawing.style import save
+
+__all__ = ["attention_maps", "compared_curves", "hop_curves", "mean_role_attention", "problem_diagram", "save"]

@@ -46,7 +46,7 @@ class Architecture(Settings):
     mlp: bool = setting(True, "whether each layer has an MLP; without: attention only")
     init: str = setting(
         "fan_in",
-        "initial weights: fan_in, even in ±1/√(inputs), as PyTorch's layers; gpt2, N(0, 0.02²), less where layers add up",
+        "initial weights: fan_in, even in ±1/√inputs, as PyTorch; gpt2, N(0, 0.02²), less where layers add up",
         choices=("fan_in", "gpt2"),
     )
 

@@ -1,0 +1,138 @@
+"""Attention as maps whose axes name roles (after Musat, ICLR 2025, appendix C). Layers and heads count from 0."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import numpy
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from hopscope.drawing.style import PALETTE, Picture, picture, styled
+from hopscope.roles import RELATIONS
+
+MOST_LABELS = 48  # positions beyond which every label would be illegible
+MOST_IN_ROW = 6
+MAP = "Blues"
+COUNTING = "layers and heads count from 0; the paper counts from 1"
+
+
+@styled
+def attention_maps(patterns: Float[Tensor, "layer head query key"], labels: Sequence[str], title: str = "") -> Figure:
+    """Every head's attention on one sequence, a panel each: rows attend, columns are attended to.
+
+    Args:
+        patterns: attention 0–1 (of linear attention: any number, shown from −1 to 1).
+        labels: the roles of the positions, such as `b value[2]`; a frame separates the queries.
+        title: what the picture is of.
+    """
+    n_layers, n_heads, n, _ = patterns.shape
+    columns = n_heads if n_heads > 1 else min(n_layers, 4)
+    rows = -(-n_layers * n_heads // columns)
+    labelled = n <= MOST_LABELS
+    side = max(1.4, min(3.4, 0.135 * n)) if rows * columns <= 16 else 1.4
+    margin = 1.1 if labelled and side >= 2 else 0.6
+    figure = picture(columns * side + margin + 0.8, rows * (side + 0.2) + margin)
+    signed = float(patterns.min()) < -1e-6
+    image = None
+    for index in range(n_layers * n_heads):
+        layer, head = divmod(index, n_heads)
+        ax = figure.add_subplot(rows, columns, index + 1)
+        image = ax.imshow(
+            patterns[layer, head].numpy(force=True),
+            cmap="RdBu" if signed else MAP,
+            vmin=-1 if signed else 0,
+            vmax=1,
+            interpolation="nearest",
+        )
+        ax.set_title(f"L{layer}H{head}")
+        left, below = index % columns == 0, index + columns >= n_layers * n_heads
+        if labelled and side >= 2:
+            name_axes(ax, labels, left, below)
+        else:
+            name_groups(ax, labels, left, below)
+    add_scale(figure, image, "attention")
+    figure.suptitle(f"{title}   rows attend to columns; {COUNTING}".strip(), x=0.01, ha="left", fontsize=9)
+    return figure
+
+
+@styled
+def mean_role_attention(
+    strengths: Float[Tensor, "layer relation head query_role key_role"], names: Sequence[str]
+) -> Figure:
+    """Mean attention from role to role, per head: above within a chain, below between chains (paper, section 9.1).
+
+    Args:
+        strengths: `hopscope.roles.path_strengths` of each layer, stacked; NaN where no such path exists.
+        names: the roles.
+    """
+    n_layers, _, n_heads = strengths.shape[:3]
+    heads = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
+    columns = min(len(heads), MOST_IN_ROW)
+    bands = -(-len(heads) // columns)
+    side = max(1.6, 0.36 * len(names) + 0.3)
+    figure = picture(columns * side + 2.0, 2 * bands * (side + 0.2) + 1.2)
+    image = None
+    for index, (layer, head) in enumerate(heads):
+        band, column = divmod(index, columns)
+        for r, relation in enumerate(RELATIONS):
+            ax = figure.add_subplot(2 * bands, columns, (2 * band + r) * columns + column + 1)
+            image = show_roles(ax, strengths[layer, r, head].numpy(force=True))
+            ax.set_title(f"L{layer}H{head}  {relation} chain")
+            name_axes(ax, names, left=column == 0, below=r == 1 and index + columns >= len(heads))
+    add_scale(figure, image, "mean attention")
+    figure.suptitle(f"attention from role (row) to role (column); {COUNTING}", x=0.01, ha="left", fontsize=9)
+    return figure
+
+
+def show_roles(ax: Axes, values: numpy.ndarray) -> object:
+    """One head's role map, with the strong cells' numbers written in; paths that cannot exist are hatched."""
+    ax.set_facecolor("#f2f2f2")
+    image = ax.imshow(numpy.ma.masked_invalid(values), cmap=MAP, vmin=0, vmax=1, interpolation="nearest")
+    for (row, column), value in numpy.ndenumerate(values):
+        if value >= 0.2:
+            ink = "white" if value > 0.6 else "black"
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color=ink)
+    return image
+
+
+def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
+    """Role names on the outer axes, in the colour of their chain where they name one."""
+    ax.tick_params(length=0)
+    for axis, wanted in ((ax.yaxis, left), (ax.xaxis, below)):
+        axis.set_ticks(range(len(labels)) if labels else [])
+        axis.set_ticklabels(labels if labels and wanted else [""] * len(labels), fontsize=6.5, fontfamily="monospace")
+    ax.tick_params(axis="x", labelrotation=90)
+    chains = sorted({label.split()[0] for label in labels if " " in label and "/" not in label})
+    for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):
+        chain = tick.get_text().split(" ")[0]
+        if chain in chains and chain != "·":
+            tick.set_color(PALETTE[chains.index(chain) % len(PALETTE)])
+
+
+def groups(labels: Sequence[str]) -> list[tuple[float, str]]:
+    """Middle and name of each run of positions that serve the same step, or are queries."""
+    names = [f"step {found[1]}" if (found := re.search(r"\[(\d+)", label)) else label.split()[-1] for label in labels]
+    runs = [(name, [i for i, _ in run]) for name, run in itertools.groupby(enumerate(names), lambda item: item[1])]
+    return [((places[0] + places[-1]) / 2, name) for name, places in runs]
+
+
+def name_groups(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
+    """The steps on the outer axes, where there is no room for every position's role."""
+    ax.tick_params(length=0)
+    found = groups(labels)
+    for axis, wanted in ((ax.yaxis, left), (ax.xaxis, below)):
+        axis.set_ticks([middle for middle, _ in found])
+        axis.set_ticklabels([name if wanted else "" for _, name in found], fontsize=6.5)
+    ax.tick_params(axis="x", labelrotation=90)
+
+
+def add_scale(figure: Picture, image: object, label: str) -> None:
+    """One colour bar for all panels."""
+    bar = figure.colorbar(image, ax=figure.axes, shrink=0.6, aspect=30, pad=0.01)  # type: ignore[arg-type]
+    bar.set_label(label)
+    bar.outline.set_visible(False)  # type: ignore[operator]

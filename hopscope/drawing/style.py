@@ -1,0 +1,83 @@
+"""How figures look, and how they are written: one style, colours that the colour-blind can tell apart, no global state.
+
+Figures are made without pyplot, so none is kept alive and no display is needed. A `Picture` shows itself inline in a
+notebook, whatever backend is active.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from hopscope.storage import write_file
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Okabe and Ito (2008), without yellow, which is faint on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#8C564B")
+GREY = "#777777"
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.dpi": 110.0,
+    "savefig.dpi": 150.0,
+    "svg.hashsalt": "hopscope",  # names inside an SVG are random otherwise, and equal tables must give equal files
+}
+
+
+class Picture(Figure):
+    """A figure that notebooks show."""
+
+    def _repr_png_(self) -> bytes:
+        return rendered(self, "png")
+
+
+def picture(width: float, height: float) -> Picture:
+    """An empty figure of this size in inches, laid out without overlaps."""
+    return Picture(figsize=(width, height), layout="constrained")
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Make a function draw in our style, and leave matplotlib's settings as they were."""
+
+    @wraps(draw)
+    def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawing
+
+
+def colour(index: int) -> str:
+    """The colour of chain, hop or seed number `index`."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """A figure as the bytes of an `svg` or `png` file: the same figure gives the same bytes."""
+    metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+    with matplotlib.rc_context(STYLE), io.BytesIO() as file:
+        figure.savefig(file, format=kind, metadata=metadata)
+        return file.getvalue()
+
+
+def save(figure: Figure, path: Path | str) -> list[Path]:
+    """Write a figure as SVG and PNG; `path` is without suffix. Returns the files. Raises CannotSave."""
+    files = [Path(f"{path}.{kind}") for kind in ("svg", "png")]
+    for file in files:
+        write_file(file, rendered(figure, file.suffix[1:]))
+    return files
