@@ -3,8 +3,8 @@
     PYTHONPATH=. .venv-peers/bin/python -m bench.parity
 
 Prints a line of JSON: for every dtype and case, the greatest difference of the outputs and of every activation that
-both have, as a fraction of the greatest value where that exceeds 1. Left out are `hook_embed`, which holds the position embedding here and not there, and `hook_normalized`, which is taken
-after LayerNorm's scale and shift here.
+both have, as a fraction of the greatest value where that exceeds 1. Left out are `hook_embed`, which holds the
+position embedding here and not there, and `hook_normalized`, which is taken after LayerNorm's scale and shift here.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from bench.work import SIZES, Work
 from hopscope.environment import code_version
 
 ROOT = Path(__file__).parents[1]
+BUSY = 0.5  # load average of the last minute above which others take a share of the cores
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = list(SIZES) if options.size == "all" else [options.size]
     report = {"machine": machine(options.threads), "rounds": options.rounds, "sizes": {}}
     print(describe(report["machine"], options.rounds))
+    if report["machine"]["load_before"] > BUSY:
+        print("The machine was busy before the start: the figures below are not to be trusted.")
     for size in sizes:
         results, peaks = measure(SIZES[size], options)
         print(f"\n{SIZES[size]}\n{render(SIZES[size], results, peaks)}", flush=True)
@@ -159,7 +162,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parser.add_argument("--size", choices=[*SIZES, "all"], default="all")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (5)")
-    parser.add_argument("--seconds-per-round", type=float, default=3.0, help="of each contender (3)")
+    parser.add_argument("--seconds-per-round", type=float, default=2.5, help="of each contender (2.5)")
     parser.add_argument("--threads", type=int, default=cores, help=f"CPU threads of each contender ({cores})")
     parser.add_argument("--peers-python", default=".venv-peers/bin/python", help="Python that has the peers")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="contenders, or parts of their names")

@@ -204,11 +204,11 @@ class Run:
     def writing(self) -> Iterator[None]:
         """Be the one process that writes here; clears what a killed one left half-written."""
         lock = filelock.FileLock(self.path / ".lock")
-        try:
-            with clear_errors(self.path / ".lock"):
+        with clear_errors(self.path / ".lock"):
+            try:
                 lock.acquire(timeout=0)
-        except filelock.Timeout as error:
-            raise BadInput(f"another process is training in {self.path}; wait for it, or stop it") from error
+            except filelock.Timeout as error:  # an OSError too, so it must be caught first
+                raise BadInput(f"another process is training in {self.path}; wait for it, or stop it") from error
         try:
             with clear_errors(self.path / "checkpoints"):
                 (self.path / "checkpoints").mkdir(exist_ok=True)
@@ -286,8 +286,17 @@ class Run:
         if len(data) > metrics_bytes:
             write_file(path, data[:metrics_bytes])
 
+    def forget_after(self, step: int) -> None:
+        """Remove checkpoints newer than the one to go on from: they are damaged."""
+        for newer in self.steps:
+            if newer > step:
+                discard(self.folder(newer))
+
     def finish(self, report: Mapping[str, Any]) -> None:
-        """Write the report, then DONE."""
+        """Write the report, then DONE; a checkpoint that an interruption left off the schedule goes."""
+        for step in self.steps[:-1]:
+            if not self.config.training.is_kept(step):
+                discard(self.folder(step))
         write_json(self.path / "report.json", report)
         write_file(self.path / "DONE", b"")
 

@@ -265,6 +265,7 @@ class Session:
         self.run.rewind(checkpoint.metrics_bytes if checkpoint else 0)
         if checkpoint is None:
             return 0, 0.0
+        self.run.forget_after(checkpoint.step)
         self.trainer.model.load_state_dict(checkpoint.model, strict=True)
         restore_optimizer(self.trainer.model, self.trainer.optimizer, checkpoint.optimizer)
         return checkpoint.step, checkpoint.seconds
@@ -286,7 +287,7 @@ class Session:
         training = self.config.training
         for watcher in self.watchers:
             watcher.begin(self.config, self.step)
-        if self.step == 0:
+        if not self.run.steps:
             self.log(None)
             self.save()
         solved = self.solved()

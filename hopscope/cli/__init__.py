@@ -76,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CannotSave as error:
         return complain(str(error.strerror), 2 if error.errno in USERS_CHOICE else 1)
     except (KeyboardInterrupt, click.Abort) as stop:
-        return complain(str(stop) or "interrupted; the same command starts again", 130)
+        words = str(stop.__cause__ or stop)  # click hides what interrupted it behind an Abort
+        return complain(words or "interrupted; the same command starts again", 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -45,9 +45,10 @@ class Architecture(Settings):
     layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises what it reads")
     mlp: bool = setting(True, "whether each layer has an MLP; without: attention only")
     init: str = setting(
-        "fan_in",
-        "initial weights: fan_in, even in ±1/√inputs, as PyTorch; gpt2, N(0, 0.02²), less where layers add up",
-        choices=("fan_in", "gpt2"),
+        "early_layers",
+        "initial weights: early_layers, as fan_in, but layer l writes 1/(l+1) as much (ours); "
+        "fan_in, even in ±1/√inputs, as PyTorch's layers; gpt2, N(0, 0.02²), less where layers add up",
+        choices=("early_layers", "fan_in", "gpt2"),
     )
 
     def __post_init__(self) -> None:
@@ -267,19 +268,28 @@ class Transformer(nn.Module):
 
         `gpt2`: N(0, 0.02²), and where a layer adds to the residual stream divided by √(2 n_layers) (Radford et al.,
         2019). `fan_in`: uniform in ±1/√(number of inputs), the default of PyTorch's linear layers; an embedding's
-        row counts as d_model inputs. docs/fidelity.md compares them.
+        row counts as d_model inputs. `early_layers`: the same, but what layer l adds to the residual stream is divided
+        by l + 1 (after Zhang et al., 2019, who divide by √l): the first hop then forms in early layers, and leaves
+        later ones to the next. docs/fidelity.md compares them.
         """
         for name, parameter in self.named_parameters():
             weight = name.rpartition(".")[2]
-            if not weight.startswith("W_"):
-                continue
-            if self.architecture.init == "gpt2":
-                scale = INIT_STD / (2 * self.architecture.n_layers) ** 0.5 if weight in ("W_O", "W_out") else INIT_STD
-                drawn = torch.randn(parameter.shape, generator=generator, device=generator.device)
-            else:
-                scale = self.fan_in(weight) ** -0.5
-                drawn = 2 * torch.rand(parameter.shape, generator=generator, device=generator.device) - 1
-            parameter.copy_(scale * drawn)
+            if weight.startswith("W_"):
+                shape, device = parameter.shape, generator.device
+                if self.architecture.init == "gpt2":
+                    drawn = INIT_STD * torch.randn(shape, generator=generator, device=device)
+                else:
+                    even = 2 * torch.rand(shape, generator=generator, device=device) - 1
+                    drawn = self.fan_in(weight) ** -0.5 * even
+                parameter.copy_(drawn * self.write_scale(name))
+
+    def write_scale(self, name: str) -> float:
+        """By how much a weight that adds to the residual stream starts smaller; 1 for all others."""
+        if not name.endswith(("W_O", "W_out")):
+            return 1.0
+        layer = int(name.split(".")[1])
+        scales = {"gpt2": (2 * self.architecture.n_layers) ** -0.5, "early_layers": 1 / (layer + 1)}
+        return scales.get(self.architecture.init, 1.0)
 
     def fan_in(self, weight: str) -> int:
         """How many numbers each output of a weight sums up."""

@@ -35,6 +35,7 @@ def describe(run: Run) -> None:
         out.print(f"[dim]{part}[/]  {settings(summary['config'][part])}")
     if summary["hop_losses"]:
         out.print(hop_table(run, summary))
+        out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
 
 
 def settings(values: dict[str, object]) -> str:
@@ -53,6 +54,4 @@ def hop_table(run: Run, summary: dict) -> Table:
         verdict = "solved" if loss < task.solved_below else "learnt" if loss < task.learnt_below else "not learnt"
         accuracy = f"{accuracies[index]:.1%}" if index < len(accuracies) else ""
         table.add_row(hop, f"{loss:.4f}", verdict, accuracy)
-    table.caption = "baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items())
-    table.caption_justify = "left"
     return table
