@@ -129,8 +129,13 @@ class LayerNorm(nn.Module):
         self.w = nn.Parameter(torch.ones(d_model))
         self.b = nn.Parameter(torch.zeros(d_model))
 
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)
+    def forward(self, x: Float[Tensor, "*batch d_model"], tap: Tap | None = None) -> Float[Tensor, "*batch d_model"]:
+        """With a tap, which only the final norm gets, `hook_normalized` is what stands before scale and shift."""
+        name = "ln_final.hook_normalized"
+        normalized = None if tap is None else tap(name, F.layer_norm(x, self.w.shape, eps=1e-5))
+        if normalized is not None and tap is not None and name in tap.replace:
+            return normalized * self.w + self.b
+        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
 
 
 class AttentionLayer(nn.Module):
@@ -157,8 +162,8 @@ class AttentionLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None
     ) -> Float[Tensor, "batch position d_model"]:
-        weight = self.W_QKV.permute(0, 1, 3, 2).flatten(0, 2)  # 3·head·d_head d_model
-        heads = F.linear(x, weight, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
+        weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
+        heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
@@ -315,7 +320,8 @@ class Transformer(nn.Module):
         with_mlp = self.architecture.mlp
         local = [n for n in BLOCK_NAMES if with_mlp or n not in ("hook_resid_mid", "hook_mlp_out")]
         per_block = [f"blocks.{layer}.{name}" for layer in range(len(self.blocks)) for name in local]
-        return ["hook_embed", *per_block, "ln_final.hook_normalized"]
+        embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
+        return [*embedding, *per_block, *(["ln_final.hook_normalized"] if self.architecture.layer_norm else [])]
 
     @overload
     def forward(
@@ -357,9 +363,9 @@ class Transformer(nn.Module):
             BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
         """
         if not replace and cache is False:
-            return self.unembed(self.run_blocks(self.embed(inputs), None), at, None)
+            return self.unembed(self.run_blocks(self.embed(inputs, None), None), at, None)
         tap = self.tap(replace or {}, cache)
-        resid = self.run_blocks(tap("hook_embed", self.embed(inputs)), tap)
+        resid = self.run_blocks(self.embed(inputs, tap), tap)
         outputs = self.unembed(resid, at, tap)
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
@@ -374,11 +380,16 @@ class Transformer(nn.Module):
                 )
         return Tap(replace, keep)
 
-    def embed(self, inputs: Shaped[Tensor, "batch position ..."]) -> Float[Tensor, "batch position d_model"]:
+    def embed(
+        self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None
+    ) -> Float[Tensor, "batch position d_model"]:
         if inputs.shape[1] > len(self.mask):
             raise BadInput(f"this model reads at most {len(self.mask)} positions; got {inputs.shape[1]}")
         resid = self.W_E[inputs] if self.b_E is None else F.linear(inputs, self.W_E.T, self.b_E)
-        return resid if self.W_pos is None else resid + self.W_pos[: inputs.shape[1]]
+        resid = passes(tap, "hook_embed", resid)
+        if self.W_pos is None:
+            return resid
+        return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
         self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None
@@ -397,5 +408,5 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch position d_output"]:
         if at is not None:
             resid = resid[:, at]
-        resid = passes(tap, "ln_final.hook_normalized", self.ln_final(resid))
+        resid = self.ln_final(resid, tap) if isinstance(self.ln_final, LayerNorm) else resid
         return F.linear(resid, self.W_U.T, self.b_U)
