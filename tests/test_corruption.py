@@ -186,4 +186,6 @@ def test_a_pickle_is_never_opened(run, tmp_path, name):
 
 def test_the_library_never_unpickles_or_evaluates():
     for path in PACKAGE.rglob("*.py"):
-        assert not re.search(r"(?<!safetensors\.)torch\.load\(|import pickle|pickle\.|(?<![\w.])(eval|exec)\(", path.read_text()), path
+        assert not re.search(
+            r"(?<!safetensors\.)torch\.load\(|import pickle|pickle\.|(?<![\w.])(eval|exec)\(", path.read_text()
+        ), path
