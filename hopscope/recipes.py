@@ -36,14 +36,14 @@ class Recipe(NamedTuple):
 ABC = Recipe(
     "Transformers A, B and C: 12 layers, one head, D = 3 (section 8.1); the three differ by seed",
     {"n_hops": 3},
-    {"n_layers": 12, "n_heads": 1, "d_model": 128},
+    {"n_layers": 12, "n_heads": 1, "d_model": 128, "init": "gpt2"},
     {"steps": 24_000, "batch": 128, "examples": 1 << 18, "checkpoints": "1000", "log_every": 50},
 )
 
 FIGURE_4 = Recipe(
     "figure 4 with implicit curriculum: D = 5, 8 heads, here with 8 of its 1 to 8 layers (section 7.1)",
     {"n_hops": 5},
-    {"n_layers": 8, "n_heads": 8, "d_model": 128},
+    {"n_layers": 8, "n_heads": 8, "d_model": 128, "init": "gpt2"},
     {"steps": 10_000, "batch": 512, "examples": 1 << 20, "checkpoints": "1000", "log_every": 20},
 )
 
@@ -63,7 +63,7 @@ RECIPES = {
     "transformer_d": Recipe(
         "Transformer D: 24 layers, one head of width 16, no MLP, D = 4 (section 9.1)",
         {"n_hops": 4},
-        {"n_layers": 24, "n_heads": 1, "d_model": 512, "d_head": 16, "mlp": False},
+        {"n_layers": 24, "n_heads": 1, "d_model": 512, "d_head": 16, "mlp": False, "init": "gpt2"},
         {"steps": 6400, "batch": 256, "examples": 1 << 18, "checkpoints": "80", "log_every": 20},
     ),
 }
