@@ -49,7 +49,7 @@ FIGURE_4 = Recipe(
 
 RECIPES = {
     "demo": Recipe(
-        "D = 2 in 4 layers of one head, in two minutes on two cores: both hops end under 0.02",
+        "D = 2 in 4 layers of one head, in a minute on two cores: both hops end under 0.02",
         {"n_hops": 2},
         {"n_layers": 4, "n_heads": 1, "d_model": 128},
         {"steps": 1000, "schedule": "linear", "decay_steps": 400, "dtype": "bfloat16", "checkpoints": "20:400,100"},

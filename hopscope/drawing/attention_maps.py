@@ -116,7 +116,7 @@ def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
 
 def groups(labels: Sequence[str]) -> list[tuple[float, str]]:
     """Middle and name of each run of positions that serve the same step, or are queries."""
-    names = [f"step {found[1]}" if (found := re.search(r"\[(\d+)", label)) else label.split()[-1] for label in labels]
+    names = [f"step {k[1]}" if (k := re.search(r"\[(\d+)", label)) else label.split(" ")[-1] for label in labels]
     runs = [(name, [i for i, _ in run]) for name, run in itertools.groupby(enumerate(names), lambda item: item[1])]
     return [((places[0] + places[-1]) / 2, name) for name, places in runs]
 

@@ -65,7 +65,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Claim(
         "curriculum_succeeds",
         "7.2",
-        "With implicit curriculum the same model solves every hop.",
+        "With implicit curriculum the same model, trained as long, solves every hop, in every run.",
         number=solved.max(),
         spread=(solved.min(), solved.max()),
         n=solved.index.get_level_values("run").nunique(),
@@ -78,11 +78,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Claim(
         "hops_in_order",
         "7.2",
-        "With implicit curriculum the partial loss of x1 goes below 0.5 before that of x2, in every run.",
+        "With implicit curriculum the partial loss of x1 goes below 0.5 before that of x2, in every run "
+        f"(in {int(learnt.x2.isna().sum())} of {len(learnt)} that of x2 had not yet when training ended).",
         number=lag.median(),
         spread=(lag.min(), lag.max()),
         n=len(lag),
         seeds=tuple(sorted(taught.seed.unique().tolist())),
-        threshold="steps from x1 to x2 > 0 in all runs (paper)",
-        verdict=verdict(bool((lag > 0).all())) if learnt.x1.notna().all() else "undecided",
+        threshold="steps from x1 to x2 > 0 in all runs (paper); a run that ends before x2 is learnt does not contradict",
+        verdict=verdict(bool(((lag > 0) | learnt.x2.isna()).all())) if learnt.x1.notna().all() else "undecided",
     )

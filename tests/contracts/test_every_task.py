@@ -8,8 +8,9 @@ import math
 import pytest
 import torch
 
-from hopscope import catalogue
+from hopscope import Config, Training, catalogue, train
 from hopscope.models import Architecture, Transformer
+from hopscope.pictures import draw
 from hopscope.roles import ABSENT
 from hopscope.seeds import generator
 from hopscope.tasks.base import NOT_ASKED, Task, TokenTask, VectorTask
@@ -125,6 +126,17 @@ def test_settings_survive_the_way_to_json_and_back(task):
     assert type(task).from_dict(task.as_dict()) == task
     assert all(field.metadata.get("help") for field in dataclasses.fields(task))
     assert task.name() in TASKS
+
+
+def test_it_trains_and_is_drawn(task, tmp_path):
+    """A run of two steps from the problem to its pictures, for every task there is."""
+    recipe = Training(steps=2, batch=4, val_size=8, log_every=1)
+    run = train(Config(task, Architecture(n_layers=1, d_model=8), recipe), tmp_path / "run")
+    assert [row["step"] for row in run.rows] == [0, 1, 2]
+    assert run.report["hop_losses"].keys() == set(task.hop_names)
+    drawn = draw(run, tmp_path / "pictures")
+    assert len(drawn) == 4
+    assert all(path.stat().st_size > 1000 for paths, _ in drawn for path in paths)
 
 
 def test_a_hop_count_is_offered_from_one_to_the_hardest(task):

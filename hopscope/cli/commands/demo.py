@@ -18,7 +18,7 @@ from hopscope.training import train
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
 def command(out: Path, seed: int, threads: int | None) -> None:
-    """Train D = 2 in 4 layers of one head, then draw what was learnt: about two minutes on two cores."""
+    """Train D = 2 in 4 layers of one head, then draw what was learnt: about a minute on two cores."""
     from hopscope.pictures import draw
 
     click.echo(
