@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import filelock
+import safetensors
 import safetensors.torch
 from torch import Tensor
 
@@ -30,6 +31,7 @@ from hopscope.configuration import Config
 from hopscope.models.transformer import Transformer
 from hopscope.settings import BadInput
 from hopscope.storage import (
+    MANIFEST,
     TEMPORARY,
     Damaged,
     append,
@@ -111,9 +113,9 @@ class Run:
         """The model as it was after `step` updates. Raises Damaged if the checkpoint is not what was written."""
         if step not in self.steps:
             raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
+        _, [weights] = self.stored(step, "model")
         model = Transformer.for_task(self.config.model, self.task)
-        files = read_folder(self.folder(step), ["model.safetensors"])
-        model.load_state_dict(safetensors.torch.load(files["model.safetensors"]), strict=True)
+        model.load_state_dict(weights, strict=True)
         return model.eval()
 
     @cached_property
@@ -126,12 +128,7 @@ class Run:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The logged steps as dictionaries."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.is_file() else []
-        try:
-            return [json.loads(line) for line in lines]
-        except json.JSONDecodeError as error:
-            raise Damaged(f"{path} is altered: {error}") from error
+        return read_lines(self.path / "metrics.jsonl")
 
     @property
     def metrics(self) -> DataFrame:
@@ -152,9 +149,7 @@ class Run:
     @property
     def sessions(self) -> list[dict[str, Any]]:
         """What each start of the run ran on."""
-        path = self.path / "sessions.jsonl"
-        lines = path.read_text().splitlines() if path.is_file() else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        return read_lines(self.path / "sessions.jsonl")
 
     @property
     def bit_exact(self) -> bool:
@@ -186,15 +181,16 @@ class Run:
     def create(cls, path: Path | str, config: Config) -> Run:
         """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
         run = cls(path)
-        if (run.path / "config.json").is_file():
-            if difference := config.difference(run.config):
-                raise BadInput(f"{run.path} holds another run ({difference}); choose another folder")
-            return run
         try:
+            begun = (run.path / "config.json").is_file()
             run.path.mkdir(parents=True, exist_ok=True)
             strangers = [f for f in run.path.iterdir() if not f.name.startswith(TEMPORARY)]
         except OSError as error:
             raise BadInput(f"could not make the folder {run.path}: {error.strerror}; choose another") from error
+        if begun:
+            if difference := config.difference(run.config):
+                raise BadInput(f"{run.path} holds another run ({difference}); choose another folder")
+            return run
         if strangers:
             raise BadInput(f"{run.path} holds files but no run; choose a new or empty folder")
         write_json(run.path / "config.json", {"format": FORMAT, "identity": config.identity, **config.as_dict()})
@@ -222,9 +218,9 @@ class Run:
     def begin_session(self, environment: Mapping[str, Any], step: int) -> None:
         """Record what this start runs on; warn if an earlier one ran on something else."""
         path = self.path / "sessions.jsonl"
-        text = path.read_text() if path.is_file() else ""
-        if text and not text.endswith("\n"):  # the last start was killed while it wrote this very line
-            write_file(path, text[: text.rfind("\n") + 1].encode())
+        data = path.read_bytes() if path.is_file() else b""
+        if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
+            write_file(path, data[: data.rfind(b"\n") + 1])
         earlier = self.sessions
         append(path, (json.dumps({"from_step": step, "environment": environment}) + "\n").encode())
         sync_file(path)
@@ -245,7 +241,12 @@ class Run:
             "model.safetensors": safetensors.torch.save(on_cpu(model)),
             "optimizer.safetensors": safetensors.torch.save(on_cpu(optimizer)),
         }
-        about = {"step": step, "metrics_bytes": sync_file(self.path / "metrics.jsonl"), "seconds": round(seconds, 3)}
+        about = {
+            "identity": self.config.identity,
+            "step": step,
+            "metrics_bytes": sync_file(self.path / "metrics.jsonl"),
+            "seconds": round(seconds, 3),
+        }
         write_folder(self.folder(step), files, about)
         for older in self.steps[:-WHOLE]:
             if self.config.training.is_kept(older):
@@ -271,11 +272,21 @@ class Run:
 
     def checkpoint(self, step: int) -> Checkpoint:
         """A state to resume from. Raises Damaged."""
-        folder = self.folder(step)
-        files = read_folder(folder, ["model.safetensors", "optimizer.safetensors"])
-        manifest = read_manifest(folder)
-        model, optimizer = (safetensors.torch.load(data) for data in files.values())
+        manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
         return Checkpoint(step, model, optimizer, manifest["metrics_bytes"], manifest["seconds"])
+
+    def stored(self, step: int, *names: str) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
+        """A checkpoint's manifest and some of its tensors. Raises Damaged, also for another run's or step's."""
+        folder = self.folder(step)
+        manifest = read_manifest(folder)
+        mine = self.config.identity
+        if manifest.get("step") != step or manifest.get("identity", mine) != mine:
+            raise Damaged(f"{folder / MANIFEST} is of another run or step")
+        files = read_folder(folder, [f"{name}.safetensors" for name in names])
+        try:
+            return manifest, [safetensors.torch.load(data) for data in files.values()]
+        except safetensors.SafetensorError as error:
+            raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
 
     def rewind(self, metrics_bytes: int) -> None:
         """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing."""
@@ -299,6 +310,15 @@ class Run:
                 discard(self.folder(step))
         write_json(self.path / "report.json", report)
         write_file(self.path / "DONE", b"")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON-lines file, if it is there; a last line cut short by a kill is left out. Raises Damaged."""
+    whole = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+    try:
+        return [json.loads(line) for line in whole]
+    except ValueError as error:
+        raise Damaged(f"{path} is altered: a line of it is no JSON") from error
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

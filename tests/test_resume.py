@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import filelock
 import pytest
 import torch
 
-from hopscope import BadInput, Run, load, train
+from hopscope import Architecture, BadInput, Config, Run, Training, load, train
+from hopscope.cli import main
 from hopscope.storage import TEMPORARY
+from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted
 from tests.small_runs import config, fingerprint, trained
 
@@ -49,6 +50,88 @@ def test_a_stopped_run_ends_like_an_undisturbed_one(tmp_path, variant):
         assert fingerprint(trained(folder, **training)) == fingerprint(undisturbed)
 
 
+@pytest.mark.parametrize("curriculum", ["none", "implicit"])
+@pytest.mark.parametrize("examples", [0, 20], ids=["fresh", "finite"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_precision_data_and_curriculum(tmp_path, dtype, examples, curriculum):
+    """With warm-up, decay and clipping, over two hops; stopped during warm-up, at a save and during decay."""
+    recipe = {"schedule": "linear", "warmup": 4, "decay_steps": 5, "clip": 0.3, "lr": 0.01}
+    steps = {"steps": 12, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "4"}
+    mine = Config(
+        Retrieval(n_hops=2, n_chains=2, curriculum=curriculum),
+        Architecture(n_layers=1, d_model=8),
+        Training(dtype=dtype, examples=examples, **recipe, **steps),
+    )
+    undisturbed = train(mine, tmp_path / "undisturbed", threads=1, compile="off")
+    folder = tmp_path / "stopped"
+    for so_far, made in ((2, 2), (8, 6), (10, 2)):
+        with pytest.raises(Interrupted) as stopped:
+            train(mine, folder, threads=1, compile="off", should_stop=stop_after(made))
+        assert stopped.value.step == so_far == Run(folder).newest().step
+    resumed = train(mine, folder, threads=1, compile="off")
+    assert fingerprint(resumed) == fingerprint(undisturbed)
+    assert [session["from_step"] for session in resumed.sessions] == [0, 2, 8, 10]
+    assert resumed.bit_exact
+
+
+@pytest.mark.parametrize("times", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_run_resumed_many_times(tmp_path, times):
+    """One step per session: the same bits, and no file stays open."""
+    steps = {"steps": times, "checkpoints": "10"}
+    undisturbed = trained(tmp_path / "undisturbed", **steps)
+    opened = []
+    for _ in range(times - 1):
+        with pytest.raises(Interrupted):
+            train(config(**steps), tmp_path / "run", threads=1, compile="off", should_stop=lambda: True)
+        opened.append(len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0)
+    run = trained(tmp_path / "run", **steps)
+    assert fingerprint(run) == fingerprint(undisturbed)
+    assert len(run.sessions) == times and run.bit_exact
+    assert opened[-1] <= opened[1]
+
+
+class Sender:
+    """A watcher that sends this process signals after a step."""
+
+    def __init__(self, step: int, *signals: int):
+        self.step, self.signals, self.ended = step, signals, False
+
+    def begin(self, config, step): ...
+    def logged(self, row): ...
+
+    def stepped(self, step):
+        if step == self.step:
+            for number in self.signals:
+                os.kill(os.getpid(), number)
+
+    def end(self):
+        self.ended = True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_saves_and_ends_and_the_run_goes_on(tmp_path, number):
+    undisturbed = trained(tmp_path / "undisturbed")
+    handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    sender = Sender(5, number)
+    with pytest.raises(Interrupted, match=r"(interrupted|terminated) at step 5; the same command goes on from there"):
+        train(config(), tmp_path / "run", threads=1, compile="off", watchers=(sender,))
+    assert sender.ended
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert Run(tmp_path / "run").newest().step == 5  # off the schedule of every 4
+    assert fingerprint(trained(tmp_path / "run")) == fingerprint(undisturbed)
+
+
+def test_a_second_signal_is_not_waited_for(tmp_path):
+    """It ends at once, without a save; what is lost is made again."""
+    undisturbed = trained(tmp_path / "undisturbed")
+    sender = Sender(6, signal.SIGTERM, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        train(config(), tmp_path / "run", threads=1, compile="off", watchers=(sender,))
+    assert not isinstance(stopped.value, Interrupted)
+    assert Run(tmp_path / "run").newest().step == 4
+    assert fingerprint(trained(tmp_path / "run")) == fingerprint(undisturbed)
+
+
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, while it compiles
 def test_a_compiled_run_resumes_with_its_bits(tmp_path):
     """Compiled code is part of a run's bits too; the same code is found again."""
@@ -62,53 +145,149 @@ def test_a_compiled_run_resumes_with_its_bits(tmp_path):
 
 # Kills ----------------------------------------------------------------------------------------------------------------
 
-KILLED = {"steps": 240, "checkpoints": "1", "log_every": 1}  # it saves all the time, so that kills hit saves
+KILLED = {"checkpoints": "1", "log_every": 1}  # it saves all the time, so that kills hit saves
+
+#: A process that has imported everything once forks a child per start: fifty kills take seconds, not minutes. It knows
+#: nothing of pytest's own process, of its threads in particular. Prints when the kills came.
+DRIVER = """
+import json, os, random, signal, sys, tempfile, time, traceback, warnings
+from pathlib import Path
+import torch
+torch.set_num_threads(1)  # before any work, so that there are no threads to lose in a fork
+from hopscope.storage import TEMPORARY
+from tests.small_runs import trained
+
+with tempfile.TemporaryDirectory() as warm:
+    trained(Path(warm), steps=1)  # or else every child imports what is imported late, and is killed in that alone
+if os.path.isdir("/proc/self/task"):
+    assert len(os.listdir("/proc/self/task")) == 1, "a fork would lose a thread"
+folder, kills, seed, longest, training = Path(sys.argv[1]), *json.loads(sys.argv[2])
+chance, came = random.Random(seed), {"in a start": 0, "in a save": 0, "between saves": 0, "in a finish": 0, "never": 0}
+
+def start():
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a kill damages nothing, and changes no environment
+                trained(folder, **training)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+def sessions():
+    path = folder / "sessions.jsonl"
+    return path.read_bytes().count(b"\\n") if path.is_file() else 0
+
+for _ in range(kills):
+    before, child = sessions(), start()
+    time.sleep(chance.uniform(0.0, longest))
+    os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code not in (0, -signal.SIGKILL):
+        sys.exit(f"a start failed after {came}")
+    if code == 0:
+        when = "never"
+    elif any(folder.glob(f"checkpoints/{TEMPORARY}*")):
+        when = "in a save"
+    elif sessions() == before:
+        when = "in a start"
+    elif (folder / "checkpoints" / f"step_{training['steps']:08d}").is_dir():
+        when = "in a finish"
+    else:
+        when = "between saves"
+    came[when] += 1
+if os.waitstatus_to_exitcode(os.waitpid(start(), 0)[1]):
+    sys.exit(f"the last start failed after {came}")
+print(json.dumps(came))
+"""
 
 
-def kill_until_done(folder: Path, kills: int, seed: int, longest: float) -> int:
-    """Train in forked children that are killed after a random time, then once undisturbed; returns kills that hit."""
-    chance, hits = random.Random(seed), 0
-    for _ in range(kills):
-        child = os.fork()
-        if child == 0:
-            try:
-                warnings.simplefilter("ignore")
-                trained(folder, **KILLED)
-            finally:
-                os._exit(0)
-        time.sleep(chance.uniform(0.0, longest))
-        os.kill(child, signal.SIGKILL)
-        hits += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    trained(folder, **KILLED)
-    return hits
+def in_driver(folder: Path, kills: int, seed: int, longest: float, training: dict) -> dict[str, int]:
+    """Train in children that are killed after a random time, then to the end; returns when the kills came."""
+    settings = json.dumps([kills, seed, longest, training])
+    root = Path(__file__).parent.parent
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", DRIVER, str(folder), settings]
+    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
+    return json.loads(done.stdout)
 
 
-def assert_killed_equals_undisturbed(tmp_path: Path, kills: int, seed: int) -> None:
-    """Each kill comes within the time of some saves, so that runs advance a little between kills."""
+def assert_killed_equals_undisturbed(tmp_path: Path, kills: int, seed: int, steps: int) -> None:
+    """The longest life is such that the run is about half done after all kills: starts cost time as well."""
+    training = {"steps": steps, **KILLED}
     began = time.monotonic()
-    undisturbed = trained(tmp_path / "undisturbed", **KILLED)
+    undisturbed = trained(tmp_path / "undisturbed", **training)
     whole = time.monotonic() - began
-    hits = kill_until_done(tmp_path / "killed", kills, seed, longest=whole / kills)
+    came = in_driver(tmp_path / "killed", kills, seed, whole / kills + 0.02, training)
+    print(f"seed {seed}: kills {came}")
     run = load(tmp_path / "killed")
-    assert hits >= kills // 2, f"only {hits} of {kills} kills hit (seed {seed})"
-    assert fingerprint(run) == fingerprint(undisturbed), f"seed {seed}, {hits} kills"
-    assert [row["step"] for row in run.rows] == list(range(241))
+    assert came["in a save"] + came["between saves"] >= kills // 2, f"seed {seed}: too few kills hit training, {came}"
+    assert came["never"] <= kills // 5, f"seed {seed}: too few kills hit anything, {came}"
+    assert fingerprint(run) == fingerprint(undisturbed), f"seed {seed}, {came}"
+    assert [row["step"] for row in run.rows] == list(range(steps + 1)), f"seed {seed}, {came}"
+    assert run.bit_exact
     assert not [f for f in run.path.rglob("*") if f.name.startswith(TEMPORARY)]
 
 
 def test_six_kills(tmp_path):
-    assert_killed_equals_undisturbed(tmp_path, kills=6, seed=0)
+    assert_killed_equals_undisturbed(tmp_path, kills=6, seed=0, steps=90)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_fifty_kills(tmp_path, seed):
-    assert_killed_equals_undisturbed(tmp_path, kills=50, seed=seed)
+    assert_killed_equals_undisturbed(tmp_path, kills=50, seed=seed, steps=240)
+
+
+EVERY_CALL = {"steps": 2, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "1"}
+
+
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_at_every_system_call_of_a_whole_run(tmp_path, stride):
+    """From the folder's making to DONE: killed at the i-th call that writes, the same start again ends the same."""
+    undisturbed = trained(tmp_path / "undisturbed", **EVERY_CALL)
+    names = ("open", "write", "fsync", "replace", "mkdir", "unlink", "rmdir", "close")
+
+    def child_killed_at(index: int, folder: Path) -> int:
+        child = os.fork()
+        if child == 0:
+            made = itertools.count()
+
+            def watched(real):
+                return lambda *args, **kwargs: os._exit(9) if next(made) == index else real(*args, **kwargs)
+
+            for name in names:
+                setattr(os, name, watched(getattr(os, name)))
+            code = 1
+            try:
+                trained(folder, **EVERY_CALL)
+                code = 0
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    for index in itertools.count(0, stride):
+        folder = tmp_path / f"killed-{index}"
+        code = child_killed_at(index, folder)
+        run = trained(folder, **EVERY_CALL)  # a warning, of damage or of another environment, would be an error
+        assert fingerprint(run) == fingerprint(undisturbed), index
+        assert [row["step"] for row in run.rows] == [0, 1, 2], index
+        assert not [f for f in run.path.rglob("*") if f.name.startswith(TEMPORARY)], index
+        if code == 0:
+            break
+        assert code == 9, index
+    assert index > 80  # there were that many calls to be killed at
 
 
 COMMAND = [
     *(sys.executable, "-m", "hopscope", "train", "retrieval", "--hops", "1", "--chains", "2", "--layers", "1"),
-    *("--d-model", "8", "--batch", "4", "--steps", "800", "--val-size", "4", "--log-every", "1", "--threads", "1"),
+    *("--d-model", "8", "--batch", "4", "--steps", "500", "--val-size", "4", "--log-every", "1", "--threads", "1"),
 ]
 
 
@@ -135,9 +314,9 @@ def wait_for_rows(folder: Path, n: int) -> None:
 
 def test_the_command_killed_and_started_again(tmp_path):
     """The real thing: SIGKILL to the command, the same command again, and SIGINT and SIGTERM on the way."""
-    assert run_through(tmp_path / "undisturbed") == 0
+    assert main([*COMMAND[3:], "--out", str(tmp_path / "undisturbed")]) == 0
     folder = tmp_path / "killed"
-    for number, rows, code in ((signal.SIGKILL, 150, -9), (signal.SIGINT, 300, 130), (signal.SIGTERM, 500, 130)):
+    for number, rows, code in ((signal.SIGKILL, 80, -9), (signal.SIGINT, 180, 130), (signal.SIGTERM, 300, 130)):
         process = start(folder)
         wait_for_rows(folder, rows)
         process.send_signal(number)
@@ -229,6 +408,54 @@ def test_early_stop_is_an_end(tmp_path):
     before = fingerprint(run)
     (run.path / "DONE").unlink()
     assert fingerprint(trained(tmp_path / "run", stop_below=100.0)) == before
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the library catches it."""
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["at-its-steps", "solved-early"])
+@pytest.mark.parametrize("point", ["before-the-report", "before-DONE"])
+def test_killed_between_the_last_checkpoint_and_done(tmp_path, monkeypatch, early, point):
+    """It comes back, trains no step more, and ends with the same report."""
+    training = {"lr": 0.01, "steps": 30}
+    if early:
+        worst = [max(row["hop_losses"].values()) for row in trained(tmp_path / "all", **training).rows]
+        solved = worst.index(min(worst[:-1]))  # before the last step, and off the checkpoints' schedule or on it
+        assert solved > 0
+        training["stop_below"] = worst[solved] * 1.000001
+    undisturbed = trained(tmp_path / "undisturbed", **training)
+    assert undisturbed.done and undisturbed.report["step"] == undisturbed.step == (solved if early else 30)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    target = (Run, "finish") if point == "before-the-report" else ("hopscope.runs.write_file",)
+    with monkeypatch.context() as patch:
+        if point == "before-the-report":
+            patch.setattr(*target, killed)
+        else:
+            patch.setattr(*target, lambda path, data: killed() if path.name == "DONE" else None)
+        with pytest.raises(Killed):
+            trained(tmp_path / "killed", **training)
+    assert not Run(tmp_path / "killed").done
+    resumed = trained(tmp_path / "killed", **training)
+    assert fingerprint(resumed) == fingerprint(undisturbed)
+    reports = [{k: v for k, v in run.report.items() if k != "seconds"} for run in (resumed, undisturbed)]
+    assert reports[0] == reports[1]
+
+
+def test_a_diverging_run_ends_in_one_sentence(tmp_path):
+    """And does so again: no NaN comes to be in a file."""
+    for _ in range(2):
+        with pytest.raises(
+            BadInput, match=r"the loss is no finite number at step .*: training diverged; choose"
+        ) as told:
+            trained(tmp_path / "run", lr=1e30)
+        assert "\n" not in str(told.value)
+    run = Run(tmp_path / "run")
+    assert not run.done and run.newest().step == 0
+    assert b"NaN" not in (run.path / "metrics.jsonl").read_bytes()
 
 
 def test_a_torn_session_line_is_mended(tmp_path):

@@ -84,6 +84,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         spread=(lag.min(), lag.max()),
         n=len(lag),
         seeds=tuple(sorted(taught.seed.unique().tolist())),
-        threshold="steps from x1 to x2 > 0 in all runs (paper); a run that ends before x2 is learnt does not contradict",
+        threshold="steps from x1 to x2 > 0 in all runs (paper); a run that ends before x2 is no counterexample",
         verdict=verdict(bool(((lag > 0) | learnt.x2.isna()).all())) if learnt.x1.notna().all() else "undecided",
     )
