@@ -13,6 +13,7 @@ Kept checkpoints lose their optimizer once two newer ones stand; the newest two 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import warnings
@@ -61,6 +62,7 @@ class Checkpoint(NamedTuple):
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     metrics_bytes: int
+    metrics_sha256: str | None
     seconds: float
 
 
@@ -153,8 +155,10 @@ class Run:
 
     @property
     def bit_exact(self) -> bool:
-        """Whether every session ran on the same versions, threads, device and compilation."""
-        return all(s["environment"] == self.sessions[0]["environment"] for s in self.sessions)
+        """Whether all sessions since the last start from nothing ran on the same versions, threads and device."""
+        sessions = self.sessions
+        begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
+        return all(s["environment"] == sessions[begun]["environment"] for s in sessions[begun:])
 
     def summary(self) -> dict[str, Any]:
         """What `hopscope show --json` prints (docs/contracts.md)."""
@@ -241,10 +245,12 @@ class Run:
             "model.safetensors": safetensors.torch.save(on_cpu(model)),
             "optimizer.safetensors": safetensors.torch.save(on_cpu(optimizer)),
         }
+        rows = self.path / "metrics.jsonl"
         about = {
             "identity": self.config.identity,
             "step": step,
-            "metrics_bytes": sync_file(self.path / "metrics.jsonl"),
+            "metrics_bytes": sync_file(rows),
+            "metrics_sha256": hashlib.sha256(rows.read_bytes()).hexdigest(),
             "seconds": round(seconds, 3),
         }
         write_folder(self.folder(step), files, about)
@@ -273,7 +279,9 @@ class Run:
     def checkpoint(self, step: int) -> Checkpoint:
         """A state to resume from. Raises Damaged."""
         manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
-        return Checkpoint(step, model, optimizer, manifest["metrics_bytes"], manifest["seconds"])
+        return Checkpoint(
+            step, model, optimizer, manifest["metrics_bytes"], manifest.get("metrics_sha256"), manifest["seconds"]
+        )
 
     def stored(self, step: int, *names: str) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
         """A checkpoint's manifest and some of its tensors. Raises Damaged, also for another run's or step's."""
@@ -288,12 +296,14 @@ class Run:
         except safetensors.SafetensorError as error:
             raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
 
-    def rewind(self, metrics_bytes: int) -> None:
-        """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing."""
+    def rewind(self, metrics_bytes: int, sha256: str | None) -> None:
+        """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
         path = self.path / "metrics.jsonl"
         data = path.read_bytes() if path.is_file() else b""
         if len(data) < metrics_bytes:
             raise Damaged(f"{path} is cut short: {len(data)} bytes, though its checkpoint saw {metrics_bytes}")
+        if sha256 is not None and hashlib.sha256(data[:metrics_bytes]).hexdigest() != sha256:
+            raise Damaged(f"{path} is altered: its sha256 does not match what its checkpoint saw")
         if len(data) > metrics_bytes:
             write_file(path, data[:metrics_bytes])
 

@@ -262,7 +262,7 @@ class Session:
     def resume(self) -> tuple[int, float]:
         """Restore the newest whole checkpoint; returns its step and the seconds spent until then."""
         checkpoint = self.run.newest()
-        self.run.rewind(checkpoint.metrics_bytes if checkpoint else 0)
+        self.run.rewind(checkpoint.metrics_bytes if checkpoint else 0, checkpoint and checkpoint.metrics_sha256)
         if checkpoint is None:
             return 0, 0.0
         self.run.forget_after(checkpoint.step)

@@ -238,6 +238,16 @@ def test_a_flipped_bit_in_the_configuration(run):
         assert found == config
 
 
+def test_rows_that_are_altered(tmp_path):
+    """A digit of metrics.jsonl changed to another is still JSON; the checkpoint knows better."""
+    run = trained(tmp_path / "run")
+    unfinish(run)
+    path = run.path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"step": 3', b'"step": 9'))
+    with pytest.raises(Damaged, match=r"metrics\.jsonl is altered"):
+        trained(tmp_path / "run")
+
+
 def test_rows_that_are_missing(tmp_path):
     """A metrics.jsonl shorter than its checkpoint saw cannot be trusted."""
     run = trained(tmp_path / "run")
