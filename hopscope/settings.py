@@ -37,7 +37,8 @@ def setting(
         default: its value when nothing is said; its type is the field's annotation.
         help: one phrase, with unit and source; shown by `--help`.
         flag: the option's name where it is not the field's (`n_hops` is `--hops` by itself: a leading `n_` falls).
-        low, high: inclusive bounds.
+        low: the least value allowed.
+        high: the greatest value allowed.
         choices: the allowed strings, if they are few.
     """
     return dataclasses.field(

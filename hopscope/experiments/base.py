@@ -113,7 +113,8 @@ def reproduce(
     """Train what is missing, then write `results/NAME/`: table.csv, figure.svg and .png, claims.json.
 
     Args:
-        name, scale: which experiment, at which of `SCALES`.
+        name: which experiment.
+        scale: at which of `SCALES`.
         runs: folder of run folders.
         results: folder of results folders.
         budget: seconds after which training stops, resumably; None: no limit.

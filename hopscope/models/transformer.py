@@ -219,7 +219,8 @@ class Transformer(nn.Module):
         architecture: its shape.
         n_positions: the longest sequence.
         d_output: numbers put out per position.
-        d_input, d_vocab: exactly one: features of a position, or number of different tokens.
+        d_input: features of a position; or else
+        d_vocab: number of different tokens.
         learned_positions: whether to add a learnt embedding of the position.
         generator: draws the initial weights. Without one they are left for `load_state_dict`.
     """
