@@ -216,7 +216,7 @@ def train(
         folder: where the run is, or shall be.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads; they belong to the bits of a run. None: as many as PyTorch takes.
-        compile: `auto` compiles where it pays: bfloat16 or a GPU, a compiler, and enough work to come.
+        compile: `auto` compiles on a GPU with enough work to come; on CPUs it was measured not to pay.
         watchers: told of every step and row.
         should_stop: asked after every step; if true, training saves and raises Interrupted.
 
@@ -275,7 +275,7 @@ class Session:
         training, on_gpu = self.config.training, self.trainer.device.type == "cuda"
         tokens = training.batch * self.config.task.n_positions * (training.steps - self.step)
         pays = 6 * self.trainer.model.n_parameters * tokens > COMPILE_PAYS_FLOPS
-        if wish == "off" or (wish == "auto" and not (pays and (on_gpu or training.dtype == "bfloat16"))):
+        if wish == "off" or (wish == "auto" and not (pays and on_gpu)):
             return False
         if not on_gpu and not environment.has_compiler():
             print("hopscope: no C++ compiler was found, so training runs uncompiled", file=sys.stderr)
