@@ -36,6 +36,8 @@ AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps
 
 #: Steps after which compiling has paid for itself: it costs some 10 s, and saves a share of each step.
 COMPILE_PAYS_FLOPS = 1e13
+#: Operations of a step above which compiled bfloat16 was faster on a CPU (docs/performance.md).
+COMPILE_GAINS_FLOPS = 1e11
 
 
 class Interrupted(KeyboardInterrupt):
@@ -216,7 +218,7 @@ def train(
         folder: where the run is, or shall be.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads; they belong to the bits of a run. None: as many as PyTorch takes.
-        compile: `auto` compiles on a GPU with enough work to come; on CPUs it was measured not to pay.
+        compile: `auto` compiles where it pays: on a GPU, or for large steps in bfloat16, with enough work to come.
         watchers: told of every step and row.
         should_stop: asked after every step; if true, training saves and raises Interrupted.
 
@@ -273,9 +275,10 @@ class Session:
     def decide_to_compile(self, wish: str) -> bool:
         """Whether to compile; without a compiler training goes on eagerly, and says so in one sentence."""
         training, on_gpu = self.config.training, self.trainer.device.type == "cuda"
-        tokens = training.batch * self.config.task.n_positions * (training.steps - self.step)
-        pays = 6 * self.trainer.model.n_parameters * tokens > COMPILE_PAYS_FLOPS
-        if wish == "off" or (wish == "auto" and not (pays and on_gpu)):
+        flops = 6 * self.trainer.model.n_parameters * training.batch * self.config.task.n_positions  # of a step
+        gains = on_gpu or (training.dtype == "bfloat16" and flops > COMPILE_GAINS_FLOPS)
+        pays = gains and flops * (training.steps - self.step) > COMPILE_PAYS_FLOPS
+        if wish == "off" or (wish == "auto" and not pays):
             return False
         if not on_gpu and not environment.has_compiler():
             print("hopscope: no C++ compiler was found, so training runs uncompiled", file=sys.stderr)

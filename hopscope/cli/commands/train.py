@@ -36,7 +36,7 @@ def options() -> list[click.Parameter]:
             type=click.Choice(["auto", "on", "off"]),
             default="auto",
             show_default=True,
-            help="torch.compile; auto: where it pays (a GPU, and enough work).",
+            help="torch.compile; auto: where it pays (a GPU, or large bfloat16 steps).",
         ),
         click.Option(["--mirror"], type=click.Choice(TRACKERS), help="Also copy metrics to this tracker."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the finished run's summary as JSON."),
