@@ -12,13 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from hopscope.drawing.style import PALETTE, Picture, picture, styled
+from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
 from hopscope.roles import RELATIONS
 
 MOST_LABELS = 48  # positions beyond which every label would be illegible
 MOST_IN_ROW = 6
+MOST_DETAILED = 18  # heads beyond which role maps are small and without numbers
+LONGEST_SCALE = 2.8  # inches
 MAP = "Blues"
-COUNTING = "layers and heads count from 0; the paper counts from 1"
+COUNTING = "Layers and heads count from 0; the paper counts from 1."
 
 
 @styled
@@ -27,7 +29,8 @@ def attention_maps(patterns: Float[Tensor, "layer head query key"], labels: Sequ
 
     Args:
         patterns: attention 0–1 (of linear attention: any number, shown from −1 to 1).
-        labels: the roles of the positions, such as `b value[2]`; a frame separates the queries.
+        labels: the roles of the positions, such as `b value[2]`; where there is no room for them, of the steps. Lines
+            set the queries apart.
         title: what the picture is of.
     """
     n_layers, n_heads, n, _ = patterns.shape
@@ -50,13 +53,14 @@ def attention_maps(patterns: Float[Tensor, "layer head query key"], labels: Sequ
             interpolation="nearest",
         )
         ax.set_title(f"L{layer}H{head}")
+        mark_queries(ax, labels)
         left, below = index % columns == 0, index + columns >= n_layers * n_heads
         if labelled and side >= 2:
             name_axes(ax, labels, left, below)
         else:
             name_groups(ax, labels, left, below)
     add_scale(figure, image, "attention")
-    figure.suptitle(f"{title}   rows attend to columns; {COUNTING}".strip(), x=0.01, ha="left", fontsize=9)
+    add_caption(figure, title, f"Rows attend to columns. {COUNTING}")
     return figure
 
 
@@ -72,29 +76,30 @@ def mean_role_attention(
     """
     n_layers, _, n_heads = strengths.shape[:3]
     heads = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
-    columns = min(len(heads), MOST_IN_ROW)
+    detailed = len(heads) <= MOST_DETAILED
+    columns = min(len(heads), MOST_IN_ROW) if detailed else max(MOST_IN_ROW, min(n_heads, 2 * MOST_IN_ROW))
     bands = -(-len(heads) // columns)
-    side = max(1.6, 0.36 * len(names) + 0.3)
+    side = max(1.6, 0.36 * len(names) + 0.3) if detailed else max(0.9, 0.14 * len(names))
     figure = picture(columns * side + 2.0, 2 * bands * (side + 0.2) + 1.2)
     image = None
     for index, (layer, head) in enumerate(heads):
         band, column = divmod(index, columns)
         for r, relation in enumerate(RELATIONS):
             ax = figure.add_subplot(2 * bands, columns, (2 * band + r) * columns + column + 1)
-            image = show_roles(ax, strengths[layer, r, head].numpy(force=True))
-            ax.set_title(f"L{layer}H{head}  {relation} chain")
+            image = show_roles(ax, strengths[layer, r, head].numpy(force=True), detailed)
+            ax.set_title(f"L{layer}H{head}  {relation} chain" if detailed else f"L{layer}H{head} {relation}")
             name_axes(ax, names, left=column == 0, below=r == 1 and index + columns >= len(heads))
     add_scale(figure, image, "mean attention")
-    figure.suptitle(f"attention from role (row) to role (column); {COUNTING}", x=0.01, ha="left", fontsize=9)
+    add_caption(figure, "attention from role to role", f"Rows attend to columns; grey: no such path. {COUNTING}")
     return figure
 
 
-def show_roles(ax: Axes, values: numpy.ndarray) -> object:
-    """One head's role map, with the strong cells' numbers written in; paths that cannot exist are hatched."""
-    ax.set_facecolor("#f2f2f2")
+def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
+    """One head's role map, with the strong cells' numbers written in; paths that cannot exist are grey."""
+    ax.set_facecolor("#dddddd")
     image = ax.imshow(numpy.ma.masked_invalid(values), cmap=MAP, vmin=0, vmax=1, interpolation="nearest")
     for (row, column), value in numpy.ndenumerate(values):
-        if value >= 0.2:
+        if numbers and value >= 0.2:
             ink = "white" if value > 0.6 else "black"
             ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color=ink)
     return image
@@ -133,6 +138,22 @@ def name_groups(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> Non
 
 def add_scale(figure: Picture, image: object, label: str) -> None:
     """One colour bar for all panels."""
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.6, aspect=30, pad=0.01)  # type: ignore[arg-type]
+    share = min(0.6, LONGEST_SCALE / figure.get_figheight())
+    bar = figure.colorbar(image, ax=figure.axes, shrink=share, aspect=25, pad=0.01)  # type: ignore[arg-type]
     bar.set_label(label)
     bar.outline.set_visible(False)  # type: ignore[operator]
+
+
+def mark_queries(ax: Axes, labels: Sequence[str]) -> None:
+    """Thin lines between the facts and the queries."""
+    first = next((i for i, label in enumerate(labels) if label.split(" ")[-1] == "query"), 0)
+    if first:
+        ax.axhline(first - 0.5, color=GREY, lw=0.5)
+        ax.axvline(first - 0.5, color=GREY, lw=0.5)
+
+
+def add_caption(figure: Picture, title: str, caption: str) -> None:
+    """What the picture is of, above; how to read it, small and below."""
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=GREY)

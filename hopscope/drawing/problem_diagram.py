@@ -2,151 +2,259 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.path import Path
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
 from hopscope.problem import Problem
 
 INCHES_PER_TOKEN = 0.46
-WIDEST = 30.0  # inches
-BETWEEN_FACTS, BETWEEN_STEPS = 0.3, 1.0  # in boxes
+WIDEST = 27.0  # boxes in a row; what is longer goes on in the next row
+BETWEEN_FACTS, BETWEEN_GROUPS = 0.3, 1.0  # in boxes, as all lengths below
+HALF = 0.4  # of a box
+BELOW = 1.5  # what brackets and names of steps take under a row
+
+Group = tuple[str, list[tuple[int | None, tuple[str, ...]]]]
 
 
 @dataclass(frozen=True)
 class Token:
-    """A symbol at its place: `fact` is the index of its fact, None for a query."""
+    """A symbol at its place: `fact` is the index of its fact, None for a query; `group` its step, or `queries`."""
 
     symbol: str
     x: float
+    row: int
     fact: int | None
+    group: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """From where a symbol is known to where a fact looks it up; `chain` is the query that does so."""
+
+    start: Token
+    end: Token
+    chain: str
+
+    @property
+    def rise(self) -> float:
+        """How high an arc between two tokens of one row stands above them."""
+        return 0.35 + min(1.5, 0.11 * abs(self.end.x - self.start.x)) if self.start.row == self.end.row else 0.0
 
 
 @styled
-def problem_diagram(problem: Problem, query: str | None = None) -> Figure:
+def problem_diagram(problem: Problem, query: str | None = None, *, ax: Axes | None = None) -> Figure:
     """Symbols in the order in which they are presented, one colour per chain, grey for those of no chain.
 
-    Brackets below join what a fact joins (a shared position, in the paper's figure 3); arcs above join a symbol's
-    occurrences along the chain of one query, by default the first; the other chains are faint.
+    Brackets below join what a fact joins (a shared position, in the paper's figure 3); arrows join a symbol's
+    occurrences along the chain of one query, faint lines along those of the others. Long sequences fill several rows.
+
+    Args:
+        problem: any problem; its facts may have several premises.
+        query: whose hops are shown, by default the first.
+        ax: where to draw; by default in a new figure, as large as the sequence needs.
     """
     query = query or problem.queries[0]
     tokens = place(problem)
-    width = min(WIDEST, 1 + INCHES_PER_TOKEN * (tokens[-1].x + 1))
-    figure = picture(width, 2.6)
-    ax = figure.add_subplot()
-    ax.set_axis_off()
+    arcs = [link for asked in problem.queries for link in links(problem, tokens, asked)]
+    floors = stack(tokens, arcs)
+    width, top = max(token.x for token in tokens) + 2, max(1.0, row_rise(arcs, 0)) + 0.6
+    height = top + BELOW - floors[-1]
+    figure, ax = canvas(ax, width * INCHES_PER_TOKEN, height * INCHES_PER_TOKEN + 0.4)
     shown = {query, *problem.successors(query)}
-    size = 9.0 * min(1.0, width / (1 + INCHES_PER_TOKEN * (tokens[-1].x + 1)))
-    draw_boxes(ax, problem, tokens, shown, size)
-    draw_brackets(ax, problem, tokens, shown)
-    tallest = draw_arcs(ax, problem, tokens, shown)
-    draw_steps(ax, problem, tokens, size)
-    chain = " → ".join([query, *problem.successors(query)])
-    ax.set_title(f"{len(problem.queries)} queries, {len(problem.facts)} facts; the hops of {query}:  {chain}")
-    ax.set_xlim(-1, tokens[-1].x + 1)
-    ax.set_ylim(-1.9, tallest + 0.3)
+    chain_of = chain_colours(problem)
+    draw_boxes(ax, tokens, floors, shown, chain_of)
+    draw_brackets(ax, problem, tokens, floors, shown, chain_of)
+    draw_links(ax, arcs, floors, query, chain_of)
+    draw_groups(ax, tokens, floors)
+    ax.set_title(
+        f"{len(problem.queries)} queries, {len(problem.facts)} facts; the hops of {query}:  {told(problem, query)}"
+    )
+    ax.set_axis_off()
+    ax.set(xlim=(-1, width - 1), ylim=(floors[-1] - BELOW, top), aspect="equal")
     return figure
 
 
-def place(problem: Problem) -> list[Token]:
-    """Symbols from left to right, with gaps between facts, wider ones between steps and before the queries."""
-    tokens, x = [], 0.0
-    for index, fact in enumerate(problem.facts):
-        if index:
-            x += BETWEEN_FACTS if fact.step == problem.facts[index - 1].step else BETWEEN_STEPS
-        for symbol in (*fact.premises, fact.conclusion):
-            tokens.append(Token(symbol, x, index))
-            x += 1
-    for index, symbol in enumerate(problem.queries):
-        x += BETWEEN_FACTS if index else BETWEEN_STEPS
-        tokens.append(Token(symbol, x, None))
-        x += 1
+def told(problem: Problem, query: str) -> str:
+    """The hops of a query in a line; what one round finds together stands in braces."""
+    names = {symbol: n for n, symbol in enumerate(problem.successors(query))}
+    rounds = [sorted(new, key=names.__getitem__) for new in problem.hops(query)]
+    return " → ".join([query, *(new[0] if len(new) == 1 else "{" + ", ".join(new) + "}" for new in rounds)])
+
+
+def grouped(problem: Problem) -> Iterator[Group]:
+    """Runs of facts that serve one step, then the queries: each a name, and the symbols of its members."""
+    for step, facts in itertools.groupby(enumerate(problem.facts), lambda item: item[1].step):
+        yield f"step {step}", [(index, (*fact.premises, fact.conclusion)) for index, fact in facts]
+    yield "queries", [(None, (query,)) for query in problem.queries]
+
+
+def place(problem: Problem, widest: float = WIDEST) -> list[Token]:
+    """Symbols from left to right, with gaps between facts and wider ones between groups.
+
+    A group that does not fit beside the one before starts a row; one that fits no row is broken between facts.
+    """
+    tokens: list[Token] = []
+    x, row = 0.0, 0
+    for name, members in grouped(problem):
+        length = sum(len(symbols) + BETWEEN_FACTS for _, symbols in members) - BETWEEN_FACTS
+        x += BETWEEN_GROUPS if x else 0
+        if x and x + length > widest:
+            x, row = 0.0, row + 1
+        for n, (fact, symbols) in enumerate(members):
+            x += BETWEEN_FACTS if n else 0
+            if x and x + len(symbols) > widest:
+                x, row = 0.0, row + 1
+            tokens += [Token(symbol, x + i, row, fact, name) for i, symbol in enumerate(symbols)]
+            x += len(symbols)
     return tokens
 
 
-def chain_colour(problem: Problem, symbol: str) -> str:
-    """The colour of the first query, by name, from which the symbol follows; grey if there is none."""
-    for index, query in enumerate(sorted(problem.queries)):
-        if symbol == query or symbol in problem.successors(query):
-            return colour(index)
-    return GREY
-
-
-def draw_boxes(ax: Axes, problem: Problem, tokens: list[Token], shown: set[str], size: float) -> None:
-    for token in tokens:
-        tint = chain_colour(problem, token.symbol)
-        strong = token.symbol in shown
-        box = FancyBboxPatch(
-            (token.x - 0.42, -0.4),
-            0.84,
-            0.8,
-            boxstyle="round,pad=0,rounding_size=0.15",
-            facecolor=tint,
-            edgecolor="none",
-            alpha=0.95 if strong else 0.22,
-        )
-        ax.add_patch(box)
-        ink = "white" if strong else "black"
-        ax.text(token.x, -0.02, token.symbol, ha="center", va="center", color=ink, fontsize=size)
-
-
-def draw_brackets(ax: Axes, problem: Problem, tokens: list[Token], shown: set[str]) -> None:
-    """Under each fact a line from its first to its last symbol."""
-    for index, fact in enumerate(problem.facts):
-        places = [token.x for token in tokens if token.fact == index]
-        strong = shown.issuperset((*fact.premises, fact.conclusion))
-        xs = [places[0], places[0], places[-1], places[-1]]
-        tint = chain_colour(problem, fact.conclusion)
-        ax.plot(xs, [-0.5, -0.68, -0.68, -0.5], color=tint, lw=1.8 if strong else 0.9, alpha=1 if strong else 0.4)
-
-
-def links(problem: Problem, tokens: list[Token], shown: set[str]) -> list[tuple[Token, Token]]:
-    """Along the shown chain: from where a symbol is known (a query, a conclusion) to where it is a premise.
+def links(problem: Problem, tokens: Iterable[Token], query: str) -> list[Link]:
+    """Along a query's chain: from where a symbol is known (the query, a conclusion) to where it is a premise.
 
     One link per premise of every fact that the chain uses, so D for a plain chain of D hops.
     """
-    found = []
-    known = {t.symbol: t for t in tokens if t.fact is None}
+    reached = {query, *problem.successors(query)}
+    used = {n for n, fact in enumerate(problem.facts) if reached.issuperset((*fact.premises, fact.conclusion))}
+    known: dict[str, Token] = {}
     for token in tokens:
-        if token.fact is not None and token.symbol == problem.facts[token.fact].conclusion:
+        if (token.fact is None and token.symbol == query) or (
+            token.fact in used and token.symbol == problem.facts[token.fact].conclusion
+        ):
             known.setdefault(token.symbol, token)
-    for token in tokens:
-        if token.fact is None or token.symbol not in shown:
-            continue
-        fact = problem.facts[token.fact]
-        if shown.issuperset((*fact.premises, fact.conclusion)) and token.symbol in fact.premises:
-            found.append((known[token.symbol], token))
+    return [
+        Link(known[token.symbol], token, query)
+        for token in tokens
+        if token.fact in used and token.symbol in problem.facts[token.fact].premises
+    ]
+
+
+def chain_colours(problem: Problem) -> dict[str, str]:
+    """Each symbol's colour: that of the first query, by name, from which it follows. Others have none."""
+    found: dict[str, str] = {}
+    for index, query in enumerate(sorted(problem.queries)):
+        for symbol in (query, *problem.successors(query)):
+            found.setdefault(symbol, colour(index))
     return found
 
 
-def draw_arcs(ax: Axes, problem: Problem, tokens: list[Token], shown: set[str]) -> float:
-    """The links as arcs above the boxes; returns the height of the tallest."""
-    tallest = 1.0
-    for start, end in links(problem, tokens, shown):
-        bend = 0.35 if abs(end.x - start.x) > 2 else 0.8
-        height = 0.45 + min(3.0, 0.5 * bend * abs(end.x - start.x))
-        tallest = max(tallest, 0.45 + (height - 0.45) / 2)  # the curve reaches half the way to its control point
-        arc = FancyArrowPatch(
-            (start.x, 0.45),
-            (end.x, 0.45),
-            connectionstyle=f"arc3,rad={(1 if start.x > end.x else -1) * (height - 0.45) / abs(end.x - start.x)}",
-            arrowstyle="-|>",
-            mutation_scale=9,
-            color=chain_colour(problem, start.symbol),
-            lw=1.4,
-        )
-        ax.add_patch(arc)
-    return tallest
+def row_rise(arcs: Iterable[Link], row: int) -> float:
+    """How high the highest arc of a row stands above its boxes."""
+    return max((link.rise for link in arcs if link.start.row == row), default=0.0)
 
 
-def draw_steps(ax: Axes, problem: Problem, tokens: list[Token], size: float) -> None:
-    """The name of each group under it: `step 1`, …, `queries`."""
-    groups: dict[str, list[float]] = {}
+def stack(tokens: list[Token], arcs: list[Link]) -> list[float]:
+    """The height at which each row stands: the first at 0, the others below it, with room for their arcs."""
+    floors = [0.0]
+    for row in range(1, tokens[-1].row + 1):
+        floors.append(floors[-1] - BELOW - max(0.6, row_rise(arcs, row)) - HALF)
+    return floors
+
+
+def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[str], chain_of: dict[str, str]) -> None:
+    """A box for each symbol, strong where it belongs to the shown chain."""
     for token in tokens:
-        name = "queries" if token.fact is None else f"step {problem.facts[token.fact].step}"
-        groups.setdefault(name, []).append(token.x)
-    for name, xs in groups.items():
-        ax.text((xs[0] + xs[-1]) / 2, -1.1, name, ha="center", va="top", color=GREY, fontsize=size + 1)
+        tint, strong = chain_of.get(token.symbol, GREY), token.symbol in shown
+        box = FancyBboxPatch(
+            (token.x - HALF, floors[token.row] - HALF),
+            2 * HALF,
+            2 * HALF,
+            boxstyle="round,pad=0,rounding_size=0.15",
+            facecolor=tint if strong else blend(tint, 0.2),
+            edgecolor="none",
+            zorder=2,
+        )
+        ax.add_patch(box)
+        ax.text(
+            token.x,
+            floors[token.row] - 0.02,
+            token.symbol,
+            ha="center",
+            va="center",
+            color=ink_on(tint) if strong else "black",
+            fontsize=9.0 * min(1.0, 4 / len(token.symbol)),
+            zorder=3,
+        )
+
+
+def draw_brackets(
+    ax: Axes, problem: Problem, tokens: list[Token], floors: list[float], shown: set[str], chain_of: dict[str, str]
+) -> None:
+    """Under each fact a line from its first to its last symbol."""
+    facts = itertools.groupby((t for t in tokens if t.fact is not None), lambda token: token.fact)
+    for (_, members), fact in zip(facts, problem.facts, strict=True):
+        places = list(members)
+        strong = shown.issuperset((*fact.premises, fact.conclusion))
+        left, right, floor = places[0].x, places[-1].x, floors[places[0].row]
+        tint = chain_of.get(fact.conclusion, GREY)
+        ax.plot(
+            [left, left, right, right],
+            [floor - 0.5, floor - 0.68, floor - 0.68, floor - 0.5],
+            color=tint if strong else blend(tint, 0.4),
+            lw=1.8 if strong else 0.9,
+            zorder=2,
+        )
+
+
+def draw_links(ax: Axes, arcs: list[Link], floors: list[float], query: str, chain_of: dict[str, str]) -> None:
+    """The links of the shown query as arrows, those of other queries as faint lines beneath."""
+    for link in arcs:
+        tint, strong = chain_of[link.start.symbol], link.chain == query
+        arc = FancyArrowPatch(
+            path=curve(link, floors),
+            arrowstyle="-|>" if strong else "-",
+            mutation_scale=9,
+            color=tint if strong else blend(tint, 0.3),
+            lw=1.4 if strong else 0.7,
+            zorder=1.5 if strong else 1,
+            fill=strong,
+        )
+        arc.set_gid(f"hop of {link.chain}")
+        ax.add_patch(arc)
+
+
+def curve(link: Link, floors: list[float]) -> Path:
+    """An arc above one row; between rows an S that leaves and arrives where the rows face each other."""
+    start, end = link.start, link.end
+    if start.row == end.row:
+        low = floors[start.row] + HALF + 0.06
+        high = low + link.rise / 0.75  # a cubic curve rises to three quarters of its control points
+        first, last, bend_first, bend_last = low, low, high, high
+    else:
+        upwards = start.row > end.row
+        above, under = HALF + 0.06, -0.78  # from the top of a box; from below its bracket
+        first = floors[start.row] + (above if upwards else under)
+        last = floors[end.row] + (under if upwards else above)
+        bend_first = bend_last = (first + last) / 2
+    corners = [(start.x, first), (start.x, bend_first), (end.x, bend_last), (end.x, last)]
+    return Path(corners, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+
+
+def draw_groups(ax: Axes, tokens: list[Token], floors: list[float]) -> None:
+    """The name of each group under it, in every row that it fills: `step 1`, …, `queries`."""
+    for (row, name), members in itertools.groupby(tokens, lambda token: (token.row, token.group)):
+        xs = [token.x for token in members]
+        ax.text(
+            (xs[0] + xs[-1]) / 2,
+            floors[row] - 0.82,
+            name,
+            ha="center",
+            va="top",
+            color=GREY,
+            zorder=3,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )
+
+
+def blend(tint: str, strength: float) -> tuple[float, float, float]:
+    """A colour mixed with white, so that lines beneath do not shine through; strength 0–1."""
+    red, green, blue = (1 - strength * (1 - part) for part in to_rgb(tint))
+    return red, green, blue

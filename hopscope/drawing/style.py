@@ -1,7 +1,8 @@
 """How figures look, and how they are written: one style, colours that the colour-blind can tell apart, no global state.
 
-Figures are made without pyplot, so none is kept alive and no display is needed. A `Picture` shows itself inline in a
-notebook, whatever backend is active.
+Figures are made without pyplot, so none is kept alive and no display is needed. But a notebook shows a plain `Figure`
+only once pyplot's inline backend is active; so ours are `Picture`s, whose one method hands IPython a PNG by its own
+protocol. Figures drawn onto axes that a caller gives stay the caller's, to show as they please.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from hopscope.storage import write_file
@@ -51,6 +54,17 @@ def picture(width: float, height: float) -> Picture:
     return Picture(figsize=(width, height), layout="constrained")
 
 
+def canvas(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
+    """The axes that were given, with their figure; else new ones in a figure of this size in inches."""
+    if ax is None:
+        figure = picture(width, height)
+        return figure, figure.add_subplot()
+    owner = ax.get_figure(root=True)
+    if owner is None:
+        raise ValueError("ax must belong to a figure; got axes that were removed from theirs")
+    return owner, ax
+
+
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Make a function draw in our style, and leave matplotlib's settings as they were."""
 
@@ -65,6 +79,12 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def colour(index: int) -> str:
     """The colour of chain, hop or seed number `index`."""
     return PALETTE[index % len(PALETTE)]
+
+
+def ink_on(background: str) -> str:
+    """White or black, whichever stands out on a colour (its luminance after Rec. 709)."""
+    red, green, blue = to_rgb(background)
+    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.62 else "black"
 
 
 def rendered(figure: Figure, kind: str) -> bytes:
