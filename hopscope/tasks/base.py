@@ -78,6 +78,8 @@ class Task(Settings, ABC):
     inputs_carry_position = False
     #: The pattern that stands for "does nothing" when a head is ablated (docs/contracts.md, thresholds).
     null_pattern = "uniform"
+    #: Where several positions hold a path's key role: its ideal pattern is `even` over them, or on the `latest`.
+    ideal_over = "even"
     #: The least loss that a perfect model reaches.
     floor = 0.0
 
