@@ -17,7 +17,7 @@ from hopscope.tasks.base import Task
 class Training(Settings):
     """How a model is trained. Defaults: docs/contracts.md and the paper's section 7.1."""
 
-    steps: int = setting(2000, "number of optimizer steps", low=1)
+    steps: int = setting(2000, "number of optimizer steps; 0 leaves the model as initialised", low=0)
     batch: int = setting(128, "sequences per step", low=1)
     examples: int = setting(0, "size of a finite training set (paper: 2^20 = 1048576); 0: fresh data every step", low=0)
     lr: float = setting(1e-3, "learning rate, after warm-up and before decay", low=0)
@@ -80,11 +80,19 @@ def parse_schedule(text: str) -> list[tuple[int, int | None]]:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a run's numbers depend on, given a machine."""
+    """Everything that a run's numbers depend on, given a machine.
+
+    Attributes:
+        task: what is learnt.
+        model: the transformer's shape.
+        training: how it is trained.
+        origin: where the weights come from when they were not trained here: `by` says how, the rest with what.
+    """
 
     task: Task
     model: Architecture = field(default_factory=Architecture)
     training: Training = field(default_factory=Training)
+    origin: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Resolved whole: no value is left to a default that may change."""
@@ -98,6 +106,7 @@ class Config:
             "task": {"name": self.task.name(), **self.task.as_dict()},
             "model": model.as_dict(),
             "training": training.as_dict(),
+            **({"origin": dict(self.origin)} if self.origin else {}),
         }
 
     @classmethod
@@ -109,7 +118,10 @@ class Config:
         task = dict(values["task"])
         kind: type[Task] = catalogue.find("tasks", str(task.pop("name", "")))
         return cls(
-            kind.from_dict(task), Architecture.from_dict(values["model"]), Training.from_dict(values["training"])
+            kind.from_dict(task),
+            Architecture.from_dict(values["model"]),
+            Training.from_dict(values["training"]),
+            values.get("origin"),
         )
 
     @property
@@ -120,8 +132,9 @@ class Config:
     def difference(self, other: Config) -> str | None:
         """The first setting in which another configuration differs, in words; None if none does."""
         mine, theirs = self.as_dict(), other.as_dict()
-        for part in mine:
-            for name in {**mine[part], **theirs[part]}:
-                if (here := mine[part].get(name)) != (there := theirs[part].get(name)):
+        for part in {**mine, **theirs}:
+            here_part, there_part = mine.get(part, {}), theirs.get(part, {})
+            for name in {**here_part, **there_part}:
+                if (here := here_part.get(name)) != (there := there_part.get(name)):
                     return f"{part} {name} is {there} there and {here} here"
         return None

@@ -38,7 +38,7 @@ class Path:
     def from_dict(cls, values: Mapping[str, Any]) -> Path:
         """The inverse of `as_dict`; more than a path's own entries (a strength …) may be there. Raises BadInput."""
         try:
-            path = cls(*(values[name] for name in ("layer", "head", "query", "key")), values.get("chain", "same"))
+            path = cls(**{n: values[n] for n in ("layer", "head", "query", "key")}, chain=values.get("chain", "same"))
         except KeyError as missing:
             raise BadInput(f"a path must have layer, head, query and key; {missing} is missing") from None
         if path.chain not in RELATIONS:

@@ -1,4 +1,4 @@
-"""Attention patterns made by hand: the ideal pattern of a path, and the patterns that stand for a head that does nothing.
+"""Attention patterns made by hand: the ideal pattern of a path, and those that stand for a head that does nothing.
 
 They replace what a head computed, to learn what it is needed for (Musat, ICLR 2025, appendix E); docs/contracts.md has
 the words. Rows are attending positions and sum to 1.

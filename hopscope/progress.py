@@ -59,7 +59,7 @@ class ProgressBar:
         step = row["step"]
         if self.live:
             self.live.update(self.bar, losses=losses)
-        elif step * LINES // self.steps != (step - 1) * LINES // self.steps:
+        elif not self.steps or step * LINES // self.steps != (step - 1) * LINES // self.steps:
             self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}", highlight=False)
 
     def end(self) -> None:

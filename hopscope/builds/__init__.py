@@ -1,0 +1,1 @@
+"""Transformers built by hand: real weights, compiled from a schedule of paths, with the truth about their circuits."""

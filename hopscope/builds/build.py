@@ -1,0 +1,355 @@
+"""Building a transformer: from settings to a schedule, weights, distractors, and the truth about what it does.
+
+The circuit is the schedule; all else that the settings add must not matter. `truth.json` says which paths do, for each
+way of ablating the others, because that depends on it. A head that attends by position alone attends alike in all
+sequences, so another sequence's pattern in place of its own changes nothing; and where patterns are set by hand, nobody
+needs what only told them where to attend.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope import catalogue
+from hopscope.builds.plan import Head, Plan, Slot, make_plan
+from hopscope.builds.stream import Arc
+from hopscope.builds.weights import Assembler, Sheet, register
+from hopscope.configuration import Config, Training
+from hopscope.factsheet import parse_order
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.paths import Path
+from hopscope.seeds import generator
+from hopscope.settings import BadInput, Settings, setting
+from hopscope.tasks.base import Task
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from hopscope.theory.algorithms.base import MERGINGS
+
+PlainTask = Retrieval | SymbolicRetrieval
+UNUSED = ("zero", "dead", "noisy")
+SCRATCH = 16  # dimensions that nothing reads, for noise to write to
+SURE = 25.0  # nats by which a built model prefers its answer
+
+
+@dataclass(frozen=True)
+class Build(Settings):
+    """How a transformer is built by hand."""
+
+    algorithm: str = setting("doubling", "how it solves the task, a file of theory/algorithms")
+    merging: str = setting("query", "who gathers the facts: query, or chain (where they can)", choices=MERGINGS)
+    mask: str = setting("causal", "causal, or none", choices=("causal", "none"))
+    layers: int | None = setting(None, "number of layers; default as few as the algorithm needs", low=1, high=256)
+    heads: int = setting(1, "heads per layer", low=1, high=64)
+    spread: bool = setting(False, "deal the paths of a layer out over its heads")
+    twins: int = setting(0, "heads that have a double, either of which suffices", low=0, high=64)
+    unused: str = setting(
+        "zero",
+        "heads without a task: zero weights; dead, they attend but write nothing; or noisy, "
+        "they write where nothing reads",
+        choices=UNUSED,
+    )
+    extra_mlp: int = setting(0, "neurons per layer that write where nothing reads", low=0, high=65536)
+    rotate: bool = setting(False, "turn the residual stream, and every head's own, by random rotations")
+    seed: int = setting(0, "of places, noise and rotations; the circuit does not depend on it", low=0)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model made by hand, as `hopscope.made` stores it, and what is true of it."""
+
+    config: Config
+    model: Transformer
+    truth: dict[str, Any]
+
+
+def build(task: Task, settings: Build = Build()) -> Built:
+    """Build a transformer that solves plain retrieval.
+
+    Args:
+        task: `retrieval` or `symbolic_retrieval`, with one order of steps for all sequences.
+        settings: how.
+
+    Raises:
+        BadInput: the task is another, its order is shuffled, its position code cannot tell its positions apart, or
+            the settings ask for fewer layers, or for more twins, than there can be.
+    """
+    if not isinstance(task, Retrieval | SymbolicRetrieval):
+        raise BadInput(f"builds are for retrieval and symbolic_retrieval; got {task.name()}")
+    sheet = sheet_of(task)
+    random = generator(settings.seed, "build", 0)
+    schedule = place(plan_schedule(task, settings), settings, random)
+    plan = make_plan(schedule, task.n_hops, [int(name[1:]) for name in task.hop_names])
+    twins = choose_twins(plan, settings, sheet.told, random)
+    n_layers = settings.layers or max(path.layer for path in schedule) + 1
+    assembler = Assembler(plan, sheet, n_layers, twins)
+    model = finish(assembler, task, settings, random)
+    origin = {"by": "build", **settings.as_dict()}
+    config = Config(task, model.architecture, Training(steps=0, seed=settings.seed), origin)
+    return Built(config, model.eval(), truth(assembler, schedule, twins, settings))
+
+
+# The schedule ----------------------------------------------------------------------------------------------------
+
+
+def sheet_of(task: PlainTask) -> Sheet:
+    """What the weights need to know of a task. Raises BadInput for one that cannot be built for."""
+    if parse_order(task.order, task.n_hops) is None:
+        raise BadInput("a build needs one order of the steps for all sequences; choose another --order than shuffled")
+    batch = task.sample(1)
+    held = batch.roles.held()[0].int().argmax(0)
+    roles = [batch.roles.names[role] for role in held.tolist()]
+    if isinstance(task, SymbolicRetrieval):
+        slow = 5.0 / task.n_positions  # radians per position: less than a turn for all of them
+        return Sheet(task.d_vocab, True, roles, (1.0, slow), told=True)
+    if task.position_code != "token":
+        raise BadInput("a build needs the code of each token's position; choose --position-code token")
+    speeds = [task.position_base ** (-2 * i / task.d_symbol) for i in range(task.d_symbol // 2)]
+    if Arc(range(4), len(roles), speeds[-1]).room <= speeds[-1] or len(speeds) < 2:
+        raise BadInput(
+            f"the position code comes round within the sequence's {len(roles)} positions, so that a build cannot tell "
+            "them apart; choose --position-base 10000, or fewer chains"
+        )
+    return Sheet(task.d_symbol, False, roles, speeds, told=False)
+
+
+def plan_schedule(task: PlainTask, settings: Build) -> list[Path]:
+    """The algorithm's paths; begun a layer later where its first layer would have to look up a symbol."""
+    algorithm = catalogue.find("theory.algorithms", settings.algorithm)
+    order = parse_order(task.order, task.n_hops)
+    paths: list[Path] = algorithm(task.n_hops, order, settings.mask == "causal", settings.merging)
+    looks_up = any(path.layer == 0 and path.query == "query" for path in paths)
+    return [replace(path, layer=path.layer + looks_up) for path in paths]
+
+
+def place(paths: list[Path], settings: Build, random: torch.Generator) -> list[Path]:
+    """Put the schedule's layers among those that there are, and its paths into heads."""
+    needed = max(path.layer for path in paths) + 1
+    n_layers = settings.layers or needed
+    if n_layers < needed:
+        raise BadInput(f"{settings.algorithm} needs {needed} layers here; got {n_layers}")
+    chosen = sorted(torch.randperm(n_layers, generator=random)[:needed].tolist())
+    placed = []
+    for layer in range(needed):
+        heads = torch.randperm(settings.heads, generator=random).tolist()
+        for index, path in enumerate(sorted(p for p in paths if p.layer == layer)):
+            head = heads[index % settings.heads if settings.spread else 0]
+            placed.append(replace(path, layer=chosen[layer], head=head))
+    return sorted(placed)
+
+
+def choose_twins(plan: Plan, settings: Build, told: bool, random: torch.Generator) -> dict[Head, Head]:
+    """Heads that can have a double, as many as asked for, and where the doubles stand. Raises BadInput if too few."""
+    free = {
+        layer: [h for h in range(settings.heads) if (layer, h) not in plan.heads]
+        for layer in {layer for layer, _ in plan.heads}
+    }
+    able = [head for head in plan.heads if can_have_twin(plan, head, told)]
+    twins: dict[Head, Head] = {}
+    for index in torch.randperm(len(able), generator=random).tolist():
+        layer, _ = head = able[index]
+        if len(twins) < settings.twins and free[layer]:
+            twins[head] = (layer, free[layer].pop(int(torch.randint(len(free[layer]), (1,), generator=random))))
+    if len(twins) < settings.twins:
+        raise BadInput(
+            f"only {len(twins)} heads can have a twin here, not {settings.twins}; a twin needs a second head in its "
+            "layer (--heads), and often an idle layer before or after it (--layers)"
+        )
+    return twins
+
+
+def can_have_twin(plan: Plan, head: Head, told: bool) -> bool:
+    """Whether an MLP has the time to join what two heads copied: before it is looked for, or measured."""
+    layer, _ = head
+    if layer == 0 and not told:  # roles are not known yet, so that neither could tell whether it attended rightly
+        return False
+    for other in plan.heads.values():
+        for match in other.matches.values():
+            measured = match.key.address[:1] == (head,)
+            gated = match.query.address[:1] == (head,) and len(other.kinds()) > 1
+            if (measured or gated) and other.head[0] < layer + 2:
+                return False
+    return True
+
+
+# The model -------------------------------------------------------------------------------------------------------
+
+
+def finish(assembler: Assembler, task: PlainTask, settings: Build, random: torch.Generator) -> Transformer:
+    """The transformer with all its weights: the circuit's, and what shall not matter."""
+    scratch = assembler.at.add("scratch", SCRATCH)
+    heads = assembler.head_weights()
+    d_model = assembler.at.width
+    d_head = max(max(w["W_Q"].shape[1], w["W_V"].shape[1]) for w in heads.values())
+    d_mlp = max(1, max(len(n.reads) for n in assembler.neurons)) + settings.extra_mlp
+    architecture = Architecture(
+        n_layers=assembler.n_layers,
+        n_heads=settings.heads,
+        d_model=d_model,
+        d_head=d_head,
+        d_mlp=d_mlp,
+        causal=settings.mask == "causal",
+        layer_norm=False,
+    )
+    state = {
+        name: torch.zeros_like(p, dtype=torch.double)
+        for name, p in Transformer.for_task(architecture, task).named_parameters()
+    }
+    embed(state, assembler, task)
+    for layer in range(assembler.n_layers):
+        prefix = f"blocks.{layer}."
+        for head in range(settings.heads):
+            weights = heads.get((layer, head)) or idle(settings.unused, d_model, d_head, scratch, random)
+            set_head(state, prefix + "attn.", head, weights)
+        for name, value in assembler.neurons[layer].weights(d_model, d_mlp).items():
+            state[f"{prefix}mlp.{name}"] = value
+        chatter(state, f"{prefix}mlp.", settings.extra_mlp, scratch, random)
+    if settings.rotate:
+        rotate(state, d_head, random)
+    model = Transformer.for_task(architecture, task)
+    model.load_state_dict({name: value.float() for name, value in state.items()})
+    return model
+
+
+def embed(state: dict[str, Tensor], assembler: Assembler, task: PlainTask) -> None:
+    """Inputs into their registers, answers out of theirs."""
+    plan, at, width = assembler.plan, assembler.at, assembler.sheet.d_symbol
+    symbol, code = at["symbol"], at["place"]
+    if isinstance(task, Retrieval):
+        for i, dimension in enumerate([*symbol, *code]):
+            state["W_E"][i, dimension] = 1.0
+    else:
+        state["W_E"][range(width), list(symbol)] = 1.0
+        angles = torch.arange(task.n_positions)[:, None] * torch.tensor(assembler.sheet.speeds, dtype=torch.double)
+        state["W_pos"][:, list(code)] = torch.cat([angles.cos(), angles.sin()], -1)
+        for position, role in enumerate(assembler.sheet.roles):
+            state["W_pos"][position, assembler.role(role)] = 1.0
+    for index, hop in enumerate(sorted(plan.answers)):
+        answer = at[register(plan.answers[hop])]
+        state["W_U"][list(answer), range(index * width, (index + 1) * width)] = SURE if assembler.sheet.unit else 1.0
+
+
+def set_head(state: dict[str, Tensor], prefix: str, head: int, weights: dict[str, Tensor]) -> None:
+    """One head's weights, narrow as they are, into the layer's; queries are scaled up for softmax to scale down."""
+    d_head = state[prefix + "W_O"].shape[1]
+    for index, name in enumerate("QKV"):
+        value = weights[f"W_{name}"] * (d_head**0.5 if name == "Q" else 1)
+        state[prefix + "W_QKV"][index, head, :, : value.shape[1]] = value
+    bias = weights["b_Q"] * d_head**0.5
+    state[prefix + "b_QKV"][0, head, : len(bias)] = bias
+    state[prefix + "W_O"][head, : len(weights["W_O"])] = weights["W_O"]
+
+
+def idle(kind: str, d_model: int, d_head: int, scratch: Iterable[int], random: torch.Generator) -> dict[str, Tensor]:
+    """A head without a task. Those that attend do so sharply, to what they please."""
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=random, dtype=torch.double)
+
+    zero = torch.zeros(d_model, d_head, dtype=torch.double)
+    weights = {"W_Q": zero, "b_Q": zero[0], "W_K": zero, "W_V": zero, "W_O": zero.T}
+    if kind == "zero":
+        return weights
+    attends = {"W_Q": draw(d_model, d_head), "W_K": draw(d_model, d_head) / d_head, "b_Q": draw(d_head)}
+    writes = torch.zeros(d_head, d_model, dtype=torch.double)
+    if kind == "noisy":
+        writes[:, list(scratch)] = draw(d_head, len(list(scratch))) / d_head
+    return {**weights, **attends, "W_V": draw(d_model, d_head) / d_head, "W_O": writes}
+
+
+def chatter(state: dict[str, Tensor], prefix: str, n: int, scratch: Iterable[int], random: torch.Generator) -> None:
+    """The last n neurons read everything, and write to scratch."""
+    if n:
+        d_model, d_mlp = state[prefix + "W_in"].shape
+        reads = torch.randn(d_model, n, generator=random, dtype=torch.double)
+        state[prefix + "W_in"][:, -n:] = reads / d_model**0.5
+        written = torch.randn(n, len(list(scratch)), generator=random, dtype=torch.double) / n**0.5
+        state[prefix + "W_out"][d_mlp - n :, list(scratch)] = written
+
+
+def rotate(state: dict[str, Tensor], d_head: int, random: torch.Generator) -> None:
+    """Turn the residual stream, every head's queries with its keys, and its values, each by a rotation of its own."""
+    stream = rotation(len(state["W_U"]), random)
+    for name, weight in state.items():
+        last = name.rpartition(".")[2]
+        if last in ("W_E", "b_E", "W_pos", "W_O", "b_O", "W_out", "b_out"):
+            state[name] = weight @ stream
+        elif last in ("W_QKV", "W_in", "W_U"):
+            state[name] = stream.T @ weight
+    for name in [name for name in state if name.endswith("W_QKV")]:
+        prefix = name.removesuffix("W_QKV")
+        for head in range(state[name].shape[1]):
+            matching, carrying = rotation(d_head, random), rotation(d_head, random)
+            for index, turn in enumerate((matching, matching, carrying)):
+                state[name][index, head] = state[name][index, head] @ turn
+                state[prefix + "b_QKV"][index, head] = state[prefix + "b_QKV"][index, head] @ turn
+            state[prefix + "W_O"][head] = carrying.T @ state[prefix + "W_O"][head]
+
+
+def rotation(n: int, random: torch.Generator) -> Tensor:
+    """A random orthogonal matrix, evenly distributed (Mezzadri, 2007)."""
+    q, r = torch.linalg.qr(torch.randn(n, n, generator=random, dtype=torch.double))
+    return q * r.diagonal().sign()
+
+
+# The truth -------------------------------------------------------------------------------------------------------
+
+
+def truth(assembler: Assembler, schedule: list[Path], twins: dict[Head, Head], settings: Build) -> dict[str, Any]:
+    """What `truth.json` says: schedule, heads, and all minimal circuits for each kind of ablation."""
+    heads = sorted({(path.layer, path.head) for path in schedule} | set(twins.values()))
+    return {
+        **settings.as_dict(),
+        "schedule": [path.as_dict() for path in schedule],
+        "useful_heads": [list(head) for head in heads],
+        "twins": [[list(head), list(twin)] for head, twin in twins.items()],
+        "circuits": {
+            "uniform": circuits(schedule, twins),
+            "identity": circuits(schedule, twins),
+            "resample": [[path.as_dict() for path in resampled(assembler.plan, schedule, twins)]],
+            "hard": circuits(carriers(assembler.plan, schedule), twins),
+        },
+        "registers": None if settings.rotate else {n: [d.start, d.stop] for n, d in assembler.at.named.items()},
+    }
+
+
+def circuits(schedule: list[Path], twins: dict[Head, Head]) -> list[list[dict[str, Any]]]:
+    """Every way to choose, for each path of a head with a twin, which of the two does it."""
+    choices = [
+        [path, replace(path, head=twins[path.layer, path.head][1])] if (path.layer, path.head) in twins else [path]
+        for path in schedule
+    ]
+    return [[path.as_dict() for path in sorted(chosen)] for chosen in itertools.product(*choices)]
+
+
+def carriers(plan: Plan, schedule: list[Path]) -> list[Path]:
+    """The paths that carry an answer to the query; the others only tell heads where to attend."""
+    by_row = {(path.layer, path.head, path.query): path for path in schedule}
+    found: set[Path] = set()
+    for answer in plan.answers.values():
+        role = "query"
+        for layer, head in answer.address:
+            path = by_row[layer, head, role]
+            found.add(path)
+            role = path.key
+    return sorted(found)
+
+
+def resampled(plan: Plan, schedule: list[Path], twins: dict[Head, Head]) -> list[Path]:
+    """The paths that matter when others get another sequence's pattern: those by position alone do not.
+
+    Twins both matter: a pattern of another sequence attends to the right role, so its copy is taken for good.
+    """
+    own = [Slot("place", ()), Slot("place", ())]
+    kept = []
+    for path in schedule:
+        head = (path.layer, path.head)
+        match = plan.heads[head].matches[path.query]
+        if [match.query, match.key] != own:
+            kept += [path, replace(path, head=twins[head][1])] if head in twins else [path]
+    return sorted(kept)
