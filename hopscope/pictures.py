@@ -25,7 +25,7 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     task = run.task
     batch = task.sample(AVERAGED, SEED, device=run.model.device)
     yield "problem", "one instance: facts, chains, queries and the hops of one query", problem_diagram(batch.problem(0))
-    if run.rows:
+    if len(run.rows) > 1:
         words = "the loss of each hop over training, beside its baselines"
         yield "curves", words, hop_curves(run.metrics, task.hop_names, task.baselines)
     seen = observe(run.model, batch)

@@ -157,7 +157,7 @@ def choose_twins(plan: Plan, settings: Build, told: bool, random: torch.Generato
             twins[head] = (layer, free[layer].pop(int(torch.randint(len(free[layer]), (1,), generator=random))))
     if len(twins) < settings.twins:
         raise BadInput(
-            f"only {len(twins)} heads can have a twin here, not {settings.twins}; a twin needs a second head in its "
+            f"at most {len(twins)} of these heads can have a twin, not {settings.twins}; a twin needs a second head in its "
             "layer (--heads), and often an idle layer before or after it (--layers)"
         )
     return twins

@@ -1,0 +1,82 @@
+"""`hopscope build D`: a transformer made by hand for D hops, stored as a run, with the truth about its circuit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.builds.build import Build, Built, build
+from hopscope.catalogue import names
+from hopscope.cli.commands.show import describe
+from hopscope.cli.options import options_of, pick, print_json
+from hopscope.made import write_made
+from hopscope.runs import Run
+from hopscope.settings import BadInput, flag_of
+from hopscope.tasks.base import Task
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+
+TASKS: dict[str, type[Task]] = {"retrieval": Retrieval, "symbolic_retrieval": SymbolicRetrieval}
+
+
+def task_options() -> list[click.Parameter]:
+    """The settings of both tasks, each once; the number of hops is the argument."""
+    found = {option.name: option for kind in TASKS.values() for option in options_of(kind)}
+    return [option for name, option in found.items() if name != "n_hops"]
+
+
+def task_of(given: dict[str, Any]) -> Task:
+    """The task that was asked for. Raises BadInput for an option that belongs to the other one."""
+    kind = TASKS[given["task"]]
+    for other in TASKS.values():
+        for field in vars(other)["__dataclass_fields__"].values():
+            if given.get(field.name) is not None and field.name not in vars(kind)["__dataclass_fields__"]:
+                raise BadInput(
+                    f"--{flag_of(field)} is for {other.name()}; leave it out, or choose --task {other.name()}"
+                )
+    return pick(kind, {**given, "n_hops": given["hops"]})  # type: ignore[no-any-return]
+
+
+def run(**given: Any) -> None:
+    """Build, store, tell."""
+    built = build(task_of(given), pick(Build, given))
+    folder = given["out"] or Path("runs") / f"build-{built.config.identity}"
+    stored = write_made(built.config, folder, built.model, {"truth.json": built.truth})
+    if given["as_json"]:
+        print_json(stored.summary() | {"truth": built.truth})
+    else:
+        tell(stored, built)
+
+
+def tell(stored: Run, built: Built) -> None:
+    describe(stored)
+    click.echo("\nschedule, layers and heads counted from 0:")
+    layers: dict[int, list[str]] = {}
+    for path in built.truth["schedule"]:
+        layers.setdefault(path["layer"], []).append(f"{path['query']} → {path['key']} (H{path['head']})")
+    for layer, paths in layers.items():
+        click.echo(f"  layer {layer}: {', '.join(paths)}")
+    click.echo(f"\nNext: hopscope draw {stored.path}")
+
+
+command = click.Command(
+    "build",
+    callback=run,
+    params=[
+        click.Argument(["hops"], metavar="D", type=click.IntRange(1, 256)),
+        click.Option(
+            ["--task"], type=click.Choice(list(TASKS)), default="retrieval", show_default=True, help="Its task."
+        ),
+        *options_of(Build),
+        *task_options(),
+        click.Option(
+            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/build-IDENTITY."
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print summary and truth as JSON."),
+    ],
+    help="Build by hand a transformer that follows D hops, and store it like a trained run, with truth.json beside it: "
+    f"its schedule and its minimal circuits under each kind of ablation. Algorithms: "
+    f"{', '.join(names('theory.algorithms'))}.",
+)
