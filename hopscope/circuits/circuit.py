@@ -1,0 +1,114 @@
+"""A circuit as it is found, told and stored: `circuit.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.units import Row
+from hopscope.paths import Path
+
+
+@dataclass(frozen=True)
+class Found:
+    """A path of a circuit.
+
+    Attributes:
+        path: which.
+        strength: mean attention on it in the model as it is, 0–1.
+        hypothesis: the rule by which its row was replaced.
+        bits: that rule's description length.
+        removal_loss: loss of the circuit without it, heads live: all that is not in the circuit is null.
+        silenced_loss: loss of the whole model when this path alone is null.
+    """
+
+    path: Path
+    strength: float
+    hypothesis: str
+    bits: float
+    removal_loss: float
+    silenced_loss: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in circuit.json."""
+        return {
+            **self.path.as_dict(),
+            "strength": round(self.strength, 6),
+            "removal_loss": round(self.removal_loss, 6),
+            "silenced_loss": round(self.silenced_loss, 6),
+            "hypothesis": self.hypothesis,
+            "bits": round(self.bits, 2),
+        }
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """What discovery found.
+
+    Attributes:
+        paths: of the chosen circuit.
+        rows: rows of positions without a role that it needs, if any; they have no path's name.
+        losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit's rows as
+            computed and all else null; `null`, everything null.
+        hop_losses: partial losses, of the same.
+        verdict: `circuit`, or `none`.
+        reason: in words, why.
+        threshold: the loss below which a circuit is accepted.
+        alternatives: all minimal circuits found, the chosen one first.
+        complete: whether there are no others.
+        protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
+        log: every hypothesis tried.
+    """
+
+    paths: tuple[Found, ...]
+    rows: tuple[Row, ...]
+    losses: dict[str, Loss]
+    hop_losses: dict[str, dict[str, float]]
+    verdict: str
+    reason: str
+    threshold: float
+    alternatives: tuple[frozenset[Path], ...]
+    complete: bool
+    protocol: dict[str, Any]
+    log: list[dict[str, Any]] = field(repr=False, default_factory=list)
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "circuit"
+
+    @property
+    def backbone(self) -> list[Path]:
+        """Paths that every circuit found has."""
+        return sorted(frozenset.intersection(*self.alternatives)) if self.alternatives else []
+
+    @property
+    def interchangeable(self) -> list[Path]:
+        """Paths that some circuits found have, and others do without."""
+        every = frozenset[Path]().union(*self.alternatives)
+        return sorted(every - set(self.backbone))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in circuit.json (docs/contracts.md), without the log."""
+        return {
+            "paths": [found.as_dict() for found in self.paths],
+            "unnamed_rows": [str(row) for row in self.rows],
+            "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
+            "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
+            "hop_losses": self.hop_losses,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "threshold": self.threshold,
+            "alternatives": {
+                "circuits": [as_dicts(sorted(paths)) for paths in self.alternatives],
+                "complete": self.complete,
+                "backbone": as_dicts(self.backbone),
+                "interchangeable": as_dicts(self.interchangeable),
+            },
+            "protocol": self.protocol,
+        }
+
+
+def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    return [path.as_dict() for path in paths]

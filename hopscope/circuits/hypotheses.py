@@ -1,0 +1,164 @@
+"""What a row may be doing, from simple to complex: each hypothesis is a rule that gives the row's pattern.
+
+Simplicity is description length: the number of binary choices that name the rule among those of its kind, plus one
+bit per kind that was passed over. A rule that says less is tried, and accepted, first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.units import Ground, Row
+from hopscope.paths import Path
+from hopscope.patterns import ideal, null
+from hopscope.tasks.base import Batch, VectorTask
+
+WEIGHT_BITS = 4  # of a weight in a mixture: sixteenths
+LEAST_SHARE = 1 / 16  # of attention, for a path to be part of a mixture
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A rule for a row.
+
+    Attributes:
+        name: for people, such as `previous position` or `role → value[2]`.
+        bits: its description length.
+        pattern: the rows that it predicts, (batch, query, key).
+    """
+
+    name: str
+    bits: float
+    pattern: Callable[[Ground], Float[Tensor, "batch query key"]]
+
+
+def hypotheses(row: Row, ground: Ground, strengths: Mapping[Path, float]) -> list[Hypothesis]:
+    """All rules for a row, simplest first; where they need a role, those that the row attends to are proposed.
+
+    Args:
+        row: which head, at which role.
+        ground: tells what roles there are.
+        strengths: mean attention on the row's paths, from which roles and mixtures are proposed.
+    """
+    paths = sorted(ground.paths_in(row), key=lambda path: -strengths.get(path, 0.0))
+    found = [*POSITIONAL, *CONTENT, *role_rules(paths, strengths), *mixtures(paths, strengths)]
+    return sorted(found, key=lambda hypothesis: hypothesis.bits)
+
+
+def even(mask: Bool[Tensor, "batch query key"], ground: Ground) -> Float[Tensor, "batch query key"]:
+    """Even over a mask; where it is empty, over all that is seen."""
+    mask = mask & ground.sees
+    mask = torch.where(mask.any(-1, keepdim=True), mask, ground.sees)
+    return mask / mask.sum(-1, keepdim=True)
+
+
+def offset(by: int) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
+    """Attend so many positions back."""
+
+    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
+        n = len(ground.sees)
+        return even(torch.eye(n, dtype=torch.bool).roll(-by, 1).tril().expand(len(ground.batch), n, n), ground)
+
+    return pattern
+
+
+def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
+    """Attend to the first token of the own fact: from `value[k]`, and from `key[k]`, to `key[k]` of the same chain."""
+    total = torch.zeros(len(ground.batch), *ground.sees.shape, dtype=torch.bool)
+    for name in ground.roles.names:
+        kind, _, number = name.partition("[")
+        if kind in ("key", "value") and f"key[{number}" in ground.roles.names:
+            total |= ground.roles.pairs(name, f"key[{number}", "same")
+    return even(total, ground)
+
+
+def symbols(batch: Batch) -> Tensor:
+    """What stands at each position, without where it stands: token numbers, or symbol vectors."""
+    return batch.inputs[..., : batch.task.d_symbol] if isinstance(batch.task, VectorTask) else batch.inputs[..., None]
+
+
+def equal_symbols(batch: Batch) -> Bool[Tensor, "batch query key"]:
+    """Which positions hold the same symbol."""
+    held = symbols(batch)
+    return (held[:, :, None] == held[:, None]).all(-1)
+
+
+def same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
+    """Attend to other positions that hold the own symbol."""
+    own = torch.eye(len(ground.sees), dtype=torch.bool)
+    return even(equal_symbols(ground.batch) & ~own, ground)
+
+
+def after_same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
+    """Attend to where the position before holds the own symbol: an induction head."""
+    before = equal_symbols(ground.batch).roll(1, 2)
+    before[:, :, 0] = False
+    own = torch.eye(len(ground.sees), dtype=torch.bool)
+    return even(before & ~own, ground)
+
+
+def nothing(kind: str) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
+    return lambda ground: null(kind, ground.sees).expand(len(ground.batch), -1, -1)
+
+
+#: By position alone. The first two say that the row is of no use.
+POSITIONAL = [
+    Hypothesis("unused: uniform", 0.0, nothing("uniform")),
+    Hypothesis("unused: identity", 1.0, nothing("identity")),
+    Hypothesis("previous position", 2.0, offset(1)),
+    Hypothesis("first of fact", 3.0, first_of_fact),
+]
+#: By what stands at positions.
+CONTENT = [
+    Hypothesis("same symbol", 4.0, same_symbol),
+    Hypothesis("after the same symbol", 5.0, after_same_symbol),
+]
+
+
+def role_rules(paths: list[Path], strengths: Mapping[Path, float], most: int = 2) -> Iterator[Hypothesis]:
+    """Attend to a role: the strongest paths of the row, each named among all of them."""
+    bits = 6 + math.log2(max(1, len(paths)))
+    for path in paths[:most]:
+        if strengths.get(path, 0.0) > 0:
+            yield Hypothesis(role_name(path), bits, one_role(path))
+
+
+def one_role(path: Path) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
+    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
+        rows, held = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
+        return torch.where(held[..., None], rows, null("uniform", ground.sees))
+
+    return pattern
+
+
+def role_name(path: Path) -> str:
+    return f"role → {path.key}" + (" of other chains" if path.chain == "other" else "")
+
+
+def mixtures(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hypothesis]:
+    """Attend to several roles, by their measured shares; the rest evenly."""
+    parts = [path for path in paths if strengths.get(path, 0.0) >= LEAST_SHARE]
+    for size in range(2, len(parts) + 1):
+        chosen = parts[:size]
+        shares = {path: round(strengths[path] * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for path in chosen}
+        bits = 7 + size * (math.log2(max(1, len(paths))) + WEIGHT_BITS)
+        name = "mixture: " + ", ".join(f"{share:.2f} {role_name(p)[7:]}" for p, share in shares.items())
+        yield Hypothesis(name, bits, mixture(shares))
+
+
+def mixture(shares: Mapping[Path, float]) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
+    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
+        total = torch.zeros(len(ground.batch), *ground.sees.shape)
+        for path, share in shares.items():
+            rows, _ = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
+            total += share * rows
+        total = total / total.sum(-1, keepdim=True).clamp(min=1.0)
+        return total + (1 - total.sum(-1, keepdim=True)) * null("uniform", ground.sees)
+
+    return pattern

@@ -1,0 +1,71 @@
+"""Smallest sets that suffice, with few tests: QuickXplain, and the hitting-set tree (Junker, 2004; Reiter, 1987).
+
+Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not,
+the callers test the result again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
+Test = Callable[[frozenset[T]], bool]
+
+
+def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> frozenset[T]:
+    """A subset of the units that passes (together with `always`) and from which nothing can be left out.
+
+    Args:
+        units: those that are rather kept, first; all together they must pass.
+        passes: the test.
+        always: units that are kept in any case.
+    """
+    fixed = frozenset(always)
+
+    def explain(background: frozenset[T], grown: bool, candidates: Sequence[T]) -> frozenset[T]:
+        if grown and passes(background):
+            return frozenset()
+        if len(candidates) == 1:
+            return frozenset(candidates)
+        half = (len(candidates) + 1) // 2
+        first, second = candidates[:half], candidates[half:]
+        from_second = explain(background | set(first), True, second)
+        from_first = explain(background | from_second, bool(from_second), first)
+        return from_first | from_second
+
+    return explain(fixed, True, units) if units else frozenset()
+
+
+def all_minimal(
+    units: Sequence[T], passes: Test[T], limit: int = 16, rest: Callable[[frozenset[T]], Sequence[T]] | None = None
+) -> tuple[list[frozenset[T]], bool]:
+    """All minimal passing subsets, smallest first, and whether the list is complete.
+
+    For each set found, each of its units is forbidden in turn and the search begins anew among the others: every other
+    minimal set lacks at least one of them.
+
+    Args:
+        units: those that are rather kept, first.
+        passes: the test.
+        limit: at most so many sets.
+        rest: which units, in which order, remain when some are forbidden; by default the others, in the same order.
+    """
+    found: list[frozenset[T]] = []
+    tried: set[frozenset[T]] = set()
+    open_nodes: list[frozenset[T]] = [frozenset()]
+    while open_nodes and len(found) < limit:
+        forbidden = open_nodes.pop(0)
+        known = next((s for s in found if not s & forbidden), None)
+        if known is None:
+            left = list(rest(forbidden)) if rest else [u for u in units if u not in forbidden]
+            if not passes(frozenset(left)):
+                continue
+            known = minimal(left, passes)
+            found.append(known)
+        for unit in sorted(known, key=str):
+            branch = forbidden | {unit}
+            if branch not in tried:
+                tried.add(branch)
+                open_nodes.append(branch)
+    return sorted(found, key=lambda s: (len(s), sorted(map(str, s)))), not open_nodes

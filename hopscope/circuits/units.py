@@ -1,0 +1,111 @@
+"""What a circuit is made of: rows, and the paths in them.
+
+A *row* is all that one head does at the positions of one role: (layer, head, attending role). A *path* is the part of a
+row that falls on one attended role, of the same chain or of another. Positions that hold no role have rows too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from jaxtyping import Bool
+from torch import Tensor
+
+from hopscope.models.transformer import Architecture
+from hopscope.paths import Path
+from hopscope.patterns import visible
+from hopscope.roles import RELATIONS
+from hopscope.tasks.base import Batch
+
+#: The role of positions that hold none.
+NO_ROLE = "(none)"
+
+
+@dataclass(frozen=True, order=True)
+class Row:
+    """One head at the positions of one role; layers and heads count from 0."""
+
+    layer: int
+    head: int
+    query: str
+
+    def __str__(self) -> str:
+        return f"L{self.layer}H{self.head} {self.query}"
+
+
+Unit = Row | Path
+
+
+def row_of(unit: Unit) -> Row:
+    """The row that a path is part of; a row itself."""
+    return Row(unit.layer, unit.head, unit.query)
+
+
+class Ground:
+    """Sequences on which units become entries of attention patterns.
+
+    Args:
+        batch: the sequences.
+        architecture: of the model that attends.
+    """
+
+    def __init__(self, batch: Batch, architecture: Architecture):
+        self.batch, self.architecture = batch, architecture
+        self.roles = batch.roles
+        self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
+        self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
+
+    @cached_property
+    def query_roles(self) -> list[str]:
+        """All roles, and `NO_ROLE` if some position holds none."""
+        unnamed = bool((~self.roles.held().any(1)).any())
+        return [*self.roles.names, *([NO_ROLE] if unnamed else [])]
+
+    def holders(self, role: str) -> Bool[Tensor, "batch position"]:
+        """Positions of a role."""
+        held = self.roles.held()
+        return ~held.any(1) if role == NO_ROLE else held[:, self.roles.index(role)]
+
+    def entries(self, unit: Unit) -> Bool[Tensor, "batch query key"]:
+        """The entries of a head's pattern that a unit is."""
+        key = (unit.query,) if isinstance(unit, Row) else (unit.query, unit.key, unit.chain)
+        if key not in self.masks:
+            if isinstance(unit, Row):
+                mask = self.holders(unit.query)[..., None] & self.sees
+            else:
+                mask = self.roles.pairs(unit.query, unit.key, unit.chain) & self.sees
+            self.masks[key] = mask
+        return self.masks[key]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """All rows of the model."""
+        shape = self.architecture
+        return [
+            Row(layer, head, role)
+            for layer in range(shape.n_layers)
+            for head in range(shape.n_heads)
+            for role in self.query_roles
+        ]
+
+    @cached_property
+    def kinds(self) -> list[tuple[str, str, str]]:
+        """The pairs of roles, with relation, between which a path can lead under the mask."""
+        names = self.roles.names
+        return [
+            (query, key, relation)
+            for query in names
+            for key in names
+            for relation in RELATIONS
+            if bool(self.entries(Path(0, 0, query, key, relation)).any())
+        ]
+
+    def paths_in(self, row: Row) -> list[Path]:
+        """All paths of a row."""
+        return [Path(row.layer, row.head, *kind) for kind in self.kinds if kind[0] == row.query]
+
+    @cached_property
+    def paths(self) -> list[Path]:
+        """All paths of the model."""
+        return [path for row in self.rows for path in self.paths_in(row)]
