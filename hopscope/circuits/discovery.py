@@ -186,7 +186,7 @@ class Detective:
         proposed = hypotheses(row, data.ground, self.strengths)
         others = [unit for unit in units if row_of(unit) != row]
         changes = [self.kept(others, rows={row: h.pattern(data.ground)}) for h in proposed]
-        found = []
+        found: list[Hypothesis] = []
         for hypothesis, loss in zip(proposed, data.losses(changes), strict=True):
             fits = loss.mean < bound
             words = "rejected" if not fits else "accepted" if not found else "suffices, but is less simple"
@@ -259,7 +259,7 @@ class Detective:
             verdict="circuit" if accepted else "none",
             reason=words,
             threshold=self.threshold,
-            alternatives=tuple([frozenset(paths), *alternatives[1:]]) if paths else (),
+            alternatives=(frozenset(paths), *alternatives[1:]) if paths else (),
             complete=complete,
             protocol=self.protocol(),
             log=self.log,

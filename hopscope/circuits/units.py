@@ -15,7 +15,7 @@ from torch import Tensor
 from hopscope.models.transformer import Architecture
 from hopscope.paths import Path
 from hopscope.patterns import visible
-from hopscope.roles import RELATIONS
+from hopscope.roles import RELATIONS, Relation
 from hopscope.tasks.base import Batch
 
 #: The role of positions that hold none.
@@ -90,7 +90,7 @@ class Ground:
         ]
 
     @cached_property
-    def kinds(self) -> list[tuple[str, str, str]]:
+    def kinds(self) -> list[tuple[str, str, Relation]]:
         """The pairs of roles, with relation, between which a path can lead under the mask."""
         names = self.roles.names
         return [
