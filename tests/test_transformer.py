@@ -462,3 +462,14 @@ def test_biases_start_at_zero_and_norms_at_one(init):
         last = name.rpartition(".")[2]
         if not last.startswith("W_"):
             assert (parameter == (1 if last == "w" else 0)).all(), name
+
+
+def test_starting_at_a_layer_goes_on_from_its_stream():
+    model = Transformer(
+        Architecture(n_layers=3, d_model=16), n_positions=6, d_output=3, d_input=5, generator=generator(0, "x")
+    )
+    outputs, cache = model(torch.randn(2, 6, 5), cache=True)
+    for layer in (1, 2):
+        assert torch.equal(model(cache["resid_pre", layer], start_at_layer=layer), outputs)
+        again, part = model(cache["resid_pre", layer], start_at_layer=layer, cache=True)
+        assert torch.equal(again, outputs) and ("pattern", 0) not in part and "blocks.0.hook_resid_pre" not in part

@@ -1,13 +1,13 @@
 """Discovery: the paper's appendix E as an algorithm, from a model to a validated circuit with its proof log.
 
-1. Every row alone is made null, to see what it costs (steps 1 and 2 of appendix E: which heads are useless?).
-2. A smallest set of rows suffices while all others are null, heads live; other such sets are looked for (the paper's
-   author replaced heads one after the other; single and joint replacements differ, so we search jointly).
+1. Every head, then every row of the useful heads, is made null alone, to see what it costs (appendix E, steps 1 and 2).
+2. A minimal set of rows suffices while all others are null, what is kept staying live; other such sets are looked for.
+   (The paper's author replaced heads one after the other; single and joint replacements differ, so we search jointly.)
 3. Of each row the paths that matter; then the simplest hypothesis that keeps the loss under the threshold (steps 3, 4).
 4. All patterns are replaced at once, by the hypotheses and null (step 5). Where that fails the next simplest are tried.
 5. Every path of the result is left out once (step 6).
 
-Steps 1 to 3 use one set of sequences, the choice in 4 another, and all reported numbers a third.
+Steps 1 to 3 and the proposals of 4 use one set of sequences, the choice among them another, reported numbers a third.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Discovery(Settings):
     """How a circuit is looked for."""
 
     null: str = setting("uniform", "what heads without a task attend to", choices=NULLS)
-    discovery: int = setting(96, "sequences to search on", low=8)
-    selection: int = setting(256, "sequences to choose among hypotheses on", low=8)
-    report: int = setting(1024, "sequences for the reported numbers", low=8)
+    discovery: int = setting(64, "sequences to search on", low=8)
+    selection: int = setting(128, "sequences to choose among hypotheses on", low=8)
+    report: int = setting(512, "sequences for the reported numbers", low=8)
     alternatives: int = setting(8, "most circuits to look for", low=1)
     seed: int = setting(0, "of all three sets", low=0)
 
@@ -73,6 +73,7 @@ class Detective:
         self.whole, self.nothing = self.discovery.losses([AsIs(), self.kept(())])
         self.threshold = task.circuit_threshold(self.whole.mean, self.nothing.mean)
         self.strengths = self.discovery.strengths()
+        self.effects: dict[frozenset[Row], float] = {}
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
@@ -91,39 +92,49 @@ class Detective:
 
     def solve(self) -> Circuit:
         """All stages; on a model that has not solved its task the search runs too, and is not accepted."""
-        effects = self.silence_every_row()
         solved = self.whole.mean < self.threshold
         if not solved:
             self.write("model", "all heads", "as is", self.whole, "fails: above the threshold as it is")
             bound = self.whole.mean * 1.05 + 1e-3  # to see what it does use
         else:
             bound = self.threshold
-        row_sets, complete = self.find_rows(effects, bound)
+        row_sets, complete = self.find_rows(bound)
         if not row_sets:
-            return self.conclude([], {}, [], complete, "the model as it is does not pass its own threshold")
+            return self.conclude([], {}, [], complete)
+        row_sets = self.preferred(row_sets)
         units = self.find_paths(row_sets[0], bound)
         chosen = self.choose_hypotheses(units, bound)
-        return self.conclude(units, chosen, [self.name(rows) for rows in row_sets], complete, "")
+        return self.conclude(units, chosen, [self.name(rows) for rows in row_sets], complete)
 
-    def silence_every_row(self) -> dict[Row, float]:
-        """What each row alone costs."""
-        self.watch("silencing every row")
+    def find_rows(self, bound: float) -> tuple[list[frozenset[Row]], bool]:
+        """Minimal sets of rows that suffice: in a minimal set of heads first, then in their rows."""
+        self.watch("looking for heads and rows that suffice together")
+        passes = self.tester("2 together", bound)
         rows = self.discovery.ground.rows
-        losses = self.discovery.losses([Silenced(frozenset([row]), self.settings.null) for row in rows])
-        for row, loss in zip(rows, losses, strict=True):
-            verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
-            self.write("1 single", str(row), f"unused: {self.settings.null}", loss, verdict)
-        return {row: loss.mean for row, loss in zip(rows, losses, strict=True)}
-
-    def find_rows(self, effects: dict[Row, float], bound: float) -> tuple[list[frozenset[Row]], bool]:
-        """Minimal sets of rows that suffice; rows that matter alone, and sharp ones, are rather kept."""
-        self.watch("looking for rows that suffice together")
-        passes = self.tester("2 rows", bound)
-        rows = sorted(effects, key=lambda row: (-effects[row], -self.sharpness(row), str(row)))
         if not passes(frozenset(rows)):
             return [], True
-        found, complete = all_minimal(rows, passes, self.settings.alternatives)
-        return self.preferred(found), complete
+        return all_minimal(rows, passes, self.settings.alternatives, self.minimal_rows)
+
+    def minimal_rows(self, rows: Sequence[Row], passes: Callable[[frozenset[Row]], bool]) -> frozenset[Row]:
+        """A minimal set of rows, of few heads."""
+        heads: dict[tuple[int, int], frozenset[Row]] = {}
+        for row in rows:
+            heads[row.layer, row.head] = heads.get((row.layer, row.head), frozenset()) | {row}
+        ranked = self.ranked(list(heads.values()))
+        useful = minimal(ranked, lambda groups: passes(frozenset[Row]().union(*groups)))
+        in_use = sorted(frozenset[Row]().union(*useful))
+        single = self.ranked([frozenset([row]) for row in in_use])
+        return minimal([row for group in single for row in group], passes)
+
+    def ranked(self, groups: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
+        """Groups of rows by what silencing each alone costs, most first; of what costs the same, the sharper first."""
+        unknown = [group for group in groups if group not in self.effects]
+        losses = self.discovery.losses([Silenced(group, self.settings.null) for group in unknown])
+        for group, loss in zip(unknown, losses, strict=True):
+            verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
+            self.write("1 single", sorted(map(str, group)), f"unused: {self.settings.null}", loss, verdict)
+            self.effects[group] = loss.mean
+        return sorted(groups, key=lambda g: (-self.effects[g], -max(map(self.sharpness, g)), sorted(map(str, g))))
 
     def preferred(self, sets: list[frozenset[Row]]) -> list[frozenset[Row]]:
         """Smallest first; among equals that of the least loss, on selection data."""
@@ -150,14 +161,18 @@ class Detective:
         return passes
 
     def find_paths(self, rows: Iterable[Row], bound: float) -> list[Unit]:
-        """Of every row the paths that matter; rows without a role stay whole."""
+        """Of every row the paths that matter: the strongest if that suffices. Rows without a role stay whole."""
         self.watch("looking for the paths in them")
         passes = self.tester("3 paths", bound)
-        named = [row for row in rows if row.query != NO_ROLE]
-        whole: list[Unit] = [row for row in rows if row.query == NO_ROLE]
-        paths = [path for row in named for path in self.discovery.ground.paths_in(row)]
-        paths.sort(key=lambda path: -self.strengths[path])
-        return sorted([*whole, *minimal(paths, lambda s: passes(s | frozenset(whole)))], key=str)
+        whole: frozenset[Unit] = frozenset(row for row in rows if row.query == NO_ROLE)
+        strongest = self.name(rows)
+        if passes(whole | strongest):
+            return sorted(whole | strongest, key=str)
+        paths = [path for row in rows if row not in whole for path in self.discovery.ground.paths_in(row)]
+        paths.sort(key=lambda path: (path not in strongest, -self.strengths[path]))
+        if not passes(whole | frozenset(paths)):
+            return sorted(rows, key=str)
+        return sorted([*whole, *minimal(paths, lambda chosen: passes(chosen | whole))], key=str)
 
     def choose_hypotheses(self, units: Sequence[Unit], bound: float) -> dict[Row, Hypothesis]:
         """For each row the simplest hypothesis that suffices alone, the others live; then all together, by hand."""
@@ -182,7 +197,7 @@ class Detective:
 
     def acceptable(self, row: Row, units: Sequence[Unit], bound: float) -> list[Hypothesis]:
         """The hypotheses of a row under which the loss stays below the bound, simplest first."""
-        data = self.selection
+        data = self.discovery
         proposed = hypotheses(row, data.ground, self.strengths)
         others = [unit for unit in units if row_of(unit) != row]
         changes = [self.kept(others, rows={row: h.pattern(data.ground)}) for h in proposed]
@@ -190,7 +205,7 @@ class Detective:
         for hypothesis, loss in zip(proposed, data.losses(changes), strict=True):
             fits = loss.mean < bound
             words = "rejected" if not fits else "accepted" if not found else "suffices, but is less simple"
-            self.write("4 row", str(row), hypothesis.name, loss, words, bits=hypothesis.bits, data="selection")
+            self.write("4 row", str(row), hypothesis.name, loss, words, bits=hypothesis.bits)
             found += [hypothesis] if fits else []
         return found
 
@@ -228,7 +243,6 @@ class Detective:
         chosen: dict[Row, Hypothesis],
         alternatives: list[frozenset[Path]],
         complete: bool,
-        reason: str,
     ) -> Circuit:
         """Everything once more on report data, and the verdict."""
         self.watch("validating on fresh data")
@@ -250,7 +264,7 @@ class Detective:
         for path, loss in zip(paths, removals, strict=True):
             needed = loss.mean >= self.threshold
             self.write("6 necessity", str(path), "left out", loss, "needed" if needed else "not needed", data="report")
-        accepted, words = self.judge(losses, explained, reason)
+        accepted, words = self.judge(losses, explained)
         return Circuit(
             paths=found,
             rows=tuple(unit for unit in units if isinstance(unit, Row)),
@@ -265,10 +279,10 @@ class Detective:
             log=self.log,
         )
 
-    def judge(self, losses: dict[str, Loss], explained: bool, reason: str) -> tuple[bool, str]:
+    def judge(self, losses: dict[str, Loss], explained: bool) -> tuple[bool, str]:
         """Whether the circuit is accepted, and why (not), in one sentence."""
         bound = self.threshold
-        if reason or losses["model"].mean >= bound:
+        if losses["model"].mean >= bound:
             return False, f"the model itself is at {losses['model'].mean:.3g}, not below the threshold of {bound:.3g}"
         if not explained:
             return False, "for some row no hypothesis keeps the loss under the threshold"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -36,6 +37,11 @@ RowPattern = Float[Tensor, "batch query key"]  # of one head; only the rows of o
 class Change(Protocol):
     """What becomes of attention."""
 
+    @property
+    def first_layer(self) -> float:
+        """The first layer whose pattern may change."""
+        ...
+
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         """The layer's pattern, given the one that was computed."""
         ...
@@ -56,6 +62,7 @@ class Kept:
     units: frozenset[Unit]
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)  # set by hand, before units are looked at
+    first_layer = 0
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         nothing = idle(self.null, actual, ground)
@@ -77,6 +84,10 @@ class Silenced:
 
     units: frozenset[Unit]
     null: str = "uniform"
+
+    @property
+    def first_layer(self) -> float:
+        return min((unit.layer for unit in self.units), default=math.inf)
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
@@ -105,6 +116,7 @@ class Hard:
     paths: frozenset[Path] = frozenset()
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    first_layer = 0
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         nothing = idle(self.null, actual, ground)
@@ -125,6 +137,8 @@ def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, grou
 @dataclass(frozen=True)
 class AsIs:
     """No change."""
+
+    first_layer = math.inf
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         return actual
@@ -169,10 +183,21 @@ class Evaluator:
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
-        """The model's answers under each change."""
+        """The model's answers under each change. What begins late shares what comes before."""
         per_tile = max(1, self.tile // len(self.batch))
-        tiles = [changes[i : i + per_tile] for i in range(0, len(changes), per_tile)]
-        return torch.cat([self.tiled(tile) for tile in tiles])
+        order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
+        tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
+        found = torch.cat([self.tiled([changes[i] for i in tile]) for tile in tiles])
+        return found[torch.tensor(order).argsort()]
+
+    @cached_property
+    def streams(self) -> list[Float[Tensor, "batch position d_model"]]:
+        """The residual stream before every layer, of the model as it is."""
+        with torch.no_grad():
+            names = [f"blocks.{layer}.hook_resid_pre" for layer in self.layers]
+            _, cache = self.model(self.batch.inputs, cache=names)
+        self.forwards += 1
+        return [cache[name] for name in names]
 
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
@@ -183,12 +208,14 @@ class Evaluator:
             copies = actual.unflatten(0, (n, -1))
             return torch.cat([c.pattern(layer, copies[i], self.ground) for i, c in enumerate(changes)])
 
+        start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
         replace = {
             f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: replaced(layer, actual)
-            for layer in range(self.model.architecture.n_layers)
+            for layer in self.layers[start:]
         }
-        inputs = self.batch.inputs.repeat(n, *[1] * (self.batch.inputs.ndim - 1))
-        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions)
+        inputs = self.streams[start] if start else self.batch.inputs
+        inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))
+        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, start_at_layer=start)
         return outputs.unflatten(0, (n, -1))
 
     def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:

@@ -38,9 +38,12 @@ def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> fr
 
 
 def all_minimal(
-    units: Sequence[T], passes: Test[T], limit: int = 16, rest: Callable[[frozenset[T]], Sequence[T]] | None = None
+    units: Sequence[T],
+    passes: Test[T],
+    limit: int = 16,
+    minimise: Callable[[Sequence[T], Test[T]], frozenset[T]] = minimal,
 ) -> tuple[list[frozenset[T]], bool]:
-    """All minimal passing subsets, smallest first, and whether the list is complete.
+    """All minimal passing subsets, in the order found, and whether there are no more of them.
 
     For each set found, each of its units is forbidden in turn and the search begins anew among the others: every other
     minimal set lacks at least one of them.
@@ -49,7 +52,7 @@ def all_minimal(
         units: those that are rather kept, first.
         passes: the test.
         limit: at most so many sets.
-        rest: which units, in which order, remain when some are forbidden; by default the others, in the same order.
+        minimise: finds one minimal set among units that pass.
     """
     found: list[frozenset[T]] = []
     tried: set[frozenset[T]] = set()
@@ -58,14 +61,14 @@ def all_minimal(
         forbidden = open_nodes.pop(0)
         known = next((s for s in found if not s & forbidden), None)
         if known is None:
-            left = list(rest(forbidden)) if rest else [u for u in units if u not in forbidden]
+            left = [unit for unit in units if unit not in forbidden]
             if not passes(frozenset(left)):
                 continue
-            known = minimal(left, passes)
+            known = minimise(left, passes)
             found.append(known)
         for unit in sorted(known, key=str):
             branch = forbidden | {unit}
             if branch not in tried:
                 tried.add(branch)
                 open_nodes.append(branch)
-    return sorted(found, key=lambda s: (len(s), sorted(map(str, s)))), not open_nodes
+    return found, not open_nodes

@@ -332,6 +332,7 @@ class Transformer(nn.Module):
         replace: Replacements | None = None,
         cache: Literal[False] = False,
         at: slice | None = None,
+        start_at_layer: int = 0,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -341,6 +342,7 @@ class Transformer(nn.Module):
         replace: Replacements | None = None,
         cache: Literal[True] | Iterable[str],
         at: slice | None = None,
+        start_at_layer: int = 0,
     ) -> tuple[Tensor, Cache]: ...
     def forward(
         self,
@@ -349,6 +351,7 @@ class Transformer(nn.Module):
         replace: Replacements | None = None,
         cache: bool | Iterable[str] = False,
         at: slice | None = None,
+        start_at_layer: int = 0,
     ) -> Float[Tensor, "batch position d_output"] | tuple[Float[Tensor, "batch position d_output"], Cache]:
         """Outputs at every position, or at the positions `at`.
 
@@ -359,14 +362,16 @@ class Transformer(nn.Module):
                 position head d_head; the residual stream is batch position d_model.
             cache: True, or names: also return these activations, as replaced.
             at: the positions to read off; the last layer's norm and the unembedding are computed there only.
+            start_at_layer: begin before this layer; the inputs then are its residual stream, as TransformerLens has it.
 
         Raises:
             BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
         """
-        if not replace and cache is False:
+        if not replace and cache is False and not start_at_layer:
             return self.unembed(self.run_blocks(self.embed(inputs, None), None), at, None)
         tap = self.tap(replace or {}, cache)
-        resid = self.run_blocks(self.embed(inputs, tap), tap)
+        resid = inputs if start_at_layer else self.embed(inputs, tap)
+        resid = self.run_blocks(resid, tap, start_at_layer)
         outputs = self.unembed(resid, at, tap)
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
@@ -393,11 +398,11 @@ class Transformer(nn.Module):
         return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
-        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None
+        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None, start: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
         n = resid.shape[1]
         mask = self.mask[:n, :n]
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self.blocks[start:], start):
             local = tap.within(layer) if tap is not None else None
             resid = block(resid, mask, local)
             if tap is not None and local is not None:
