@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopscope import catalogue
+from hopscope.clamps import check_clamps, parse_clamps
 from hopscope.models.transformer import Architecture
 from hopscope.settings import BadInput, Settings, setting
 from hopscope.storage import fingerprint
@@ -37,6 +38,12 @@ class Training(Settings):
     measures: str = setting("", "measures streamed into metrics.jsonl, separated by commas")
     checkpoints: str = setting("100", "when weights are kept: every k steps (100), or dense then sparse (10:300,100)")
     stop_below: float | None = setting(None, "stop early once every hop's validation loss is below this", low=0)
+    clamps: str = setting(
+        "",
+        "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
+        "off@200; several are separated by semicolons",
+        flag="clamp",
+    )
     seed: int = setting(0, "of initialisation and data", low=0)
     seed_init: int | None = setting(None, "of the initial weights; default the seed", low=0)
     seed_data: int | None = setting(None, "of the training data; default the seed", low=0)
@@ -45,6 +52,7 @@ class Training(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_schedule(self.checkpoints)
+        object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # one way to write them
         for name in self.measure_names:
             catalogue.find("measures", name)
         if self.examples and self.examples < self.batch:
@@ -54,6 +62,10 @@ class Training(Settings):
                 f"warmup and decay-steps together must fit into steps, {self.steps}; "
                 f"got {self.warmup} and {self.decay_steps}"
             )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field with its value; without clamps no `clamps`, as before there were any."""
+        return {name: value for name, value in super().as_dict().items() if name != "clamps" or value}
 
     @property
     def measure_names(self) -> list[str]:
@@ -93,6 +105,9 @@ class Config:
     model: Architecture = field(default_factory=Architecture)
     training: Training = field(default_factory=Training)
     origin: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_clamps(parse_clamps(self.training.clamps), self.task, self.model)
 
     def as_dict(self) -> dict[str, Any]:
         """Resolved whole: no value is left to a default that may change."""

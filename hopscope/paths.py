@@ -14,7 +14,7 @@ from typing import Any
 from hopscope.roles import RELATIONS, Relation
 from hopscope.settings import BadInput
 
-SHORT = re.compile(r"L(\d+)H(\d+) (\S+?)\s*(?:->|→)\s*(\S+?)( \(other\))?")
+SHORT = re.compile(r"L(\d+)H(\d+) (\S+?)\s*(?:->|→)\s*(\S+?)( \(other\)| other)?")
 
 
 @dataclass(frozen=True, order=True)

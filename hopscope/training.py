@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from hopscope import catalogue, environment
+from hopscope.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.configuration import Config, Training
 from hopscope.measures.base import Observation
 from hopscope.models.transformer import Transformer
@@ -160,11 +161,16 @@ class Trainer:
         for block in self.model.blocks:
             block.compile()
 
-    def outputs(self, batch: Batch) -> Tensor:
-        """The model's answers, with matrix products in the training's dtype."""
+    def clamps(self, step: int) -> tuple[Clamp, ...]:
+        """The clamps that hold after `step` updates."""
+        return in_force(parse_clamps(self.config.training.clamps), step)
+
+    def outputs(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
+        """The answers of the model, perhaps clamped, with matrix products in the training's dtype."""
         low = self.config.training.dtype == "bfloat16"
+        replace = replacements(clamps, batch, self.config.model)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=low):
-            return self.model(batch.inputs, at=batch.task.query_positions)
+            return self.model(batch.inputs, at=batch.task.query_positions, replace=replace)
 
     def step(self, step: int) -> Tensor:
         """One update, the one after `step` others; returns the loss before it."""
@@ -172,7 +178,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(training, step)
         batch = self.data.batch(step)
-        loss = batch.task.loss(self.outputs(batch), batch.targets)
+        loss = batch.task.loss(self.outputs(batch, self.clamps(step)), batch.targets)
         loss.backward()
         if training.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
@@ -182,12 +188,15 @@ class Trainer:
 
 
 @torch.no_grad()
-def evaluate(model: Transformer, task: Task, n: int, seed: int, purpose: str) -> dict[str, Any]:
-    """Loss, partial losses and accuracy on n fresh sequences, in float32, drawn and run in chunks."""
+def evaluate(
+    model: Transformer, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()
+) -> dict[str, Any]:
+    """Loss, partial losses and accuracy of a model, perhaps clamped, on n fresh sequences, in float32 and in chunks."""
     losses, hops, correct, weights = [], [], [], []
     for index, start in enumerate(range(0, n, CHUNK)):
         size = min(CHUNK, n - start)
-        seen = Observation(model, task.sample(size, generator(seed, purpose, index, model.device)))
+        batch = task.sample(size, generator(seed, purpose, index, model.device))
+        seen = Observation(model, batch, replacements(clamps, batch, model.architecture))
         hops.append(task.hop_losses(seen.outputs, seen.batch.targets))
         losses.append(task.loss(seen.outputs, seen.batch.targets))
         correct.append(task.correct(seen.outputs, seen.batch))
@@ -313,10 +322,10 @@ class Session:
     @torch.no_grad()
     def log(self, loss: Tensor | None) -> None:
         """Validate and write a row of metrics.jsonl."""
-        task, batch = self.config.task, self.validation
+        task, batch, clamps = self.config.task, self.validation, self.trainer.clamps(self.step)
         with torch.compiler.set_stance("force_eager"):
-            outputs = self.trainer.outputs(batch)
-            seen = Observation(self.trainer.model, batch)
+            outputs = self.trainer.outputs(batch, clamps)
+            seen = Observation(self.trainer.model, batch, replacements(clamps, batch, self.config.model))
             measured = {n: catalogue.find("measures", n)(seen) for n in self.config.training.measure_names}
         hops = task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
@@ -354,10 +363,13 @@ class Session:
             self.run.save(self.step, trainer.model.state_dict(), optimizer, self.seconds())
 
     def report(self) -> dict[str, Any]:
-        """Final numbers, on data that neither training nor validation has seen."""
-        training = self.config.training
+        """Final numbers, on data that neither training nor validation has seen; with clamps also without them."""
+        training, clamps = self.config.training, self.trainer.clamps(self.step)
+        measured = (self.trainer.model, self.config.task, REPORT_SIZE, training.seed_eval, "report")
         with torch.compiler.set_stance("force_eager"):
-            final = evaluate(self.trainer.model, self.config.task, REPORT_SIZE, training.seed_eval, "report")
+            final = evaluate(*measured, clamps)
+            if clamps:
+                final["unclamped"] = evaluate(*measured)
         last = [r["val_loss"] for r in self.run.rows if r["step"] > self.step - AVERAGED_STEPS]
         return {
             "step": self.step,

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.models.transformer import Cache, Transformer
+from hopscope.models.transformer import Cache, Replacements, Transformer
 from hopscope.tasks.base import Batch, Task
 
 
@@ -16,12 +16,13 @@ class Observation:
     """A model seen on a batch. The forward pass is made when first needed, without gradients.
 
     A measure is a function of an observation that returns numbers by name. Its file states in `RANGE` the lowest
-    and highest value that they can take.
+    and highest value that they can take. With `replace`, it is the model with these activations replaced that is seen.
     """
 
-    def __init__(self, model: Transformer, batch: Batch):
+    def __init__(self, model: Transformer, batch: Batch, replace: Replacements | None = None):
         self.model = model
         self.batch = batch
+        self.replace = replace
 
     @property
     def task(self) -> Task:
@@ -32,14 +33,14 @@ class Observation:
     def outputs(self) -> Float[Tensor, "batch query output"]:
         """The model's answers at the query positions."""
         with torch.no_grad():
-            return self.model(self.batch.inputs, at=self.task.query_positions)
+            return self.model(self.batch.inputs, at=self.task.query_positions, replace=self.replace)
 
     @cached_property
     def cache(self) -> Cache:
         """The pattern of every layer."""
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(self.model.architecture.n_layers)]
         with torch.no_grad():
-            return self.model(self.batch.inputs, cache=names)[1]
+            return self.model(self.batch.inputs, cache=names, replace=self.replace)[1]
 
     def patterns(self) -> list[tuple[str, Float[Tensor, "batch query key"]]]:
         """The pattern of every head with its short name: `L0H0`, `L0H1`, …"""

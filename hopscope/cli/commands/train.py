@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hopscope.clamps import EXAMPLE, Clamp
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import PerTask, options_of, pick, print_json
 from hopscope.configuration import Config, Training
@@ -24,7 +25,13 @@ def options() -> list[click.Parameter]:
     presets = "; ".join(f"{name}: {r.summary}" for name, r in RECIPES.items())
     return [
         *options_of(Architecture),
-        *options_of(Training),
+        *(option for option in options_of(Training) if option.name != "clamps"),
+        click.Option(
+            ["--clamp", "clamps"],
+            multiple=True,
+            metavar="PATH KIND@STEP",
+            help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
+        ),
         click.Option(["--preset"], metavar="NAME", help=f"Start from a named recipe; options given win. {presets}."),
         click.Option(
             ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."
@@ -54,6 +61,7 @@ def preset_for(kind: type[Task], name: str | None) -> Recipe:
 
 def run(kind: type[Task], given: dict[str, Any]) -> None:
     preset = preset_for(kind, given["preset"])
+    given["clamps"] = "; ".join(str(Clamp.parse(text)) for text in given["clamps"]) or None
     config = Config(
         pick(kind, given, preset.task), pick(Architecture, given, preset.model), pick(Training, given, preset.training)
     )

@@ -1,0 +1,95 @@
+"""`hopscope import WEIGHTS --task TASK`: somebody else's trained transformer, stored as a run."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope import catalogue
+from hopscope.cli.commands.show import describe
+from hopscope.cli.options import options_of, pick, print_json
+from hopscope.configuration import Config, Training
+from hopscope.importing import Imported, import_model, read_weights
+from hopscope.made import write_made
+from hopscope.runs import Run
+
+
+class ForTask(click.Command):
+    """A command that has, beside its own options, those of the task that its --task names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["task"] = named(args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        known = ctx.meta.get("task") in catalogue.names("tasks")
+        of_task = options_of(catalogue.find("tasks", ctx.meta["task"])) if known else []
+        own = super().get_params(ctx)
+        return [*own[:-1], *of_task, own[-1]]  # --help stays last
+
+
+def named(args: list[str]) -> str | None:
+    """What follows --task, before anything else is understood."""
+    for here, after in zip(args, [*args[1:], None], strict=True):
+        if here == "--task":
+            return after
+        if here.startswith("--task="):
+            return here.removeprefix("--task=")
+    return None
+
+
+def run(weights: Path, task: str, mask: str, **given: Any) -> None:
+    """Read, check, store, tell; nothing is written before all is checked."""
+    wanted = pick(catalogue.find("tasks", task), given)
+    imported = import_model(read_weights(weights), wanted, causal=mask == "causal", layer_norm=given["layer_norm"])
+    origin = {"by": "import", "file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    config = Config(wanted, imported.model.architecture, Training(steps=0), origin)
+    folder = given["out"] or Path("runs") / f"import-{config.identity}"
+    stored = write_made(config, folder, imported.model)
+    if given["as_json"]:
+        print_json(stored.summary() | {"unread": list(imported.unread)})
+    else:
+        tell(stored, imported)
+
+
+def tell(stored: Run, imported: Imported) -> None:
+    describe(stored)
+    for name in imported.unread:
+        click.echo(f"\n{name} was not read: inputs of {stored.task.name()} carry their positions themselves.")
+    click.echo(f"\nNext: hopscope draw {stored.path}")
+
+
+command = ForTask(
+    "import",
+    callback=run,
+    params=[
+        click.Argument(["weights"], metavar="WEIGHTS", type=click.Path(path_type=Path)),
+        click.Option(
+            ["--task"], required=True, metavar="TASK", help="What it was trained on; its options follow here."
+        ),
+        click.Option(
+            ["--mask"],
+            type=click.Choice(["causal", "none"]),
+            default="causal",
+            show_default=True,
+            help="Whether a position sees only itself and earlier ones; a state dict does not say.",
+        ),
+        click.Option(
+            ["--layer-norm/--no-layer-norm"],
+            default=None,
+            help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
+        ),
+        click.Option(
+            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/import-IDENTITY."
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the run's summary as JSON."),
+    ],
+    help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
+    "TransformerLens HookedTransformer in safetensors; pickles are refused unread. Its shape is that of its tensors; "
+    "its activation is taken to be gelu_new, its attention softmax. For tasks of vectors embed.W_E is the "
+    "(d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With --task TASK --help the "
+    "task's options are listed too.",
+)
