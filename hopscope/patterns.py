@@ -6,7 +6,7 @@ the words. Rows are attending positions and sum to 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from jaxtyping import Bool, Float
@@ -55,23 +55,25 @@ def ideal(
 
 def prescribed(
     base: Float[Tensor, "batch head query key"],
-    paths: Iterable[Path],
+    paths: Iterable[Path] | Mapping[Path, float],
     roles: Roles,
     sees: Bool[Tensor, "query key"],
     several: str = "even",
 ) -> Float[Tensor, "batch head query key"]:
-    """One layer's pattern with the rows of some paths ideal; paths of one head and query role share the row evenly.
+    """One layer's pattern with the rows of some paths ideal.
 
     Args:
         base: the rows of all other positions; it is not changed.
-        paths: of that layer.
+        paths: of that layer. Paths of one head and query role share the row: by their weights, if they have any, else
+            evenly.
         roles: of the sequences.
         sees: what the mask allows.
         several: as `ideal` has it.
     """
-    total, count = torch.zeros_like(base), torch.zeros(base.shape[:3], device=base.device)
-    for path in paths:
+    weights = paths if isinstance(paths, Mapping) else dict.fromkeys(paths, 1.0)
+    total, shares = torch.zeros_like(base), torch.zeros(base.shape[:3], device=base.device)
+    for path, weight in weights.items():
         rows, held = ideal(path, roles, sees, several)
-        total[:, path.head] += rows
-        count[:, path.head] += held
-    return torch.where(count[..., None] > 0, total / count[..., None].clamp(min=1), base)
+        total[:, path.head] += weight * rows
+        shares[:, path.head] += weight * held
+    return torch.where(shares[..., None] > 0, total / shares[..., None].clamp(min=1e-9), base)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path as Files
 from typing import Any
 
+from hopscope.circuits.certificates import Supply
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
 from hopscope.paths import Path
+from hopscope.storage import clear_errors, write_file, write_json
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Found:
         path: which.
         strength: mean attention on it in the model as it is, 0–1.
         hypothesis: the rule by which its row was replaced.
-        bits: that rule's description length.
+        bits: that rule's description length; None where no rule fits.
         removal_loss: loss of the circuit without it, heads live: all that is not in the circuit is null.
         silenced_loss: loss of the whole model when this path alone is null.
     """
@@ -27,7 +31,7 @@ class Found:
     path: Path
     strength: float
     hypothesis: str
-    bits: float
+    bits: float | None
     removal_loss: float
     silenced_loss: float
 
@@ -39,7 +43,7 @@ class Found:
             "removal_loss": round(self.removal_loss, 6),
             "silenced_loss": round(self.silenced_loss, 6),
             "hypothesis": self.hypothesis,
-            "bits": round(self.bits, 2),
+            "bits": None if self.bits is None else round(self.bits, 2),
         }
 
 
@@ -59,6 +63,7 @@ class Circuit:
         alternatives: all minimal circuits found, the chosen one first.
         complete: whether there are no others.
         protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
+        supplies: for each path the earlier ones that feed its query, key and value.
         log: every hypothesis tried.
     """
 
@@ -72,6 +77,7 @@ class Circuit:
     alternatives: tuple[frozenset[Path], ...]
     complete: bool
     protocol: dict[str, Any]
+    supplies: tuple[Supply, ...] = ()
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
@@ -106,8 +112,18 @@ class Circuit:
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
             },
+            "supplies": [supply.as_dict() for supply in self.supplies],
             "protocol": self.protocol,
         }
+
+    def save(self, folder: Files) -> list[Files]:
+        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave."""
+        with clear_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        log = "".join(json.dumps(line) + "\n" for line in self.log)
+        write_file(folder / "hypotheses.jsonl", log.encode())
+        write_json(folder / "circuit.json", self.as_dict())
+        return [folder / "circuit.json", folder / "hypotheses.jsonl"]
 
 
 def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -1,24 +1,31 @@
 """Discovery: the paper's appendix E as an algorithm, from a model to a validated circuit with its proof log.
 
-1. Every head, then every row of the useful heads, is made null alone, to see what it costs (appendix E, steps 1 and 2).
-2. A minimal set of rows suffices while all others are null, what is kept staying live; other such sets are looked for.
-   (The paper's author replaced heads one after the other; single and joint replacements differ, so we search jointly.)
-3. Of each row the paths that matter; then the simplest hypothesis that keeps the loss under the threshold (steps 3, 4).
-4. All patterns are replaced at once, by the hypotheses and null (step 5). Where that fails the next simplest are tried.
-5. Every path of the result is left out once (step 6).
+1. Heads, then rows of useful heads, are made null, each alone, to see what it costs (appendix E, steps 1 and 2).
+2. *Carriers*: a minimal set of rows whose patterns, as the model has them, keep the loss under the threshold while all
+   other rows are null. The paper's author replaced heads one after the other; single and joint replacements differ,
+   so we search jointly. Of each row the paths that matter; then all patterns by hand, at once (step 5).
+3. *Supports*: a minimal set of earlier rows with which the carriers still find their targets, all else being null, now
+   with heads that compute their patterns from what they then see. A head that only tells another where to attend is
+   not missed while patterns are set by hand, but nothing works without it.
+4. For every row the simplest hypothesis under which carriers carry and supports support (steps 3 and 4).
+5. Every path of the result is left out once (step 6), and asked for what feeds it (`certificates`).
 
-Steps 1 to 3 and the proposals of 4 use one set of sequences, the choice among them another, reported numbers a third.
+Where the patterns by hand fail, the search begins anew with a tighter bound, which leaves more rows in. Other minimal
+sets are looked for at every stage. The search uses one set of sequences, the check of 2 another, and all reported
+numbers a third.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Loss, Silenced
+from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Loss, Silenced
 from hopscope.circuits.hypotheses import Hypothesis, hypotheses
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
@@ -28,6 +35,10 @@ from hopscope.seeds import generator
 from hopscope.settings import Settings, setting
 from hopscope.tasks.base import Task
 
+TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
+FOUND = 0.5  # a path finds its target if it keeps half its attention; the paper's threshold of emergence (section 9.1)
+STILL = 0.8  # and still finds it under a hypothesis about another row if it keeps this share of what it had (ours)
+CERTIFIED = 64  # sequences for certificates
 Watch = Callable[[str], None]
 
 
@@ -67,53 +78,78 @@ class Detective:
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
         self.began = time.monotonic()
-        self.discovery = self.evaluator("discovery", settings.discovery)
+        self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
         self.report = self.evaluator("report", settings.report)
-        self.whole, self.nothing = self.discovery.losses([AsIs(), self.kept(())])
-        self.threshold = task.circuit_threshold(self.whole.mean, self.nothing.mean)
-        self.strengths = self.discovery.strengths()
+        self.strengths = self.data.strengths
         self.effects: dict[frozenset[Row], float] = {}
+        self.identity: frozenset[Row] = frozenset()
+        self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
+        self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
         return Evaluator(self.model, self.task.sample(n, random))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
-        return Kept(frozenset(units), self.settings.null, **rows)
+        return Kept(frozenset(units), self.settings.null, self.identity, **rows)
 
-    def write(self, stage: str, about: Any, hypothesis: str, loss: Loss, verdict: str, **more: Any) -> None:
+    def frozen(self, units: Iterable[Unit], **rows: Any) -> Frozen:
+        return Frozen(frozenset(units), self.data.patterns, self.settings.null, **rows)
+
+    def by_hand(self, units: Iterable[Unit]) -> Hard:
+        """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model."""
+        return Hard({u: self.strengths[u] for u in units if isinstance(u, Path)}, self.settings.null)
+
+    def write(self, stage: str, about: Any, hypothesis: str, loss: Loss | None, verdict: str, **more: Any) -> None:
         """A line of the proof log."""
+        numbers = asdict(loss) if loss else {}
         self.log.append(
-            {"stage": stage, "unit": about, "hypothesis": hypothesis, **asdict(loss), "verdict": verdict, **more}
+            {"stage": stage, "unit": about, "hypothesis": hypothesis, **numbers, "verdict": verdict, **more}
         )
 
     # Stages --------------------------------------------------------------------------------------------------
 
     def solve(self) -> Circuit:
         """All stages; on a model that has not solved its task the search runs too, and is not accepted."""
-        solved = self.whole.mean < self.threshold
-        if not solved:
-            self.write("model", "all heads", "as is", self.whole, "fails: above the threshold as it is")
-            bound = self.whole.mean * 1.05 + 1e-3  # to see what it does use
-        else:
-            bound = self.threshold
-        row_sets, complete = self.find_rows(bound)
-        if not row_sets:
+        bounds = [self.threshold * share for share in TIGHTER]
+        if self.whole.mean >= self.threshold:
+            self.write("0 model", "all heads", "as is", self.whole, "rejected: above the threshold as it is")
+            bounds = [self.whole.mean * 1.05 + 1e-3]  # to see what it does use
+        for bound in bounds:
+            row_sets, complete = self.find_carriers(bound)
+            carriers = [units for rows in row_sets if (units := self.find_paths(rows, bound))]
+            if carriers:
+                break
+        if not carriers:
             return self.conclude([], {}, [], complete)
-        row_sets = self.preferred(row_sets)
-        units = self.find_paths(row_sets[0], bound)
-        chosen = self.choose_hypotheses(units, bound)
-        return self.conclude(units, chosen, [self.name(rows) for rows in row_sets], complete)
+        carriers = sorted(dict.fromkeys(carriers), key=lambda units: (len(units), sorted(map(str, units))))
+        supports, supported = self.find_supports(carriers[0])
+        chosen = sorted(carriers[0] | self.name(supports[0]), key=str)
+        rules = self.choose_hypotheses(carriers[0], chosen, max(bound, self.threshold))
+        alternatives = [self.name(map(row_of, c)) | self.name(s) for c in carriers for s in supports]
+        return self.conclude(chosen, rules, alternatives, complete and supported)
 
-    def find_rows(self, bound: float) -> tuple[list[frozenset[Row]], bool]:
-        """Minimal sets of rows that suffice: in a minimal set of heads first, then in their rows."""
-        self.watch("looking for heads and rows that suffice together")
-        passes = self.tester("2 together", bound)
-        rows = self.discovery.ground.rows
+    def find_carriers(self, bound: float) -> tuple[list[frozenset[Row]], bool]:
+        """Minimal sets of rows that carry the answers: of few heads, fewest rows and least loss first."""
+        self.watch("looking for the rows that carry the answers")
+        known: dict[frozenset[Row], bool] = {}
+
+        def passes(rows: frozenset[Row]) -> bool:
+            if rows not in known:
+                loss = self.data.loss(self.frozen(rows))
+                known[rows] = loss.mean < bound
+                words = "accepted" if known[rows] else "rejected"
+                self.write("2 carriers", sorted(map(str, rows)), "frozen, all else null", loss, words, bound=bound)
+            return known[rows]
+
+        rows = self.data.ground.rows
         if not passes(frozenset(rows)):
             return [], True
-        return all_minimal(rows, passes, self.settings.alternatives, self.minimal_rows)
+        found, complete = all_minimal(rows, passes, self.settings.alternatives, self.minimal_rows)
+        losses = self.selection.losses([Frozen(s, self.selection.patterns, self.settings.null) for s in found])
+        ranked = sorted(zip(found, losses, strict=True), key=lambda pair: (len(pair[0]), pair[1].mean))
+        return [rows for rows, _ in ranked], complete
 
     def minimal_rows(self, rows: Sequence[Row], passes: Callable[[frozenset[Row]], bool]) -> frozenset[Row]:
         """A minimal set of rows, of few heads."""
@@ -129,179 +165,202 @@ class Detective:
     def ranked(self, groups: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
         """Groups of rows by what silencing each alone costs, most first; of what costs the same, the sharper first."""
         unknown = [group for group in groups if group not in self.effects]
-        losses = self.discovery.losses([Silenced(group, self.settings.null) for group in unknown])
+        losses = self.data.losses([Silenced(group, self.settings.null) for group in unknown])
         for group, loss in zip(unknown, losses, strict=True):
             verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
             self.write("1 single", sorted(map(str, group)), f"unused: {self.settings.null}", loss, verdict)
             self.effects[group] = loss.mean
         return sorted(groups, key=lambda g: (-self.effects[g], -max(map(self.sharpness, g)), sorted(map(str, g))))
 
-    def preferred(self, sets: list[frozenset[Row]]) -> list[frozenset[Row]]:
-        """Smallest first; among equals that of the least loss, on selection data."""
-        losses = self.selection.losses([self.kept(rows) for rows in sets])
-        ranked = sorted(zip(sets, losses, strict=True), key=lambda pair: (len(pair[0]), pair[1].mean))
-        return [rows for rows, _ in ranked]
-
     def sharpness(self, row: Row) -> float:
         """The share of the row's attention on its strongest path."""
-        return max((self.strengths[path] for path in self.discovery.ground.paths_in(row)), default=0.0)
+        return max((self.strengths[path] for path in self.data.ground.paths_in(row)), default=0.0)
 
-    def tester(self, stage: str, bound: float) -> Callable[[frozenset[Any]], bool]:
-        """A test that sets of units suffice, remembered and logged."""
-        known: dict[frozenset[Unit], bool] = {}
+    def find_paths(self, rows: frozenset[Row], bound: float) -> frozenset[Unit]:
+        """A minimal set of paths in some rows that suffices by hand; empty if there is none.
 
-        def passes(units: frozenset[Unit]) -> bool:
-            if units not in known:
-                loss = self.discovery.loss(self.kept(units))
-                known[units] = loss.mean < bound
-                words = "accepted" if known[units] else "rejected"
-                self.write(stage, sorted(map(str, units)), "live, all else null", loss, words)
-            return known[units]
-
-        return passes
-
-    def find_paths(self, rows: Iterable[Row], bound: float) -> list[Unit]:
-        """Of every row the paths that matter: the strongest if that suffices. Rows without a role stay whole."""
+        The strongest path of each row, if they do; else whichever do with the model's own shares. Rows without a role
+        stay whole.
+        """
         self.watch("looking for the paths in them")
-        passes = self.tester("3 paths", bound)
         whole: frozenset[Unit] = frozenset(row for row in rows if row.query == NO_ROLE)
         strongest = self.name(rows)
-        if passes(whole | strongest):
-            return sorted(whole | strongest, key=str)
-        paths = [path for row in rows if row not in whole for path in self.discovery.ground.paths_in(row)]
-        paths.sort(key=lambda path: (path not in strongest, -self.strengths[path]))
-        if not passes(whole | frozenset(paths)):
-            return sorted(rows, key=str)
-        return sorted([*whole, *minimal(paths, lambda chosen: passes(chosen | whole))], key=str)
+        if not self.by_hand_passes(strongest, bound):
+            paths = [path for row in rows - whole for path in self.data.ground.paths_in(row)]
+            paths.sort(key=lambda path: (path not in strongest, -self.strengths[path], str(path)))
+            frozen = lambda chosen: self.data.loss(self.frozen(chosen | whole)).mean < bound  # noqa: E731
+            strongest = minimal(paths, frozen) if frozen(frozenset(paths)) else frozenset()
+            if not strongest or not self.by_hand_passes(strongest, bound):
+                return frozenset()
+        effects = {path: self.effects.get(frozenset([row_of(path)]), 0.0) for path in strongest}
+        ordered = sorted(strongest, key=lambda path: (-effects[path], str(path)))
+        fewer = minimal(ordered, lambda chosen: self.by_hand_passes(chosen, bound))
+        loss = self.selection.loss(self.by_hand(fewer))
+        fits = loss.mean < max(bound, self.threshold)
+        self.write("2 by hand", sorted(map(str, fewer)), "all by hand", loss, said(fits), data="selection")
+        return whole | fewer if fits else frozenset()
 
-    def choose_hypotheses(self, units: Sequence[Unit], bound: float) -> dict[Row, Hypothesis]:
-        """For each row the simplest hypothesis that suffices alone, the others live; then all together, by hand."""
+    def by_hand_passes(self, paths: frozenset[Path], bound: float) -> bool:
+        """Whether some paths suffice with all patterns by hand, on discovery data."""
+        loss = self.data.loss(self.by_hand(paths))
+        self.write("2 by hand", sorted(map(str, paths)), "all by hand", loss, said(loss.mean < bound), bound=bound)
+        return loss.mean < bound
+
+    def find_supports(self, carriers: frozenset[Unit]) -> tuple[list[frozenset[Row]], bool]:
+        """Minimal sets of further rows with which the carriers find their targets, all else being null."""
+        self.watch("looking for what tells them where to attend")
+        last = max(unit.layer for unit in carriers)
+        own = {row_of(unit) for unit in carriers}
+        rows = [row for row in self.data.ground.rows if row.layer < last and row not in own]
+        self.choose_nulls(rows)
+        known: dict[frozenset[Row], bool] = {}
+
+        def passes(chosen: frozenset[Row]) -> bool:
+            if chosen not in known:
+                lowest = self.least_attention(carriers, self.kept(chosen | own))
+                known[chosen] = lowest >= FOUND
+                names = sorted(map(str, chosen))
+                self.write("3 supports", names, "live, all else null", None, said(known[chosen]), attention=lowest)
+            return known[chosen]
+
+        ordered = self.ranked([frozenset([row]) for row in rows])
+        everyone = [row for group in ordered for row in group]
+        if not passes(frozenset(everyone)):
+            return [frozenset(everyone)], False
+        return all_minimal(everyone, passes, self.settings.alternatives)
+
+    def choose_nulls(self, rows: Sequence[Row]) -> None:
+        """Rows that do less harm attending to themselves than evenly are null so (appendix E: uniform or identity)."""
+        if self.settings.null != "uniform":
+            return
+        even = self.ranked([frozenset([row]) for row in rows])
+        harmful = [group for group in even if self.effects[group] >= self.threshold]
+        losses = self.data.losses([Silenced(group, "identity") for group in harmful])
+        for group, loss in zip(harmful, losses, strict=True):
+            unused = loss.mean < self.threshold
+            self.write("1 single", sorted(map(str, group)), "unused: identity", loss, said(unused) + " alone")
+            self.identity |= group if unused else frozenset()
+
+    def least_attention(self, units: Iterable[Unit], change: Change) -> float:
+        """How much of its attention on its target the worst path of a set keeps, 0–1."""
+        patterns = self.data.patterns_under(change)
+        paths = [unit for unit in units if isinstance(unit, Path)]
+        kept = [self.data.attention(p, patterns) / max(self.strengths[p], 1e-9) for p in paths]
+        return min(kept, default=1.0)
+
+    def choose_hypotheses(
+        self, carriers: frozenset[Unit], units: Sequence[Unit], bound: float
+    ) -> dict[Row, Hypothesis]:
+        """For every row the simplest hypothesis under which answers are still carried, and targets still found."""
         self.watch("choosing the simplest hypotheses")
-        rows = sorted({row_of(unit) for unit in units})
-        options = {row: self.acceptable(row, units, bound) for row in rows}
-        chosen = {row: found[0] for row, found in options.items() if found}
-        while len(chosen) == len(rows):
-            loss = self.selection.loss(self.by_hand(self.selection, chosen))
-            names = {str(row): hypothesis.name for row, hypothesis in chosen.items()}
-            joint = loss.mean < bound
-            self.write(
-                "5 joint", names, "all rows by hand", loss, "accepted" if joint else "rejected", data="selection"
-            )
-            if joint:
-                return chosen
-            better = self.next_simplest(chosen, options)
-            if better is None:
-                break
-            chosen = better
-        return chosen
+        rows = frozenset(row_of(unit) for unit in units)
+        attended = self.least_attention(units, self.kept(rows))
+        found = {row: self.simplest(row, carriers, units, bound, attended) for row in sorted(rows)}
+        return {row: rule for row, rule in found.items() if rule is not None}
 
-    def acceptable(self, row: Row, units: Sequence[Unit], bound: float) -> list[Hypothesis]:
-        """The hypotheses of a row under which the loss stays below the bound, simplest first."""
-        data = self.discovery
-        proposed = hypotheses(row, data.ground, self.strengths)
+    def simplest(
+        self, row: Row, carriers: frozenset[Unit], units: Sequence[Unit], bound: float, attended: float
+    ) -> Hypothesis | None:
+        """The simplest hypothesis of one row that passes both tests: the answers by hand, the attention of others."""
+        proposed = hypotheses(row, self.data.ground, self.strengths)
+        patterns = [{row: rule.pattern(self.data.ground)} for rule in proposed]
         others = [unit for unit in units if row_of(unit) != row]
-        changes = [self.kept(others, rows={row: h.pattern(data.ground)}) for h in proposed]
-        found: list[Hypothesis] = []
-        for hypothesis, loss in zip(proposed, data.losses(changes), strict=True):
-            fits = loss.mean < bound
-            words = "rejected" if not fits else "accepted" if not found else "suffices, but is less simple"
-            self.write("4 row", str(row), hypothesis.name, loss, words, bits=hypothesis.bits)
-            found += [hypothesis] if fits else []
-        return found
-
-    def next_simplest(
-        self, chosen: dict[Row, Hypothesis], options: dict[Row, list[Hypothesis]]
-    ) -> dict[Row, Hypothesis] | None:
-        """The choice with one row's hypothesis exchanged for its next; of all such the one with the least loss."""
-        nexts = []
-        for row, hypothesis in chosen.items():
-            later = options[row][options[row].index(hypothesis) + 1 :]
-            if later:
-                nexts.append({**chosen, row: later[0]})
-        if not nexts:
-            return None
-        losses = self.selection.losses([self.by_hand(self.selection, choice) for choice in nexts])
-        return min(zip(losses, nexts, strict=True), key=lambda pair: pair[0].mean)[1]
-
-    def by_hand(self, data: Evaluator, chosen: dict[Row, Hypothesis], without: Row | None = None) -> Change:
-        """All patterns replaced: the chosen rows by their hypotheses, all else null."""
-        rows = {row: h.pattern(data.ground) for row, h in chosen.items() if row != without}
-        return Hard(null=self.settings.null, rows=rows)
+        by_hand = {u: self.strengths[u] for u in carriers if u in others and isinstance(u, Path)}
+        losses = self.data.losses([Hard(by_hand, self.settings.null, rows=given) for given in patterns])
+        for rule, loss, given in zip(proposed, losses, patterns, strict=True):
+            attention = math.nan
+            if loss.mean < bound:
+                attention = self.least_attention(others, self.kept(map(row_of, others), rows=given))
+            found = attention >= STILL * attended
+            kept = None if math.isnan(attention) else attention
+            self.write("4 hypothesis", str(row), rule.name, loss, said(found), bits=rule.bits, attention=kept)
+            if found:
+                return rule
+        return None
 
     # The report ----------------------------------------------------------------------------------------------
 
     def name(self, rows: Iterable[Row]) -> frozenset[Path]:
         """Each row's strongest path."""
-        ground = self.discovery.ground
+        ground = self.data.ground
         return frozenset(
             max(ground.paths_in(row), key=lambda path: self.strengths[path]) for row in rows if row.query != NO_ROLE
         )
 
     def conclude(
-        self,
-        units: Sequence[Unit],
-        chosen: dict[Row, Hypothesis],
-        alternatives: list[frozenset[Path]],
-        complete: bool,
+        self, units: Sequence[Unit], rules: dict[Row, Hypothesis], alternatives: list[frozenset[Path]], complete: bool
     ) -> Circuit:
         """Everything once more on report data, and the verdict."""
         self.watch("validating on fresh data")
         paths = [unit for unit in units if isinstance(unit, Path)]
-        explained = bool(units) and len(chosen) == len({row_of(unit) for unit in units})
-        names = ["model", "live", "null", *(["circuit"] if explained else [])]
-        changes: list[Change] = [AsIs(), self.kept(units), self.kept(())]
-        changes += [self.by_hand(self.report, chosen)] if explained else []
-        losses = dict(zip(names, self.report.losses(changes), strict=True))
-        losses.setdefault("circuit", losses["null"])
-        hops = {name: self.report.hop_losses(change) for name, change in zip(names, changes, strict=True)}
-        removals = self.report.losses(self.kept(u for u in units if u != path) for path in paths)
-        silenced = self.report.losses(Silenced(frozenset([path]), self.settings.null) for path in paths)
-        found = tuple(
-            Found(path, self.strengths[path], rule.name, rule.bits, removal.mean, alone.mean)
-            for path, removal, alone in zip(paths, removals, silenced, strict=True)
-            for rule in [chosen.get(row_of(path), Hypothesis("none fits", 0.0, lambda ground: ground.sees))]
-        )
-        for path, loss in zip(paths, removals, strict=True):
-            needed = loss.mean >= self.threshold
-            self.write("6 necessity", str(path), "left out", loss, "needed" if needed else "not needed", data="report")
-        accepted, words = self.judge(losses, explained)
+        changes: dict[str, Change] = {
+            "model": AsIs(),
+            "circuit": self.by_hand(units),
+            "live": self.kept(units),
+            "null": Hard(null=self.settings.null),
+        }
+        losses = dict(zip(changes, self.report.losses(changes.values()), strict=True))
+        accepted, words = self.judge(losses, rules, units)
         return Circuit(
-            paths=found,
+            paths=self.measured(paths, units, rules),
             rows=tuple(unit for unit in units if isinstance(unit, Row)),
             losses=losses,
-            hop_losses=hops,
+            hop_losses={name: self.report.hop_losses(change) for name, change in changes.items()},
             verdict="circuit" if accepted else "none",
             reason=words,
             threshold=self.threshold,
-            alternatives=(frozenset(paths), *alternatives[1:]) if paths else (),
+            alternatives=tuple(dict.fromkeys([frozenset(paths), *alternatives])) if paths else (),
             complete=complete,
+            supplies=self.certificates(units) if paths else (),
             protocol=self.protocol(),
             log=self.log,
         )
 
-    def judge(self, losses: dict[str, Loss], explained: bool) -> tuple[bool, str]:
+    def measured(self, paths: Sequence[Path], units: Sequence[Unit], rules: dict[Row, Hypothesis]) -> tuple[Found, ...]:
+        """Every path with its strength, its hypothesis, and what leaving it out costs."""
+        left_out = self.report.losses(self.kept(u for u in units if u != path) for path in paths)
+        silenced = self.report.losses(Silenced(frozenset([path]), self.settings.null) for path in paths)
+        found = []
+        for path, removal, alone in zip(paths, left_out, silenced, strict=True):
+            rule = rules.get(row_of(path))
+            needed = "needed" if removal.mean >= self.threshold else "not needed"
+            self.write("5 necessity", str(path), "left out of the circuit", removal, needed, data="report")
+            name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
+            found.append(Found(path, self.strengths[path], name, bits, removal.mean, alone.mean))
+        return tuple(found)
+
+    def certificates(self, units: Sequence[Unit]) -> tuple[Supply, ...]:
+        """Why each path attends where it does, on a part of the selection data."""
+        self.watch("asking what feeds each path")
+        some = Evaluator(self.model, self.selection.batch.rows(slice(0, CERTIFIED)))
+        return tuple(certify(some, units, self.settings.null, self.identity))
+
+    def judge(self, losses: dict[str, Loss], rules: dict[Row, Hypothesis], units: Sequence[Unit]) -> tuple[bool, str]:
         """Whether the circuit is accepted, and why (not), in one sentence."""
-        bound = self.threshold
+        bound, loss = self.threshold, losses["circuit"].mean
         if losses["model"].mean >= bound:
             return False, f"the model itself is at {losses['model'].mean:.3g}, not below the threshold of {bound:.3g}"
-        if not explained:
-            return False, "for some row no hypothesis keeps the loss under the threshold"
-        if losses["circuit"].mean >= bound:
-            return False, f"with all patterns by hand the loss is {losses['circuit'].mean:.3g}, not below {bound:.3g}"
-        if losses["live"].mean >= bound:
-            return False, f"with all else null the loss is {losses['live'].mean:.3g}, not below {bound:.3g}"
-        return True, f"with all patterns by hand the loss is {losses['circuit'].mean:.3g}, below {bound:.3g}"
+        if any(isinstance(unit, Row) for unit in units):
+            return False, "positions without a role are needed, which no path names"
+        if loss >= bound:
+            return False, f"with all patterns by hand the loss is {loss:.3g}, not below {bound:.3g}"
+        return True, f"with all patterns by hand the loss is {loss:.3g}, below {bound:.3g}"
 
     def protocol(self) -> dict[str, Any]:
         """All that the numbers depend on."""
         return {
             **self.settings.as_dict(),
             "threshold": self.threshold,
-            "criterion": "mean loss over all hops, on each data set",
+            "criterion": "mean loss over all hops; supports: attention of every carrier at least half",
+            "identity": sorted(map(str, self.identity)),
             "forwards": {
-                "discovery": self.discovery.forwards,
+                "discovery": self.data.forwards,
                 "selection": self.selection.forwards,
                 "report": self.report.forwards,
             },
             "seconds": round(time.monotonic() - self.began, 2),
         }
+
+
+def said(passed: bool) -> str:
+    return "accepted" if passed else "rejected"

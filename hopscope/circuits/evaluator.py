@@ -1,11 +1,14 @@
 """What a model loses when its attention is changed: many changes at once, tiled into one forward pass.
 
-A change says what each layer's pattern becomes, given what the heads computed from the stream as it then is. Two kinds:
+A change says what each layer's pattern becomes, given what the heads computed from the stream as it then is. The kinds:
 
 - `Kept`: the named units stay as computed, all else is a null pattern. So a head that found its target by what another
   copied does not find it any more when the other is silenced: what is kept must suffice by itself.
+- `Frozen`: the named units have the patterns of the untouched model, all else is null: what is kept must carry the
+  answers, but need not find them.
 - `Hard`: every head's pattern is set by hand, to the ideal rows of some paths and a null pattern elsewhere; this is the
   joint replacement of the paper's appendix E.
+- `Silenced`: the named units are null, all else is as computed.
 """
 
 from __future__ import annotations
@@ -52,30 +55,64 @@ def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
     return actual.roll(1, 0) if kind == "resample" else null(kind, ground.sees).expand_as(actual)
 
 
+def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground: Ground) -> Pattern:
+    """A layer's pattern on some units' entries; the rest of each row's attention falls where a null pattern has it.
+
+    A row of which nothing is kept is the null pattern; of which all is kept, the given one.
+    """
+    mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
+    for unit in units:
+        mask[:, unit.head] |= ground.entries(unit)
+    kept = pattern * mask
+    elsewhere = nothing * ~mask
+    lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
+    return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+
+
 @dataclass(frozen=True)
 class Kept:
     """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
 
-    A row of which nothing is kept is the null pattern; of which all is kept, the computed one.
+    Attributes:
+        units: what is kept.
+        null: of all else, but for the rows that are
+        identity: of these it is oneself.
+        rows: patterns for whole rows, which go before units.
     """
 
     units: frozenset[Unit]
     null: str = "uniform"
-    rows: Mapping[Row, RowPattern] = field(default_factory=dict)  # set by hand, before units are looked at
+    identity: frozenset[Row] = frozenset()
+    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     first_layer = 0
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        nothing = idle(self.null, actual, ground)
+        nothing = nulls(self.null, self.identity, layer, actual, ground)
         here = [unit for unit in self.units if unit.layer == layer]
-        mask = torch.zeros(actual.shape, dtype=torch.bool, device=actual.device)
-        for unit in here:
-            mask[:, unit.head] |= ground.entries(unit)
-        kept = actual * mask
-        elsewhere = nothing * ~mask
-        lacking = 1 - kept.sum(-1, keepdim=True)
-        filled = elsewhere.sum(-1, keepdim=True)
-        mixed = kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
-        return with_rows(mixed, self.rows, layer, ground)
+        return with_rows(restricted(actual, here, nothing, ground), self.rows, layer, ground)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Units have the patterns that they have in the model as it is, whatever became of the stream; all else is null.
+
+    Attributes:
+        units: what is kept.
+        whole: the model's patterns by layer, on the same sequences.
+        null: of all else.
+        rows: patterns for whole rows, which go before units.
+    """
+
+    units: frozenset[Unit]
+    whole: Sequence[Pattern] = field(hash=False, compare=False, repr=False)
+    null: str = "uniform"
+    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    first_layer = 0
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        here = [unit for unit in self.units if unit.layer == layer]
+        kept = restricted(self.whole[layer], here, idle(self.null, self.whole[layer], ground), ground)
+        return with_rows(kept, self.rows, layer, ground)
 
 
 @dataclass(frozen=True)
@@ -108,12 +145,12 @@ class Hard:
     """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
 
     Attributes:
-        paths: whose rows are ideal (`hopscope.patterns.prescribed`).
+        paths: whose rows are ideal, each with its weight in its row (`hopscope.patterns.prescribed`).
         null: of all other rows.
         rows: patterns for whole rows, which go before those of paths.
     """
 
-    paths: frozenset[Path] = frozenset()
+    paths: Mapping[Path, float] = field(default_factory=dict)
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     first_layer = 0
@@ -121,8 +158,19 @@ class Hard:
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         nothing = idle(self.null, actual, ground)
         over = ground.batch.task.ideal_over
-        result = prescribed(nothing, (p for p in self.paths if p.layer == layer), ground.roles, ground.sees, over)
+        here = {path: weight for path, weight in self.paths.items() if path.layer == layer}
+        result = prescribed(nothing, here, ground.roles, ground.sees, over)
         return with_rows(result, self.rows, layer, ground)
+
+
+def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
+    """A layer's null patterns, where some rows have another than the rest."""
+    nothing = idle(kind, actual, ground).clone()
+    for row in identity:
+        if row.layer == layer:
+            at = ground.holders(row.query)[..., None]
+            nothing[:, row.head] = torch.where(at, null("identity", ground.sees), nothing[:, row.head])
+    return nothing
 
 
 def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, ground: Ground) -> Pattern:
@@ -199,6 +247,27 @@ class Evaluator:
         self.forwards += 1
         return [cache[name] for name in names]
 
+    @cached_property
+    def patterns(self) -> list[Pattern]:
+        """Every layer's pattern, of the model as it is."""
+        return self.patterns_under(AsIs())
+
+    @torch.no_grad()
+    def patterns_under(self, change: Change) -> list[Pattern]:
+        """Every layer's pattern under a change, as changed."""
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in self.layers]
+        changed = lambda layer: lambda actual: change.pattern(layer, actual, self.ground)  # noqa: E731
+        replace = {name: changed(layer) for layer, name in enumerate(names)}
+        _, cache = self.model(self.batch.inputs, replace=replace, cache=names)
+        self.forwards += 1
+        return [cache[name] for name in names]
+
+    def attention(self, path: Path, patterns: Sequence[Pattern]) -> float:
+        """Mean attention on a path: what falls on its targets, over the positions that have any."""
+        mask = self.ground.entries(path)
+        on_path = (patterns[path.layer][:, path.head] * mask).sum(-1)
+        return float(on_path[mask.any(-1)].mean())
+
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
         n, task = len(changes), self.batch.task
@@ -239,17 +308,10 @@ class Evaluator:
         values = task.hop_losses(self.outputs([change])[0], self.batch.targets).nan_to_num().tolist()
         return dict(zip(task.hop_names, values, strict=True))
 
-    @torch.no_grad()
+    @cached_property
     def strengths(self) -> dict[Path, float]:
-        """Mean attention on every path of the model as it is: the share of a row that falls on the path's targets."""
-        _, cache = self.model(self.batch.inputs, cache=[f"blocks.{i}.attn.hook_pattern" for i in self.layers])
-        found = {}
-        for path in self.ground.paths:
-            mask = self.ground.entries(path)
-            held = mask.any(-1)
-            on_path = (cache["pattern", path.layer][:, path.head] * mask).sum(-1)
-            found[path] = float(on_path[held].mean())
-        return found
+        """Mean attention on every path of the model as it is."""
+        return {path: self.attention(path, self.patterns) for path in self.ground.paths}
 
     @property
     def layers(self) -> range:
