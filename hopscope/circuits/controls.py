@@ -1,0 +1,74 @@
+"""Negative controls: what must not look like a circuit.
+
+A search that accepts anything is worth nothing. Beside a circuit stand random sets of as many paths (none should keep
+the loss under the threshold), and the same search with role labels that are wrong (it should accept nothing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator, Hard
+from hopscope.paths import Path
+from hopscope.roles import Roles
+from hopscope.seeds import generator
+from hopscope.tasks.base import Batch
+
+
+@dataclass(frozen=True)
+class RandomSets:
+    """Random sets of paths, all patterns by hand.
+
+    Attributes:
+        n: how many sets were drawn.
+        size: paths in each.
+        under: the share of them with a loss under the threshold, 0–1.
+        least: the least loss among them.
+    """
+
+    n: int
+    size: int
+    under: float
+    least: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"n": self.n, "size": self.size, "under": self.under, "least": round(self.least, 6)}
+
+
+def random_sets(evaluator: Evaluator, size: int, threshold: float, n: int = 1000, seed: int = 0) -> RandomSets:
+    """Draw sets of so many different paths, at most one per row, and set all patterns by hand.
+
+    Args:
+        evaluator: the model on sequences.
+        size: paths per set; the circuit's.
+        threshold: below which a circuit would be accepted.
+        n: number of sets.
+        seed: of the draws.
+    """
+    random = generator(seed, "random sets", 0)
+    rows = [paths for row in evaluator.ground.rows if (paths := evaluator.ground.paths_in(row))]
+    sets = []
+    for _ in range(n):
+        chosen = torch.randperm(len(rows), generator=random)[:size].tolist()
+        picks: list[Path] = [rows[i][int(torch.randint(len(rows[i]), (1,), generator=random))] for i in chosen]
+        sets.append(Hard(dict.fromkeys(picks, 1.0)))
+    losses = [loss.mean for loss in evaluator.losses(sets)]
+    return RandomSets(n, size, sum(loss < threshold for loss in losses) / n, min(losses))
+
+
+def with_wrong_chains(batch: Batch, seed: int = 0) -> Batch:
+    """The same sequences with the chains of queries renamed at random, none keeping its own: roles that lie."""
+    roles = batch.roles
+    n_chains = int(roles.chain.max()) + 1
+    if n_chains < 2:
+        raise ValueError("with one chain there is none to take for another")
+    shift = int(torch.randint(1, n_chains, (1,), generator=generator(seed, "wrong chains", 0)))
+    chain = roles.chain.clone()
+    queries = chain[:, 0]
+    chain[:, 0] = torch.where(queries >= 0, (queries + shift) % n_chains, queries)
+    wrong = Batch(batch.task, batch.draw)
+    wrong.__dict__["roles"] = Roles(roles.names, chain)
+    return wrong
