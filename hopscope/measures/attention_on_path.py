@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from hopscope.measures.base import Observation
+from hopscope.paths import Path
 from hopscope.roles import RELATIONS, path_strengths
 
 RANGE = (0.0, 1.0)
 
 
 def attention_on_path(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) per path, such as `L1H0 value[1]->key[1]`; paths to another chain end in ` other`.
+    """Mean attention (0–1) per path, such as `L1H0 value[1]->key[1]`; paths to another chain end in ` (other)`.
 
     Only paths that can exist in the task, and that the mask allows to carry any attention, are listed.
     """
@@ -18,6 +19,5 @@ def attention_on_path(seen: Observation) -> dict[str, float]:
     for layer in range(seen.model.architecture.n_layers):
         strengths = path_strengths(seen.cache["pattern", layer], seen.batch.roles)
         for r, h, q, k in (strengths > 0).nonzero().tolist():
-            suffix = "" if RELATIONS[r] == "same" else " other"
-            found[f"L{layer}H{h} {names[q]}->{names[k]}{suffix}"] = float(strengths[r, h, q, k])
+            found[str(Path(layer, h, names[q], names[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
     return found
