@@ -32,7 +32,9 @@ def pack(source: Path) -> None:
         if step != run.step:
             weights = {name: value.half() for name, value in weights.items()}
         about = {k: v for k, v in manifest.items() if k != "files"}
-        write_folder(ASSET / "checkpoints" / f"step_{step:08d}", {"model.safetensors": safetensors.torch.save(weights)}, about)
+        write_folder(
+            ASSET / "checkpoints" / f"step_{step:08d}", {"model.safetensors": safetensors.torch.save(weights)}, about
+        )
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ from hopscope.builds.plan import Head, Plan, Slot, make_plan
 from hopscope.builds.stream import Arc
 from hopscope.builds.weights import Assembler, Sheet, register
 from hopscope.configuration import Config, Training
-from hopscope.factsheet import parse_order
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.paths import Path
 from hopscope.seeds import generator
 from hopscope.settings import BadInput, Settings, setting
+from hopscope.shapes import parse_order
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
@@ -68,12 +68,12 @@ class Built:
     truth: dict[str, Any]
 
 
-def build(task: Task, settings: Build = Build()) -> Built:
+def build(task: Task, settings: Build | None = None) -> Built:
     """Build a transformer that solves plain retrieval.
 
     Args:
         task: `retrieval` or `symbolic_retrieval`, with one order of steps for all sequences.
-        settings: how.
+        settings: how; by default, by doubling at the least depth.
 
     Raises:
         BadInput: the task is another, its order is shuffled, its position code cannot tell its positions apart, or
@@ -81,6 +81,7 @@ def build(task: Task, settings: Build = Build()) -> Built:
     """
     if not isinstance(task, Retrieval | SymbolicRetrieval):
         raise BadInput(f"builds are for retrieval and symbolic_retrieval; got {task.name()}")
+    settings = settings or Build()
     sheet = sheet_of(task)
     random = generator(settings.seed, "build", 0)
     schedule = place(plan_schedule(task, settings), settings, random)
@@ -157,8 +158,8 @@ def choose_twins(plan: Plan, settings: Build, told: bool, random: torch.Generato
             twins[head] = (layer, free[layer].pop(int(torch.randint(len(free[layer]), (1,), generator=random))))
     if len(twins) < settings.twins:
         raise BadInput(
-            f"at most {len(twins)} of these heads can have a twin, not {settings.twins}; a twin needs a second head in its "
-            "layer (--heads), and often an idle layer before or after it (--layers)"
+            f"at most {len(twins)} of these heads can have a twin, not {settings.twins}; a twin needs a second head in "
+            "its layer (--heads), and often an idle layer before or after it (--layers)"
         )
     return twins
 

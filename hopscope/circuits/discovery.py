@@ -55,20 +55,20 @@ class Discovery(Settings):
 
 
 def discover(
-    model: Transformer, task: Task, settings: Discovery = Discovery(), watch: Watch = lambda _: None
+    model: Transformer, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None
 ) -> Circuit:
     """Find the circuit of a model.
 
     Args:
         model: attention-based, trained on the task or not.
         task: whose positions have roles.
-        settings: data sizes, null, seed.
+        settings: data sizes, null, seed; by default all at their defaults.
         watch: told in words what is being done.
 
     Returns:
         The circuit; its verdict is `none` where no set of hypotheses keeps the loss under the task's threshold.
     """
-    return Detective(model, task, settings, watch).solve()
+    return Detective(model, task, settings or Discovery(), watch).solve()
 
 
 class Detective:

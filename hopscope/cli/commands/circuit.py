@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
-from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import console, options_of, pick, print_json
-from hopscope.runs import Run, load
+from hopscope.runs import Run, is_shipped, load
+
+if TYPE_CHECKING:
+    from hopscope.investigation import Investigation
 
 
 def run(folder: Path, step: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Find, store, tell."""
+    """Find, store, draw, tell."""
+    from hopscope.investigation import investigate
+
     source = load(folder)
-    model = source.model if step is None else source.at(step)
-    circuit = discover(model, source.task, pick(Discovery, given), watch)
-    files = circuit.save(out or folder)
+    settings = pick(Discovery, given)
+    where = out or (Path("demo-circuit") if is_shipped(folder) else folder)
+    found = investigate(source, where, settings, step=step, watch=watch)
     if as_json:
-        print_json(circuit.as_dict())
+        print_json({**found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
     else:
-        tell(source, circuit)
-        click.echo("\n" + " ".join(map(str, files)))
+        tell(source, found)
 
 
 def watch(words: str) -> None:
@@ -33,23 +36,23 @@ def watch(words: str) -> None:
     print(f"hopscope: {words} …", file=sys.stderr)
 
 
-def tell(source: Run, circuit: Circuit) -> None:
-    """The circuit as a table, its losses, and the verdict."""
-    out = console()
+def tell(source: Run, found: Investigation) -> None:
+    """The circuit in words, as a table, its losses, the verdict, and where the pictures are."""
+    circuit, out = found.circuit, console()
+    out.print(found.words + "\n")
     table = Table(title=f"{source.path}: paths in use", title_justify="left", box=None, pad_edge=False)
     for column in ("path", "attention", "replaced by", "loss without it", "fed by"):
         table.add_column(column, justify="right" if column in ("attention", "loss without it") else "left")
-    for found in circuit.paths:
-        fed = "; ".join(f"{s.part}: {s.source}" for s in circuit.supplies if s.path == found.path)
-        table.add_row(str(found.path), f"{found.strength:.2f}", found.hypothesis, f"{found.removal_loss:.3f}", fed)
+    for path in circuit.paths:
+        fed = "; ".join(f"{s.part}: {s.source}" for s in circuit.supplies if s.path == path.path)
+        table.add_row(str(path.path), f"{path.strength:.2f}", path.hypothesis, f"{path.removal_loss:.3f}", fed)
     out.print(table)
     for name, words in LOSSES.items():
         loss = circuit.losses[name]
-        out.print(f"{loss.mean:8.4f}  {words}  [dim]({loss.low:.4f} to {loss.high:.4f})[/]")
-    if len(circuit.alternatives) > 1:
-        others = f"{len(circuit.alternatives)} circuits do, {'all' if circuit.complete else 'at least'}"
-        out.print(f"{others}; interchangeable: {', '.join(map(str, circuit.interchangeable))}")
-    out.print(f"[bold]verdict: {circuit.verdict}[/]: {circuit.reason}")
+        out.print(f"{loss.mean:8.4f}  {words}  [dim](95 %: {loss.low:.4f} to {loss.high:.4f})[/]")
+    out.print(f"[bold]verdict: {circuit.verdict}[/]: {circuit.reason}\n")
+    for files, words in found.files:
+        click.echo(f"{' '.join(map(str, files))}\n    {words}")
 
 
 LOSSES = {
@@ -66,7 +69,12 @@ command = click.Command(
         click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
         click.Option(["--step"], type=int, help="Of which checkpoint; default the newest."),
         *options_of(Discovery),
-        click.Option(["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Where to; default DIR itself."),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Where to; default DIR itself (for the demo that comes with hopscope, demo-circuit).",
+        ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "

@@ -1,4 +1,4 @@
-"""`hopscope demo`: from nothing to a trained retrieval transformer and pictures of what it learnt."""
+"""`hopscope demo`: from nothing to a trained retrieval transformer, its pictures, and its validated circuit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from hopscope.cli.commands import circuit
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
 from hopscope.progress import ProgressBar
@@ -18,7 +19,8 @@ from hopscope.training import train
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
 def command(out: Path, seed: int, threads: int | None) -> None:
-    """Train D = 2 in 4 layers of one head, then draw what was learnt: about a minute on two cores."""
+    """Train D = 2 in 4 layers of one head, draw what was learnt, and find the circuit: a minute or two on two cores."""
+    from hopscope.investigation import investigate
     from hopscope.pictures import draw
 
     click.echo(
@@ -28,4 +30,6 @@ def command(out: Path, seed: int, threads: int | None) -> None:
     describe(run)
     click.echo("\nPictures:")
     tell(draw(run, out / "pictures"))
+    click.echo("\nAnd its circuit, found by itself:")
+    circuit.tell(run, investigate(run, out, watch=circuit.watch))
     click.echo(f"\nIn Python: run = hopscope.load({str(out)!r}); then run.model, run.task, run.metrics")

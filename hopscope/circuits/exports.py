@@ -1,0 +1,383 @@
+"""A circuit for other tools and for the eye: EAP-IG's graph, Mermaid, DOT, what `circuit.json` says, attention views.
+
+EAP-IG (Hanna et al., 2024) and the MIB benchmark's circuit track count in components: nodes `input`, `a{layer}.h{n}`,
+`m{layer}`, `logits`, and edges between them, those into a head apart by what they feed: `a0.h1->a3.h0<q>`. Our circuits
+count in paths, which say more about attention (at which positions, to which) and nothing about MLPs. So the way there
+is a projection; what it loses is written beside it, in the same file, under a key that their readers pass over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.certificates import Supply
+from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.evaluator import Evaluator, Hard, Pattern, RowPattern, with_rows
+from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
+from hopscope.circuits.words import symbols_at
+from hopscope.models.transformer import Architecture
+from hopscope.paths import Path
+from hopscope.settings import BadInput
+
+OURS = "hopscope"  # the key for what the projection loses
+
+# Components ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Component:
+    """A node or an edge: whether it belongs to the circuit, and by how much."""
+
+    in_graph: bool = False
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class ComponentGraph:
+    """A circuit in EAP-IG's terms.
+
+    Attributes:
+        cfg: `n_layers`, `n_heads`, `d_model`, `parallel_attn_mlp`.
+        nodes: by name.
+        edges: by name.
+        paths: ours, where the file has them.
+    """
+
+    cfg: dict[str, Any]
+    nodes: dict[str, Component]
+    edges: dict[str, Component]
+    paths: tuple[Found, ...] = ()
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """Layer and head of all heads in the circuit."""
+        every = ((layer, head) for layer in range(self.cfg["n_layers"]) for head in range(self.cfg["n_heads"]))
+        return [(layer, head) for layer, head in every if self.nodes[f"a{layer}.h{head}"].in_graph]
+
+
+def component_nodes(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
+    """All nodes, in the order of the forward pass."""
+    inner = []
+    for layer in range(n_layers):
+        inner += [f"a{layer}.h{head}" for head in range(n_heads)] + [f"m{layer}"] * mlp
+    return ["input", *inner, "logits"]
+
+
+def component_edges(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
+    """All edges, as EAP-IG counts them: from every node to every later one, to a head three times.
+
+    With an MLP in each layer, 613 for 12 layers of one head and 6,637 for 8 of 8; attention only, 925 for 24 of one.
+    """
+    stream, edges = ["input"], []
+    for layer in range(n_layers):
+        heads = [f"a{layer}.h{head}" for head in range(n_heads)]
+        edges += [f"{source}->{head}<{part}>" for source in stream for head in heads for part in "qkv"]
+        stream += heads
+        if mlp:
+            edges += [f"{source}->m{layer}" for source in stream]
+            stream.append(f"m{layer}")
+    return edges + [f"{source}->logits" for source in stream]
+
+
+def ends(edge: str) -> tuple[str, str, str]:
+    """An edge's source, its target, and which part of a head it feeds (`q`, `k`, `v`; empty for others)."""
+    source, _, target = edge.partition("->")
+    target, _, part = target.rstrip(">").partition("<")
+    return source, target, part
+
+
+def component_graph(circuit: Circuit, shape: Architecture, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
+    """A circuit's projection to components.
+
+    A head is in the graph if one of its paths, or of its rows without a role, is. Between two such heads stands an edge
+    where a certificate says that a path of the one feeds a path of the other, directly or through MLPs; without
+    certificates, all three edges wherever the one is in an earlier layer. Each reads the input. Only heads that attend
+    from queries, or from positions without a role, write to the logits: answers are read off nowhere else. A model's
+    MLPs are all in the graph, with all their edges to what is in it, because paths do not say what MLPs do and no
+    ablation of ours takes them out; without MLPs their nodes are there, as EAP-IG's reader expects, and out.
+
+    A head's score is by how much leaving out its most costly path raises the loss; an edge's is the lower of its ends'.
+    So scores rank, and any threshold on them leaves a graph that hangs together.
+
+    Lost are roles and chains: two paths of one head are one node.
+
+    Args:
+        circuit: to project.
+        shape: of the model.
+        supplies: certificates; by default the circuit's own, if it has any.
+    """
+    worth = head_scores(circuit)
+    nodes = component_nodes(shape.n_layers, shape.n_heads)
+    top = max(worth.values(), default=0.0)
+    fixed = {"input", "logits", *(name for name in nodes if name[0] == "m" and shape.mlp)}
+    scores = {name: top if name in fixed else worth.get(name, 0.0) for name in nodes}
+    kept = {name for name in nodes if name in fixed or name in worth}
+    feeds = fed(circuit.supplies if supplies is None else supplies)
+    writing = {node_of(found.path) for found in circuit.paths if found.path.query == "query"}
+    writing |= {node_of(row) for row in circuit.rows if row.query == NO_ROLE}
+
+    def stands(edge: str) -> bool:
+        source, target, _ = ends(edge)
+        if not {source, target} <= kept:
+            return False
+        if source[0] == "a" and target == "logits":
+            return source in writing
+        between_heads = source[0] == target[0] == "a"
+        return edge in feeds if between_heads and feeds else True
+
+    edges = {
+        edge: Component(True, min(scores[end] for end in ends(edge)[:2])) if stands(edge) else Component()
+        for edge in component_edges(shape.n_layers, shape.n_heads)
+    }
+    cfg = {
+        "n_layers": shape.n_layers,
+        "n_heads": shape.n_heads,
+        "parallel_attn_mlp": False,
+        "d_model": shape.d_model,
+    }
+    return ComponentGraph(cfg, {n: Component(n in kept, scores[n]) for n in nodes}, edges, circuit.paths)
+
+
+def node_of(unit: Path | Row) -> str:
+    return f"a{unit.layer}.h{unit.head}"
+
+
+def head_scores(circuit: Circuit) -> dict[str, float]:
+    """For every head of the circuit by how much the loss rises without its most costly path; never below 0."""
+    base = circuit.losses["live"].mean if "live" in circuit.losses else 0.0
+    scores = {node_of(row): 0.0 for row in circuit.rows}
+    for found in circuit.paths:
+        name = node_of(found.path)
+        scores[name] = max(scores.get(name, 0.0), found.removal_loss - base)
+    return {name: round(score, 6) for name, score in scores.items()}
+
+
+def fed(supplies: Iterable[Supply]) -> set[str]:
+    """The edges that certificates speak of."""
+    return {f"{node_of(s.source)}->{node_of(s.path)}<{s.part[0]}>" for s in supplies}
+
+
+def to_eap_ig(circuit: Circuit, shape: Architecture, supplies: Iterable[Supply] | None = None) -> str:
+    """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`."""
+    graph = component_graph(circuit, shape, supplies)
+    return json.dumps(
+        {
+            "cfg": graph.cfg,
+            "nodes": {name: {"in_graph": n.in_graph, "score": n.score} for name, n in graph.nodes.items()},
+            "edges": {name: {"score": e.score, "in_graph": e.in_graph} for name, e in graph.edges.items()},
+            OURS: {
+                "paths": [finite(found.as_dict()) for found in circuit.paths],
+                "supplies": [s.as_dict() for s in (circuit.supplies if supplies is None else supplies)],
+                "projection": "roles and chains are lost; MLPs are in the graph untested (hopscope.circuits.exports)",
+            },
+        },
+        allow_nan=False,
+    )
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with null for what JSON has no number for: the bits of a row that no hypothesis fits."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+
+
+def read_eap_ig(text: str) -> ComponentGraph:
+    """A graph in EAP-IG's JSON, ours or another's; nodes may be plain booleans, as its first version wrote them.
+
+    Raises BadInput: it is no JSON, lacks a key, or names nodes and edges that a model of its shape does not have.
+    """
+    values = parsed(text)
+    try:
+        cfg = dict(values["cfg"])
+        n_layers, n_heads = int(cfg["n_layers"]), int(cfg["n_heads"])
+        nodes = {name: component(node) for name, node in values["nodes"].items()}
+        edges = {name: component(edge) for name, edge in values["edges"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"this is no graph of EAP-IG: {error!r}") from None
+    strange = {*nodes} - {*component_nodes(n_layers, n_heads)} | {*edges} - {*component_edges(n_layers, n_heads)}
+    if strange:
+        raise BadInput(f"a model of {n_layers} × {n_heads} heads has no {sorted(strange)[0]!r}")
+    lacking = {name: Component() for name in component_nodes(n_layers, n_heads) if name not in nodes}
+    return ComponentGraph(cfg, nodes | lacking, edges, tuple(read_paths(values.get(OURS, {}))))
+
+
+def component(value: Any) -> Component:
+    """A node or edge as its file has it. Scores may be missing."""
+    if isinstance(value, bool):
+        return Component(value)
+    return Component(bool(value["in_graph"]), float(value.get("score") or 0.0))
+
+
+# circuit.json ----------------------------------------------------------------------------------------------------
+
+
+def circuit_from_json(text: str) -> tuple[Found, ...]:
+    """The paths that a `circuit.json` holds, with their strengths and losses. Raises BadInput."""
+    return tuple(read_paths(parsed(text)))
+
+
+def parsed(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"this is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise BadInput("this is no JSON object")
+    return values
+
+
+def read_paths(values: Mapping[str, Any]) -> Iterator[Found]:
+    """The entries of `paths`; what an entry does not say is not a number."""
+    for entry in values.get("paths", ()):
+        if not isinstance(entry, Mapping):
+            raise BadInput(f"a path must be an object; got {entry!r}")
+        numbers = {name: entry.get(name) for name in ("strength", "bits", "removal_loss", "silenced_loss")}
+        strength, bits, removal, silenced = (float("nan") if n is None else float(n) for n in numbers.values())
+        yield Found(Path.from_dict(entry), strength, str(entry.get("hypothesis", "")), bits, removal, silenced)
+
+
+# Graphs as text --------------------------------------------------------------------------------------------------
+
+
+def roles_and_edges(paths: Iterable[Path]) -> tuple[list[str], list[tuple[int, int, str]]]:
+    """The roles that paths join, and for each pair of them (attended, attending, by number) the heads, as a label."""
+    joined: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(paths):
+        key = f"{path.key} (other)" if path.chain == "other" else path.key
+        joined.setdefault((key, path.query), []).append(f"L{path.layer}H{path.head}")
+    roles = list(dict.fromkeys(role for pair in joined for role in pair))
+    return roles, [(roles.index(key), roles.index(query), ", ".join(by)) for (key, query), by in joined.items()]
+
+
+def to_mermaid(paths: Iterable[Path]) -> str:
+    """Roles as boxes; arrows lead from the attended role to the attending one and name the heads. For Markdown."""
+    roles, edges = roles_and_edges(paths)
+    escape = {ord('"'): "#quot;", ord("<"): "#lt;", ord(">"): "#gt;"}
+    lines = [f'    r{n}["{role.translate(escape)}"]' for n, role in enumerate(roles)]
+    lines += [f'    r{key} -->|"{heads}"| r{query}' for key, query, heads in edges]
+    return "\n".join(["graph LR", *lines]) + "\n"
+
+
+def to_dot(paths: Iterable[Path]) -> str:
+    """The same for Graphviz."""
+    roles, edges = roles_and_edges(paths)
+    escape = {ord('"'): '\\"', ord("\\"): "\\\\"}
+    lines = [f'    r{n} [label="{role.translate(escape)}"];' for n, role in enumerate(roles)]
+    lines += [f'    r{key} -> r{query} [label="{heads}"];' for key, query, heads in edges]
+    return "\n".join(["digraph circuit {", "    rankdir=LR;", "    node [shape=box];", *lines, "}"]) + "\n"
+
+
+# Attention views -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowView:
+    """What replacing one row by its pattern by hand does: the loss of the model with this row alone replaced."""
+
+    row: Row
+    rule: str
+    loss: float
+
+
+@dataclass(frozen=True)
+class Views:
+    """Every head's attention on a few sequences, as it is and by hand: what an attention page shows.
+
+    Attributes:
+        symbols: what stands at each position, by instance.
+        roles: each position's roles, such as `b value[2]`, by instance.
+        actual: patterns of the model as it is.
+        by_hand: those of the circuit with all patterns set by hand.
+        causal: whether the upper triangles are empty.
+        rows: every row of the model with its rule (`unused` where it has none) and its loss.
+        paths: of the circuit.
+        cells: for every path, by instance, the (attending, attended) positions.
+        losses: `model`, `circuit`, `null` …, means.
+        words: about the circuit, in plain text.
+    """
+
+    symbols: list[list[str]]
+    roles: list[list[str]]
+    actual: Float[Tensor, "layer instance head query key"]
+    by_hand: Float[Tensor, "layer instance head query key"]
+    causal: bool
+    rows: list[RowView] = field(default_factory=list)
+    paths: list[Found] = field(default_factory=list)
+    cells: list[list[list[tuple[int, int]]]] = field(default_factory=list)
+    losses: dict[str, float] = field(default_factory=dict)
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class OneRow:
+    """A change: one row as given, all else as computed."""
+
+    row: Row
+    given: RowPattern = field(hash=False, compare=False, repr=False)
+
+    @property
+    def first_layer(self) -> float:
+        return self.row.layer
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        return with_rows(actual.clone(), {self.row: self.given}, layer, ground) if layer == self.row.layer else actual
+
+
+def views(
+    evaluator: Evaluator,
+    circuit: Circuit,
+    *,
+    instances: int = 4,
+    rows: Mapping[Row, RowPattern] | None = None,
+    words: str = "",
+) -> Views:
+    """What a page on a circuit's attention shows.
+
+    Args:
+        evaluator: the model on sequences, over which losses are taken; the first of them are shown.
+        circuit: its paths' rows are ideal by hand, by their strengths where several share a row; all others null.
+        instances: how many sequences are shown.
+        rows: patterns by hand for some rows, such as those of hypotheses, which go before.
+        words: shown above, such as `hopscope.circuits.words.paragraph`.
+    """
+    ground, batch = evaluator.ground, evaluator.batch
+    few = range(min(instances, len(batch)))
+    change = Hard(
+        {f.path: max(f.strength, 1e-6) for f in circuit.paths}, circuit.protocol.get("null", "uniform"), rows or {}
+    )
+    actual = evaluator.patterns
+    by_hand = [change.pattern(layer, pattern, ground) for layer, pattern in enumerate(actual)]
+    losses = evaluator.losses(OneRow(row, by_hand[row.layer][:, row.head]) for row in ground.rows)
+    rules = {row_of(found.path): found.hypothesis for found in circuit.paths}
+    every = zip(ground.rows, losses, strict=True)
+    ordered = sorted(circuit.paths, key=lambda found: found.path)
+    return Views(
+        symbols=[symbols_at(batch, i) for i in few],
+        roles=[batch.roles.labels(i) for i in few],
+        actual=stacked(actual, len(few)),
+        by_hand=stacked(by_hand, len(few)),
+        causal=evaluator.model.architecture.causal,
+        rows=[
+            RowView(row, rules.get(row, "by hand" if rows and row in rows else "unused"), x.mean) for row, x in every
+        ],
+        paths=ordered,
+        cells=[[cells(ground.entries(found.path)[i]) for i in few] for found in ordered],
+        losses={name: loss.mean for name, loss in circuit.losses.items()},
+        words=words,
+    )
+
+
+def stacked(patterns: Iterable[Pattern], n: int) -> Tensor:
+    return torch.stack([pattern[:n].float().cpu() for pattern in patterns])
+
+
+def cells(mask: Tensor) -> list[tuple[int, int]]:
+    """The true entries of a map."""
+    return [(int(query), int(key)) for query, key in mask.nonzero().tolist()]

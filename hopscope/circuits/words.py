@@ -1,0 +1,305 @@
+"""A circuit in plain words, from nothing but the circuit: what each layer does, what it is worth, what it could be.
+
+The words of roles are those of docs/contracts.md told at length: `value[2]` is the second token of fact 2. The paper
+(Musat, ICLR 2025, section 8.2) tells its circuits like this, by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+from hopscope.circuits.circuit import Circuit, Found
+from hopscope.paths import Path
+from hopscope.tasks.base import Batch, Task, VectorTask
+
+ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
+ORDINALS = ("", "first", "second", "third", "fourth")
+COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+#: What a rule adds to who attends to whom; a rule that only names the role adds nothing.
+RULES = {
+    "previous position": "one position back",
+    "same symbol": "which holds its own symbol",
+    "after the same symbol": "which follows its own symbol: an induction head",
+}
+
+PARTS = ("query", "key", "value")
+PLURALS = {"query": ("query", "queries"), "key": ("key", "keys"), "value": ("value", "values")}
+
+
+def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
+    """A circuit in plain words: what it does layer by layer, its losses, what leaving out costs, its size.
+
+    Args:
+        circuit: accepted or not; of one that is not, it is said why, and what the search came to.
+        task: that it is a circuit for; its roles tell whether a layer is at work on every fact.
+        least: the number of layers that any solution needs, from theory; without it no minimum is spoken of.
+
+    Returns:
+        Sentences in one line. Equal circuits give equal words.
+    """
+    roles = task.sample(1).roles.names
+    losses = [told_losses(circuit)] if circuit.accepted or circuit.paths else []
+    does = [layer_words(layer, found, roles) for layer, found in by_layer(circuit.paths)]
+    about = [*repeated(circuit.paths), *feeding(circuit), *unnamed(circuit), *losses, *costs(circuit)]
+    if not circuit.accepted:
+        came = (
+            [f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."]
+            if circuit.paths
+            else ["No set of paths was found that does what the model does."]
+        )
+        return " ".join([f"No circuit is accepted: {circuit.reason}.", *came, *does, *about])
+    return " ".join([*does, *about, size(circuit, task, least), *others(circuit)])
+
+
+# What it does ----------------------------------------------------------------------------------------------------
+
+
+def by_layer(paths: Iterable[Found]) -> list[tuple[int, list[Found]]]:
+    """The paths of each layer, from the first layer up."""
+    ordered = sorted(paths, key=lambda found: found.path)
+    return [(layer, list(group)) for layer, group in itertools.groupby(ordered, lambda found: found.path.layer)]
+
+
+def layer_words(layer: int, paths: Sequence[Found], roles: Sequence[str]) -> str:
+    """One sentence on what a layer does."""
+    joining = [found for found in paths if joins_fact(found.path)]
+    rest = [found for found in paths if found not in joining]
+    facts = {step for role in roles if (step := step_of(role))}
+    clauses = [attends(found, roles, paths) for found in rest]
+    if len(joining) < 2 or {step_of(found.path.query) for found in joining} != facts or any(map(premise, roles)):
+        return f"In layer {layer} {listed([attends(found, roles, paths) for found in paths], ';')}."
+    whole = f"Layer {layer} makes every fact whole: the second token of each pair attends to the first"
+    heads = f"heads {spans(f.path.head for f in joining)}, " if len({f.path.head for f in joining}) > 1 else ""
+    first = f"{whole} ({heads}{strengths(joining)})."
+    return " ".join([first, *([f"There, too, {listed(clauses, ';')}."] if clauses else [])])
+
+
+def joins_fact(path: Path) -> bool:
+    """Whether a path joins the two tokens of a fact."""
+    return path.chain == "same" and path.query == f"value[{step_of(path.query)}]" and path.key == f"key{path.query[5:]}"
+
+
+def attends(found: Found, roles: Sequence[str], beside: Sequence[Found]) -> str:
+    """A clause: who attends to whom, how, and how strongly; the head where the layer uses several, or not the first."""
+    path = found.path
+    several = len({other.path.head for other in beside}) > 1 or path.head > 0
+    head = f"head {path.head}, " if several else ""
+    target = role_words(path.key, roles) + (" of other chains" if path.chain == "other" else "")
+    rule = f", {RULES[found.hypothesis]}" if found.hypothesis in RULES else ""
+    return f"{role_words(path.query, roles)} attends to {target}{rule} ({head}{strengths([found])})"
+
+
+def role_words(role: str, roles: Sequence[str]) -> str:
+    """A role at length. Symbols x1, x2 … are named where facts have one premise each, so that there is a chain."""
+    found = ROLE.fullmatch(role)
+    if not found:
+        return "the query" if role == "query" else f"the positions of role {role}"
+    kind, step, number = found.groups()
+    if number:
+        return f"the {ORDINALS[int(number)] if int(number) < len(ORDINALS) else number + 'th'} premise of fact {step}"
+    if premise(f"key[{step},1]") and f"key[{step},1]" in roles:
+        return f"the conclusion of fact {step}"
+    place, symbol = ("first", int(step) - 1) if kind == "key" else ("second", int(step))
+    held = "" if any(map(premise, roles)) else f" (x{symbol})"
+    return f"the {place} token of fact {step}{held}"
+
+
+def step_of(role: str) -> int:
+    """The number of a role's fact; 0 for the query."""
+    found = ROLE.fullmatch(role)
+    return int(found[2]) if found else 0
+
+
+def premise(role: str) -> bool:
+    """Whether a role is one of several premises."""
+    found = ROLE.fullmatch(role)
+    return bool(found and found[3])
+
+
+def strengths(paths: Sequence[Found]) -> str:
+    """`strength 1.00`, or the range of several."""
+    low, high = (f"{value:.2f}" for value in (min(f.strength for f in paths), max(f.strength for f in paths)))
+    return f"strength {low}" if low == high else f"strengths {low} to {high}"
+
+
+def repeated(paths: Sequence[Found]) -> list[str]:
+    """A sentence for every attention that several heads do, wherever they stand."""
+    kinds: dict[tuple[str, str, str], list[Path]] = {}
+    for found in sorted(paths, key=lambda found: found.path):
+        kinds.setdefault((found.path.query, found.path.key, found.path.chain), []).append(found.path)
+    sentences = []
+    for same in kinds.values():
+        if len(same) > 1:
+            layers = sorted({path.layer for path in same})
+            at = f"in layers {spans(layers)}" if len(layers) > 1 else f"by {len(same)} heads of layer {layers[0]}"
+            sentences.append(f"The same attention, {arrow(same[0])}, is used {times(len(same))}: {at}.")
+    return sentences
+
+
+def feeding(circuit: Circuit) -> list[str]:
+    """A sentence on which heads tell which others where to attend, or give them what they pass on."""
+    fed: dict[tuple[str, str], list[str]] = {}
+    for supply in sorted(circuit.supplies, key=lambda s: (s.source, PARTS.index(s.part), s.path)):
+        targets = fed.setdefault((head_of(supply.source), supply.part), [])
+        targets += [head_of(supply.path)] if head_of(supply.path) not in targets else []
+    by_source: dict[str, list[str]] = {}
+    for (source, part), targets in fed.items():
+        by_source.setdefault(source, []).append(f"the {PLURALS[part][len(targets) > 1]} of {listed(targets)}")
+    if not fed:
+        return []
+    clauses = [f"{source} {listed(parts, ',')}" for source, parts in by_source.items()]
+    return [f"Which head feeds which: {'; '.join(clauses)}."]
+
+
+def unnamed(circuit: Circuit) -> list[str]:
+    """Rows that have no path's name."""
+    if not circuit.rows:
+        return []
+    return [f"It also needs {count(len(circuit.rows), 'row')} that no role names: {listed(map(str, circuit.rows))}."]
+
+
+# What it is worth ------------------------------------------------------------------------------------------------
+
+
+def told_losses(circuit: Circuit) -> str:
+    """The loss by hand, beside those of the model and of nothing."""
+    loss = {name: digits(value.mean) for name, value in circuit.losses.items()}
+    return (
+        f"With all patterns set by hand the loss is {loss['circuit']} (the model {loss['model']}, every head idle "
+        f"{loss['null']}; a circuit must stay below {circuit.threshold:.2g})."
+    )
+
+
+def costs(circuit: Circuit) -> list[str]:
+    """What leaving out each path costs, others live: all of a few, of more the most and the least."""
+    ranked = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path))
+    if not ranked:
+        return []
+    if len(ranked) == 1:
+        sentence = f"Without {told(ranked[0].path)} it is {digits(ranked[0].removal_loss)}."
+    elif len(ranked) > 4:
+        most, least = (f"{digits(found.removal_loss)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
+        sentence = f"Leaving out one path brings it to between {least} and {most}."
+    else:
+        said = listed(f"{digits(found.removal_loss)} ({told(found.path)})" for found in ranked)
+        sentence = f"Leaving out one path brings it to {said}."
+    spare = [told(found.path) for found in ranked if found.removal_loss < circuit.threshold]
+    if not spare or not circuit.accepted:
+        return [sentence]
+    return [sentence, f"Without {listed(spare, last='or')} alone it stays below the threshold."]
+
+
+def size(circuit: Circuit, task: Task, least: int | None) -> str:
+    """Heads and layers, against the least number of layers."""
+    heads = {(found.path.layer, found.path.head) for found in circuit.paths}
+    heads |= {(row.layer, row.head) for row in circuit.rows}
+    layers = len({layer for layer, _ in heads})
+    words = f"It uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
+    hops = getattr(task, "n_hops", None)
+    asked = f"for D = {hops}" if hops else "for this task"
+    if least is None:
+        return f"{words}."
+    if layers == least:
+        return f"{words}, the exact minimum {asked}."
+    if layers < least:
+        return f"{words}, fewer than the {least} that theory holds to be the minimum {asked}."
+    return f"{words}; {count(least, 'layer')} {'is' if least == 1 else 'are'} the exact minimum {asked}."
+
+
+def others(circuit: Circuit) -> list[str]:
+    """The other minimal circuits, by what they exchange."""
+    n = len(circuit.alternatives)
+    more = "there are no others" if circuit.complete else "there may be more"
+    if n < 2:
+        return (
+            [] if circuit.complete else ["Other circuits that would do may exist; the search for them was cut short."]
+        )
+    loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
+    shared = f"they share {count(firm, 'path')}" if firm else "they share no path"
+    if not loose:  # equal names: the sets differ in rows that no path names
+        return [f"{count(n, 'minimal circuit').capitalize()} were found, by the same paths; {more}."]
+    return [
+        f"{count(n, 'minimal circuit').capitalize()} were found and {more}; {shared} and differ in "
+        f"{loose}, which are interchangeable."
+    ]
+
+
+# Parts of speech -------------------------------------------------------------------------------------------------
+
+
+def listed(words: Iterable[str], comma: str = ",", last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`; with a semicolon as the comma also before the `and`."""
+    *first, end = words
+    if not first:
+        return end
+    return f"{f'{comma} '.join(first)}{comma if comma == ';' else ''} {last} {end}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers as ranges: `0 and 5–11`; two in a row are not worth a dash."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return listed(
+        word for run in runs for word in ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(number) for number in run])
+    )
+
+
+def unused_layers(used: Iterable[int], n_layers: int) -> str:
+    """`Layers 0 and 5–11 are not used.`; empty where all are."""
+    idle = sorted(set(range(n_layers)) - set(used))
+    if not idle:
+        return ""
+    return f"Layer{'s' * (len(idle) > 1)} {spans(idle)} {'are' if len(idle) > 1 else 'is'} not used."
+
+
+def digits(loss: float) -> str:
+    """A loss with two digits that count: `0.60`, `0.0024`, `12`; what is below a millionth is `0`."""
+    if abs(loss) < 1e-6:
+        return "0"
+    return f"{loss:#.2g}".rstrip(".") if abs(loss) < 100 else f"{loss:.0f}"
+
+
+def count(n: int, noun: str) -> str:
+    """`one head`, `4 heads`."""
+    return f"{COUNTS[n] if n < 2 else n} {noun}{'' if n == 1 else 's'}"
+
+
+def times(n: int) -> str:
+    return "twice" if n == 2 else f"{COUNTS[n] if n < len(COUNTS) else n} times"
+
+
+def do(things: Sequence[object]) -> str:
+    return "does" if len(things) == 1 else "do"
+
+
+def head_of(path: Path) -> str:
+    return f"L{path.layer}H{path.head}"
+
+
+def told(path: Path) -> str:
+    """A path in its short form, with an arrow at which no line breaks; `Path.parse` reads it too."""
+    return str(path).replace("->", "→")
+
+
+def arrow(path: Path) -> str:
+    """A path without its head."""
+    return f"{path.query}→{path.key}" + (" of other chains" if path.chain == "other" else "")
+
+
+def symbols_at(batch: Batch, row: int) -> list[str]:
+    """The name of the symbol at every position of one sequence, as its problem has it; `·` where none of them stands.
+
+    Names that differ only in their place (`a@3` of hop_k) are told without it.
+    """
+    task, inputs = batch.task, batch.inputs[row]
+    seen = inputs[:, : task.d_symbol] if isinstance(task, VectorTask) else inputs[:, None]
+    named = {
+        tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in task.values(batch.draw, row).items()
+    }
+    return [named.get(tuple(symbol.tolist()), "·") for symbol in seen]

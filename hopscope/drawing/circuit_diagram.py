@@ -1,0 +1,415 @@
+"""A circuit as a picture: the positions of one chain, and layer by layer who attends to whom (after Musat, ICLR 2025,
+figures 5 and 7).
+
+Time runs upwards: the sequence stands at the bottom, the first layer that is used above it, the last at the top. A line
+goes up from each position of the chain for as long as somebody will still read it; an arrow leads from the attended
+position to the attending one. Lengths are inches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
+from matplotlib.path import Path as Curve
+
+from hopscope.circuits.words import count, digits, unused_layers
+from hopscope.drawing.attention_maps import COUNTING
+from hopscope.drawing.problem_diagram import blend
+from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
+from hopscope.paths import Path, place_of
+from hopscope.problem import Problem
+from hopscope.roles import Roles
+from hopscope.settings import BadInput
+
+BOX = 0.34  # side
+BETWEEN, FOLDED = 0.98, 0.52  # from one position of the chain to the next; what a run of other positions takes
+LINE = 0.125  # height of a line of small print under an arrow
+PRINT = 0.05, 0.2  # between small print and arrow, and what the label takes above it
+EDGE = 0.12  # of a layer, below its lowest and above its highest lane
+ROUND = 0.12  # radius of an arrow's corners
+NARROWEST = 4.4  # for the caption
+SPREAD = 0.11  # between arrows that arrive, or leave, side by side
+LEFT = 0.85  # for the layers' names
+HEAD = 0.045, 0.1  # half the width, and the length, of an arrow's head
+QUERY_INK = "#444444"
+OTHERS = "other\nchains"
+STRIPES = "#f2f2f2", "#fafafa"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A position of the shown chain, or a run of others (then `symbol` says how many)."""
+
+    symbol: str
+    roles: tuple[str, ...]
+    x: float = 0.0
+
+    @property
+    def folded(self) -> bool:
+        return not self.roles
+
+
+@dataclass(frozen=True)
+class Band:
+    """A layer's stripe, and the height of a lane in it."""
+
+    tint: str
+    bottom: float
+    top: float
+    lane: float
+    print: float  # what small print takes of a lane, below its arrow
+
+    def level(self, wire: Wire) -> float:
+        """The height of an arrow's lane."""
+        return self.bottom + EDGE + wire.lane * self.lane + self.print
+
+
+@dataclass
+class Wire:
+    """A path's arrow from the attended spot to the attending one."""
+
+    path: Path
+    start: Spot
+    end: Spot
+    lane: int = 0
+    leaves: float = 0.0  # beside the middle of the attended spot
+    arrives: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """What it takes of its lane: at least its label."""
+        if self.start is self.end:  # a loop, with its label at the right
+            return self.start.x, self.start.x + BETWEEN
+        middle, half = (self.start.x + self.end.x) / 2, max(abs(self.start.x - self.end.x) / 2, BETWEEN / 2 - 0.03)
+        return middle - half, middle + half
+
+
+@styled
+def circuit_diagram(
+    paths: Collection[Path],
+    instance: Problem | Roles,
+    symbols: Sequence[str] = (),
+    *,
+    row: int = 0,
+    query: str | None = None,
+    strengths: Mapping[Path, float] | None = None,
+    removal: Mapping[Path, float] | None = None,
+    onsets: Mapping[Path, float] | None = None,
+    interchangeable: Collection[Path] = (),
+    n_layers: int | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Figure:
+    """The paths of a circuit, drawn on one chain of one instance.
+
+    Args:
+        paths: of the circuit.
+        instance: a problem whose facts, one after the other, are the sequence; or the roles of sequences of any task.
+        symbols: with roles, what stands at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
+        row: with roles, which sequence.
+        query: whose chain, by its symbol; by default that of the first query.
+        strengths: mean attention, 0–1: the arrows' widths.
+        removal: the circuit's loss without the path.
+        onsets: the training step at which the path emerged.
+        interchangeable: paths that other circuits do without or have instead, dashed; those not in `paths` are added.
+        n_layers: of the model; then the layers that are not used are named.
+        title: what it is the circuit of; its size is added.
+        ax: where to draw; by default in a new figure, as large as the circuit needs.
+
+    Raises:
+        BadInput: the query is none of this instance.
+    """
+    every = sorted({*paths, *interchangeable})
+    spots = place(positions(instance, symbols, row, query), others=any(path.chain == "other" for path in every))
+    wires = [wire for path in every for wire in wired(path, spots)]
+    for wire in wires:
+        wire.notes = notes(wire.path, removal or {}, onsets or {})
+    bands = stack(wires)
+    top = max((band.top for band in bands.values()), default=BOX) + 0.42
+    width = max(spots[-1].x + BETWEEN / 2, NARROWEST, *(wire.reach[1] for wire in wires))
+    below = wrapped(caption(every, wires, spots, interchangeable, n_layers, [strengths, removal, onsets]), width)
+    depth = 0.6 + 0.165 * (below.count("\n") + 1)
+    figure, ax = canvas(ax, width + LEFT + 0.2, top + depth + 0.35)
+    draw_bands(ax, bands, width)
+    draw_streams(ax, spots, wires, bands)
+    colours = tints(spots)
+    for wire in wires:
+        band, strength = bands[wire.path.layer], (strengths or {}).get(wire.path)
+        draw_wire(ax, wire, band, colours.get(wire.start.symbol, GREY), strength, wire.path in interchangeable)
+    draw_spots(ax, spots, colours)
+    size = sized(every, n_layers)
+    ax.text(-LEFT, -0.58, below, va="top", fontsize=7.5, color=GREY, linespacing=1.45)
+    ax.set_title(f"{title}: {size}" if title else size)
+    ax.set_axis_off()
+    ax.set(xlim=(-LEFT, width), ylim=(-depth, top), aspect="equal")
+    return figure
+
+
+# Positions -------------------------------------------------------------------------------------------------------
+
+
+def positions(instance: Problem | Roles, symbols: Sequence[str], row: int, query: str | None) -> list[Spot]:
+    """The sequence, the shown chain's positions with their roles, those of others without."""
+    if isinstance(instance, Problem):
+        check_query(query, instance.queries)
+        return positions_of_problem(instance, query or instance.queries[0])
+    chain = chain_asked(instance, symbols, row, query)
+    found = []
+    for position in range(instance.chain.shape[-1]):
+        held = [name for n, name in enumerate(instance.names) if int(instance.chain[row, n, position]) == chain]
+        found.append(Spot(symbols[position] if symbols else named(held), tuple(held)))
+    return found
+
+
+def named(roles: Sequence[str]) -> str:
+    """x0, x1 …: what a position of a plain chain holds; of others the role itself."""
+    try:
+        return f"x{place_of(roles[0]) // 2}" if roles else ""
+    except BadInput:
+        return roles[0]
+
+
+def check_query(query: str | None, queries: Sequence[str]) -> None:
+    if query is not None and query not in queries:
+        raise BadInput(f"there is no query {query!r} here; there are {', '.join(queries)}")
+
+
+def chain_asked(roles: Roles, symbols: Sequence[str], row: int, query: str | None) -> int:
+    """The number of a query's chain, by default of the query that comes first."""
+    queries = roles.chain[row, roles.index("query")].tolist()
+    asked = [(position, chain) for position, chain in enumerate(queries) if chain >= 0]
+    if symbols:
+        check_query(query, [symbols[position] for position, _ in asked])
+    return next((chain for position, chain in asked if symbols and symbols[position] == query), asked[0][1])
+
+
+def positions_of_problem(problem: Problem, query: str) -> list[Spot]:
+    """As `positions`, where every fact is written out: a fact is the chain's if it follows from the query alone."""
+    reached = {query, *problem.successors(query)}
+    found = []
+    for fact in problem.facts:
+        mine = reached.issuperset((*fact.premises, fact.conclusion))
+        several = len(fact.premises) > 1
+        names = [f"key[{fact.step}{f',{i}' if several else ''}]" for i in range(1, len(fact.premises) + 1)]
+        named = zip((*fact.premises, fact.conclusion), (*names, f"value[{fact.step}]"), strict=True)
+        found += [Spot(symbol, (name,) if mine else ()) for symbol, name in named]
+    return found + [Spot(symbol, ("query",) if symbol == query else ()) for symbol in problem.queries]
+
+
+def place(sequence: Sequence[Spot], others: bool) -> list[Spot]:
+    """Runs of other positions folded into one each, and all from left to right; before them all a box for `others`."""
+    folded = [Spot(OTHERS, ())] if others else []
+    for other, run in itertools.groupby(sequence, lambda spot: spot.folded):
+        members = list(run)
+        folded += [Spot(f"+{len(members)}", ())] if other else members
+    spots: list[Spot] = []
+    x = 0.0
+    for spot in folded:
+        step = FOLDED if spot.folded and spot.symbol != OTHERS else BETWEEN
+        spots.append(Spot(spot.symbol, spot.roles, x + step / 2))
+        x += step
+    return spots
+
+
+# Arrows ----------------------------------------------------------------------------------------------------------
+
+
+def wired(path: Path, spots: Sequence[Spot]) -> list[Wire]:
+    """A path's arrows: none where one of its roles is not held. Those to other chains begin at their box."""
+    starts = [s for s in spots if (s.symbol == OTHERS if path.chain == "other" else path.key in s.roles)]
+    return [Wire(path, start, end) for end in spots if path.query in end.roles for start in starts]
+
+
+def notes(path: Path, removal: Mapping[Path, float], onsets: Mapping[Path, float]) -> list[str]:
+    """The small print under an arrow."""
+    words = [f"their {path.key}"] if path.chain == "other" else []
+    words += [f"without {digits(removal[path])}"] if path in removal else []
+    return words + ([f"from step {onsets[path]:,.0f}"] if path in onsets else [])
+
+
+def stack(wires: Sequence[Wire]) -> dict[int, Band]:
+    """The stripes of the layers in use; arrows whose lanes would meet are put above each other, short ones lowest."""
+    bands: dict[int, Band] = {}
+    bottom = BOX / 2 + 0.14
+    for layer in sorted({wire.path.layer for wire in wires}):
+        here = sorted((w for w in wires if w.path.layer == layer), key=lambda w: (w.reach[1] - w.reach[0], w.path))
+        taken: list[Wire] = []
+        for wire in here:
+            busy = {other.lane for other in taken if not apart(wire, other)}
+            wire.lane = next(n for n in itertools.count() if n not in busy)
+            taken.append(wire)
+        spread(here)
+        printed = PRINT[0] + LINE * max(len(wire.notes) for wire in here)
+        lane = printed + PRINT[1]
+        top = bottom + 2 * EDGE + lane * (1 + max(wire.lane for wire in here))
+        bands[layer] = Band(STRIPES[len(bands) % 2], bottom, top, lane, printed)
+        bottom = top
+    return bands
+
+
+def apart(one: Wire, other: Wire) -> bool:
+    """Whether two arrows can share a lane."""
+    return one.reach[1] <= other.reach[0] + 1e-6 or other.reach[1] <= one.reach[0] + 1e-6
+
+
+def spread(wires: Sequence[Wire]) -> None:
+    """Arrows that leave or arrive at one place go side by side: nearest to it the highest leaves, the lowest arrives.
+
+    So those of one side never cross.
+    """
+    for spot in {wire.start for wire in wires} | {wire.end for wire in wires}:
+        for side in (-1, 1):
+            leaving = [w for w in wires if w.start is spot and (w.end.x - spot.x) * side > 0]
+            arriving = [w for w in wires if w.end is spot and (w.start.x - spot.x) * side > 0]
+            for n, wire in enumerate(sorted(leaving, key=lambda w: -w.lane)):
+                wire.leaves = side * SPREAD * n
+            shared = len([w for w in wires if w.end is spot]) > len(arriving)
+            for n, wire in enumerate(sorted(arriving, key=lambda w: w.lane)):
+                beside = shared or any(w.start is spot and w.lane >= wire.lane for w in wires)
+                wire.arrives = side * SPREAD * (n + beside)
+
+
+# Drawing ---------------------------------------------------------------------------------------------------------
+
+
+def tints(spots: Sequence[Spot]) -> dict[str, str]:
+    """Each symbol's colour: what a fact gives has its step's, as in the curves of the hops; the query's is dark."""
+    found: dict[str, str] = {}
+    for spot in spots:
+        for role in spot.roles:
+            kind, _, number = role.rstrip("]").partition("[")
+            if kind == "value" and number.isdecimal():
+                found.setdefault(spot.symbol, colour(int(number) - 1))
+    return found | {spot.symbol: QUERY_INK for spot in spots if not spot.folded and spot.symbol not in found}
+
+
+def draw_bands(ax: Axes, bands: Mapping[int, Band], width: float) -> None:
+    """Layers as stripes, named at the left."""
+    for layer, band in bands.items():
+        corner, height = (-LEFT, band.bottom), band.top - band.bottom
+        ax.add_patch(Rectangle(corner, width + LEFT, height, color=band.tint, lw=0, zorder=0))
+        ax.text(-LEFT + 0.1, (band.bottom + band.top) / 2, f"layer {layer}", va="center", fontsize=9, color=QUERY_INK)
+
+
+def draw_streams(ax: Axes, spots: Sequence[Spot], wires: Sequence[Wire], bands: Mapping[int, Band]) -> None:
+    """What stands at a position goes up for as long as it is read; the query's to the top, where it is answered."""
+    top = max((band.top for band in bands.values()), default=BOX / 2)
+    for spot in spots:
+        asked = "query" in spot.roles
+        read = [bands[wire.path.layer].level(wire) - ROUND for wire in wires if wire.start is spot]
+        high = top + 0.16 if asked else max(read, default=0.0)
+        if not high:
+            continue
+        ax.plot([spot.x] * 2, [BOX / 2, high], color="#b8b8b8", lw=1.6, ls=":" if spot.folded else "-", zorder=1)
+        if asked:
+            ax.text(spot.x, top + 0.18, "answers", ha="center", va="bottom", fontsize=8.5, color=QUERY_INK)
+
+
+def draw_wire(ax: Axes, wire: Wire, band: Band, tint: str, strength: float | None, dashed: bool) -> None:
+    """Up from the attended position, along a lane, and up to the attending one; its label stands on the lane."""
+    share = 1.0 if strength is None else min(1.0, max(0.0, strength))
+    level, ink, x = band.level(wire), blend(tint, 0.35 + 0.65 * share), wire.end.x + wire.arrives
+    line = PathPatch(
+        route(wire.start.x + wire.leaves, band.bottom, x, band.top - HEAD[1] / 2, level),
+        ec=ink,
+        fc="none",
+        lw=0.8 + 1.6 * share,
+        ls=(0, (3, 1.6)) if dashed else "-",
+        capstyle="butt",
+        zorder=2,
+    )
+    line.set_gid(str(wire.path))
+    ax.add_patch(line)
+    foot = band.top - HEAD[1]
+    ax.add_patch(Polygon([(x - HEAD[0], foot), (x + HEAD[0], foot), (x, band.top)], color=ink, lw=0.5, zorder=2))
+    label = f"L{wire.path.layer}H{wire.path.head}"
+    words = label if strength is None else f"{label}  {strength:.2f}"
+    middle, ground = sum(wire.reach) / 2, {"facecolor": band.tint, "edgecolor": "none", "pad": 0.6}
+    ax.text(middle, level + 0.04, words, ha="center", va="bottom", fontsize=7.8, zorder=1.5, bbox=ground)
+    for n, note in enumerate(wire.notes):
+        y = level - 0.05 - LINE * n
+        ax.text(middle, y, note, ha="center", va="top", fontsize=6.6, color=GREY, zorder=1.5, bbox=ground)
+
+
+def route(x0: float, y0: float, x1: float, y1: float, level: float) -> Curve:
+    """Up, across and up, with round corners; from a position to itself a loop at its right."""
+    side = 1 if x1 > x0 else -1
+    if abs(x1 - x0) < 2 * ROUND:
+        out = x0 + BETWEEN / 3
+        return Curve([(x0, y0), (out, y0), (out, y1 - ROUND), (x1, y1)], [Curve.MOVETO] + [Curve.CURVE4] * 3)
+    up = min(ROUND, level - y0, y1 - level)
+    points = [(x0, y0), (x0, level - up), (x0, level), (x0 + side * up, level)]
+    points += [(x1 - side * up, level), (x1, level), (x1, level + up), (x1, y1)]
+    codes = [Curve.MOVETO, Curve.LINETO, Curve.CURVE3, Curve.CURVE3]
+    return Curve(points, [*codes, Curve.LINETO, Curve.CURVE3, Curve.CURVE3, Curve.LINETO])
+
+
+def draw_spots(ax: Axes, spots: Sequence[Spot], colours: Mapping[str, str]) -> None:
+    """A box for each position of the chain, its roles underneath; the tokens of a fact are joined."""
+    for spot, after in itertools.zip_longest(spots, spots[1:]):
+        tint = "#e6e6e6" if spot.folded else colours[spot.symbol]
+        high = (0.7 if spot.folded and spot.symbol != OTHERS else 1.0) * BOX
+        wide = high * (1.5 if spot.symbol == OTHERS else 1.0)
+        corner, style = (spot.x - wide / 2, -high / 2), "round,pad=0,rounding_size=0.06"
+        ax.add_patch(FancyBboxPatch(corner, wide, high, boxstyle=style, fc=tint, ec="none", zorder=3))
+        size = 6.5 if spot.folded else 9.5 * min(1.0, 3.4 / max(1, len(spot.symbol)))
+        ink = GREY if spot.folded else ink_on(tint)
+        ax.text(spot.x, -0.01, spot.symbol, ha="center", va="center", color=ink, fontsize=size, zorder=4)
+        roles = "\n".join(spot.roles) if not spot.folded else ""
+        ax.text(
+            spot.x, -BOX / 2 - 0.07, roles, ha="center", va="top", fontsize=7, fontfamily="monospace", color="#333333"
+        )
+        if after is not None and fact_of(spot) & fact_of(after):
+            ax.plot([spot.x, after.x], [0, 0], color="#c8c8c8", lw=2.5, zorder=1.5)
+
+
+def fact_of(spot: Spot) -> set[str]:
+    """The numbers of the facts that a position belongs to."""
+    return {role.rstrip("]").partition("[")[2].split(",")[0] for role in spot.roles if "[" in role}
+
+
+# Words -----------------------------------------------------------------------------------------------------------
+
+
+def sized(paths: Collection[Path], n_layers: int | None) -> str:
+    """The circuit's size."""
+    heads, used = {(path.layer, path.head) for path in paths}, len({path.layer for path in paths})
+    layers = f"{used} of {count(n_layers, 'layer')}" if n_layers else count(used, "layer")
+    return f"{count(len(paths), 'path')}, {count(len(heads), 'head')}, {layers}"
+
+
+def caption(
+    paths: Sequence[Path],
+    wires: Sequence[Wire],
+    spots: Sequence[Spot],
+    interchangeable: Collection[Path],
+    n_layers: int | None,
+    given: Sequence[Mapping[Path, float] | None],
+) -> list[str]:
+    """How to read the picture, and what it leaves out; each a sentence."""
+    strengths, removal, onsets = given
+    under = ["the circuit's loss without it"] * bool(removal) + ["the step at which it emerged"] * bool(onsets)
+    missing = sorted(set(paths) - {wire.path for wire in wires})
+    return [
+        "Time runs upwards, from the first layer in use to the last.",
+        *([f"On an arrow: its head{' and mean attention' if strengths else ''}."]),
+        *([f"Below: {' and '.join(under)}."] if under else []),
+        *(["Boxes of one colour hold one symbol."]),
+        *(["Grey boxes: so many other positions."] if any(spot.folded for spot in spots) else []),
+        *(["Dashed: interchangeable with others."] if interchangeable else []),
+        *([unused] if n_layers and (unused := unused_layers((p.layer for p in paths), n_layers)) else []),
+        *([f"Not in this sequence: {', '.join(map(str, missing))}."] if missing else []),
+        COUNTING,
+    ]
+
+
+def wrapped(sentences: Sequence[str], width: float) -> str:
+    """Sentences as lines that fit under the picture."""
+    return textwrap.fill(" ".join(sentences), int((width + LEFT) / 0.0585))
