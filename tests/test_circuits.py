@@ -269,7 +269,9 @@ def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
     assert main(["circuit", str(folder), *sizes, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     stored = json.loads((folder / "circuit.json").read_text())
-    assert printed == stored and printed["verdict"] == "circuit"
+    assert {name: printed[name] for name in stored} == stored and printed["verdict"] == "circuit"
+    assert printed["min_layers"] == 3 and "exact minimum" in printed["words"]
+    assert {"circuit.svg", "circuit.png", "attention.html"} <= {f.name for f in (folder / "pictures").iterdir()}
     assert {"layer", "head", "query", "key", "chain", "strength", "removal_loss"} <= set(printed["paths"][0])
     assert set(printed["loss"]) >= {"model", "circuit", "null"}
     lines = [json.loads(line) for line in (folder / "hypotheses.jsonl").read_text().splitlines()]
