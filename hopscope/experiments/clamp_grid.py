@@ -99,7 +99,7 @@ def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, soone
         sentence,
         number=ratios[len(ratios) // 2] if ratios else math.nan,
         spread=(ratios[0], ratios[-1]) if ratios else (math.nan, math.nan),
-        n=len(pairs),
+        n=len(both),
         seeds=tuple(int(seed) for seed in sorted(both)),
         threshold=f"steps until {hop} < 0.5, over those without clamp: {'<' if sooner else '>'} 1 in every seed (ours)",
         verdict=("holds" if agree else "fails") if settled else "undecided",

@@ -1,0 +1,210 @@
+"""Does theorem 1 hold in trained models? Pieces decoded against pieces allowed (Musat, ICLR 2025, section 5).
+
+Theorem 1 rests on two assumptions about attention and is checked in the paper against the depth that training needs.
+Here it is checked where it speaks: after each layer every position's residual stream is probed for every piece of its
+chain, beside what the information-flow model allows there (hopscope.probes; docs/theory.md). Controls: the same model
+before training; the same probes asked for a randomly drawn chain; a transformer that breaks the premise by hand.
+
+The models are those of the experiment `curriculum`, with implicit curriculum; at paper scale Transformers A, B and C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration import Config
+from hopscope.drawing.reach_map import reach_map
+from hopscope.experiments import curriculum
+from hopscope.experiments.base import Claim, verdict
+from hopscope.probes import breach, probe
+from hopscope.recipes import recipe
+from hopscope.runs import Run
+from hopscope.tasks.retrieval import Retrieval
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
+
+#: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
+SEQUENCES = {"quick": (200, 100, 200), "full": (8000, 2000, 8000)}
+
+#: Which models are probed of every run: its name, whether it is trained, and whether chains are drawn at random.
+KINDS = (("trained", True, False), ("untrained", False, False), ("random chain", True, True))
+BREACH = "built by hand"
+
+SECTION = "5, theorem 1"
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """The curriculum experiment's runs with implicit curriculum, trained once for both; on paper scale A, B and C."""
+    if scale == "paper":
+        yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
+    else:
+        yield from (config for config in curriculum.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row for every model, stream, role and piece: what `hopscope.probes.probe` says of it.
+
+    The intervals hold simultaneously over the whole table.
+    """
+    sizes = SEQUENCES["quick" if runs[0].config.training.steps <= 100 else "full"]
+    by_hand = Retrieval(n_hops=1)
+    cells = [(run.config.model.n_layers + 1) * (2 * run.config.task.as_dict()["n_hops"] + 1) ** 2 for run in runs]
+    tests = len(KINDS) * sum(cells) + 2 * 3**2
+    parts = []
+    for run in runs:
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "last_hop_learnt": last_hop_learnt(run),
+            "hops": run.config.task.as_dict()["n_hops"],
+        }
+        for kind, is_trained, shuffled in KINDS:
+            model = run.model if is_trained else run.at(0)
+            found = probe(model, retrieval(run), *sizes, shuffled=shuffled, tests=tests)
+            parts += [{**about, "model": kind, **row} for row in found.to_dict("records")]
+    about |= {"run": "by hand", "seed": -1, "last_hop_learnt": False, "hops": 1, "model": BREACH}
+    parts += [{**about, **row} for row in probe(breach(by_hand), by_hand, *sizes, tests=tests).to_dict("records")]
+    return DataFrame(parts).assign(n=sizes[2])
+
+
+def retrieval(run: Run) -> Retrieval:
+    """A run's task, which is plain retrieval in all of this experiment's runs."""
+    assert isinstance(run.task, Retrieval)
+    return run.task
+
+
+def last_hop_learnt(run: Run) -> bool:
+    """Whether the last hop's loss on fresh data came below the threshold of learning."""
+    losses = (run.report or {})["hop_losses"]
+    return bool(losses[run.task.hop_names[-1]] < run.task.learnt_below)
+
+
+def figure(table: DataFrame) -> Figure:
+    """The map: each trained model, then the controls, seeds together."""
+    names = table["model"].where(table["model"] != "trained", "trained, seed " + table["seed"].astype(str))
+    trained = [name for name in names.unique() if name.startswith("trained")]
+    order = [*trained, *(name for name in names.unique() if name not in trained)]
+    return reach_map(table.assign(name=names), order)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Theorem 1 judged cell by cell, then the controls."""
+    trained = table[table["model"] == "trained"]
+    seeds = tuple(sorted(trained["seed"].unique().tolist()))
+    beyond = breachable(trained)
+    breaches = beyond.groupby("seed")["decoded"].sum()
+    excludable = trained[trained["excludable"]]
+    yield Claim(
+        "nothing_beyond_reach",
+        SECTION,
+        f"No piece is decoded from a stream that may not hold it yet: {int(breaches.sum())} of {len(beyond)} cells are "
+        f"({open_later(beyond, trained)} of them open to more layers under the mask), and "
+        f"{int(excludable['decoded'].sum())} of {len(excludable)} where the mask lets other chains be excluded.",
+        number=int(breaches.sum()),
+        spread=(breaches.min(), breaches.max()),
+        n=len(seeds),
+        seeds=seeds,
+        threshold="0 cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N (ours)",
+        verdict=verdict(not breaches.any()),
+    )
+    yield from answers(table)
+    yield from first_layers(trained, seeds)
+    yield from controls(table, seeds)
+
+
+def breachable(table: DataFrame) -> DataFrame:
+    """The cells in which a piece would be a breach: not allowed, and not within reach of exclusion."""
+    return table[~table["allowed"] & ~table["excludable"]]
+
+
+def open_later(beyond: DataFrame, trained: DataFrame) -> int:
+    """How many cells beyond the reach are of a piece that their role may hold after the last layer: not masked."""
+    last = trained[trained["layer"] == trained.groupby("run")["layer"].transform("max")]
+    allowed = last[last["allowed"]][["run", "role", "piece"]]
+    return len(beyond.merge(allowed, on=["run", "role", "piece"]))
+
+
+def answers(table: DataFrame) -> Iterator[Claim]:
+    """Whether x_D stands at the query in the end."""
+    ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
+    ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
+    learnt = ends[(ends["model"] == "trained") & ends["last_hop_learnt"]]
+    before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
+    n_trained = int((ends["model"] == "trained").sum())
+    yield Claim(
+        "answer_arrives",
+        SECTION,
+        f"In every run that learnt the last hop ({len(learnt)} of {n_trained}) x_D is decoded from the query after the "
+        "last layer, and is not before training.",
+        number=learnt["accuracy"].min(),
+        spread=(learnt["accuracy"].min(), learnt["accuracy"].max()),
+        n=max(len(learnt), 1),
+        seeds=tuple(sorted((learnt if len(learnt) else ends[ends["model"] == "trained"])["seed"].tolist())),
+        threshold="lowest accuracy; interval above 1/N after training, and not above it before (ours)",
+        verdict=verdict(bool(learnt["decoded"].all() and not before["decoded"].any())) if len(learnt) else "undecided",
+    )
+
+
+def first_layers(trained: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
+    """Where symbols of the chain first appear at the query, against the exact minimum depth."""
+    asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
+    first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
+    least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
+    margin = (first - least).dropna()  # a piece that the model is too shallow to reach has no least layer
+    early = [key for key in first.index if key not in least.index]
+    listed = ", ".join(
+        f"{piece} after {'/'.join(map(str, sorted(layers.unique())))}" for piece, layers in first.groupby("piece")
+    )
+    yield Claim(
+        "no_sooner_than_the_minimum_depth",
+        SECTION,
+        f"x_k is first decoded at the query after no fewer layers than k hops need ({listed or 'none is decoded'}).",
+        number=margin.min(),
+        spread=(margin.min(), margin.max()),
+        n=len(seeds),
+        seeds=seeds,
+        threshold="least difference to the exact minimum depth (causal, many heads) >= 0 layers (ours)",
+        verdict=verdict(bool((margin >= 0).all()) and not early) if len(first) else "undecided",
+    )
+
+
+def controls(table: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
+    """That the probes find a breach where there is one, and nothing where there is nothing."""
+    found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
+    found = found[found["layer"] == 1]
+    yield Claim(
+        "breach_by_hand_is_found",
+        SECTION,
+        "Heads that attend by absolute position, which lemma 1 leaves out, and an MLP that compares answer one hop in "
+        "one layer, where the exact count says two: the probe finds x_1 beyond its reach.",
+        number=found["accuracy"].min(),
+        spread=(found["accuracy"].min(), found["accuracy"].max()),
+        n=int(found["n"].min()),
+        seeds=seeds,
+        threshold="interval above 1/N, and the cell not allowed (ours)",
+        verdict=verdict(bool((found["decoded"] & ~found["allowed"] & ~found["excludable"]).all())),
+    )
+    nulls = (
+        ("untrained", "untrained_holds_nothing_beyond", "beyond the reach before training", breachable(table)),
+        ("random chain", "random_chain_is_not_decoded", "of a randomly drawn chain, allowed or not", table),
+    )
+    for kind, name, where, judged in nulls:
+        cells = judged[judged["model"] == kind]
+        rates = cells.groupby("seed")["decoded"].mean()
+        yield Claim(
+            name,
+            SECTION,
+            f"The same probes find no piece {where} ({int(cells['decoded'].sum())} of {len(cells)} cells; accuracies "
+            f"{cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
+            number=cells["decoded"].mean(),
+            spread=(rates.min(), rates.max()),
+            n=len(seeds),
+            seeds=seeds,
+            threshold="share of cells decoded = 0 (ours)",
+            verdict=verdict(not cells["decoded"].any()),
+        )
