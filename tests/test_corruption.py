@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import random
 import re
 import shutil
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
@@ -327,4 +329,13 @@ def test_the_library_never_unpickles_or_evaluates():
     files = list(PACKAGE.rglob("*.py"))
     assert len(files) > 20
     for path in files:
-        assert not UNSAFE.search(path.read_text()), path
+        assert not UNSAFE.search(code_of(path)), path
+
+
+def code_of(path: Path) -> str:
+    """A file without its strings: what it says is not what it does."""
+    source = path.read_text()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.STRING:
+            source = source.replace(token.string, '""')
+    return source
