@@ -4,16 +4,23 @@
 >>> run = hopscope.load("runs/demo")  # doctest: +SKIP
 >>> batch = run.task.sample(64)  # doctest: +SKIP
 >>> outputs, cache = run.model(batch.inputs, cache=True)  # doctest: +SKIP
+
+Names are imported when they are first used, so that what needs no PyTorch starts without it.
 """
 
-from hopscope.configuration import Config, Training
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hopscope.environment import package_version
-from hopscope.models.transformer import Architecture, Cache, Transformer
-from hopscope.problem import Fact, Problem
-from hopscope.runs import Run, load
-from hopscope.settings import BadInput
-from hopscope.tasks.base import Batch, Task
-from hopscope.training import train
+
+if TYPE_CHECKING:
+    from hopscope.configuration import Config, Training
+    from hopscope.models.transformer import Architecture, Cache, Transformer
+    from hopscope.problem import Fact, Problem
+    from hopscope.runs import Run, load
+    from hopscope.settings import BadInput
+    from hopscope.tasks.base import Batch, Task
+    from hopscope.training import train
 
 __version__ = package_version()
 
@@ -32,3 +39,27 @@ __all__ = [
     "load",
     "train",
 ]
+
+#: Where each of them lives.
+HOMES = {
+    "configuration": ("Config", "Training"),
+    "models.transformer": ("Architecture", "Cache", "Transformer"),
+    "problem": ("Fact", "Problem"),
+    "runs": ("Run", "load"),
+    "settings": ("BadInput",),
+    "tasks.base": ("Batch", "Task"),
+    "training": ("train",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from the module that it lives in."""
+    for home, names in HOMES.items():
+        if name in names:
+            globals()[name] = getattr(import_module(f"hopscope.{home}"), name)
+            return globals()[name]
+    raise AttributeError(f"module 'hopscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,7 @@
-"""What a run's bits depend on beside its configuration: code, PyTorch, threads, device, compilation."""
+"""What a run's bits depend on beside its configuration: code, PyTorch, threads, device, compilation.
+
+PyTorch is imported where it is asked, for the command line also starts here, and not every command needs it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import shutil
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 @cache
@@ -33,6 +38,8 @@ def package_version() -> str:
 
 def describe(device: torch.device, compiled: bool) -> dict[str, str | int | bool]:
     """Everything that must not change for a resumed run to be bit-identical."""
+    import torch
+
     cuda = device.type == "cuda"
     return {
         "code": code_version(),
@@ -45,6 +52,8 @@ def describe(device: torch.device, compiled: bool) -> dict[str, str | int | bool
 
 def choose_device(name: str) -> torch.device:
     """`auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
+    import torch
+
     from hopscope.settings import BadInput
 
     if name == "auto":

@@ -18,6 +18,7 @@ from hopscope.models.transformer import Transformer
 from hopscope.runs import Run
 from hopscope.storage import write_file
 from hopscope.tasks.base import Task
+from hopscope.theory.depth import Mask, minimum_depth
 
 SHOWN = 64  # sequences behind the losses on the page
 
@@ -76,7 +77,8 @@ def least_for(task: Task, model: Transformer) -> int | None:
     hops, order = getattr(task, "n_hops", None), getattr(task, "order", None)
     if task.name() not in ("retrieval", "symbolic_retrieval") or hops is None or order is None:
         return None
-    return int(2 * hops).bit_length()
+    mask: Mask = "causal" if model.architecture.causal else "none"
+    return minimum_depth(hops, mask, "one" if model.architecture.n_heads == 1 else "many", order).min_layers
 
 
 def draw(

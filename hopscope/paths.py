@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
-from hopscope.roles import RELATIONS, Relation
 from hopscope.settings import BadInput
+
+#: How the chains of two positions are related.
+Relation = Literal["same", "other"]
+RELATIONS: tuple[Relation, ...] = ("same", "other")
 
 SHORT = re.compile(r"L(\d+)H(\d+) (\S+?)\s*(?:->|→)\s*(\S+?)( \(other\)| other)?")
 

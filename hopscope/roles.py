@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from hopscope.paths import RELATIONS as RELATIONS
+from hopscope.paths import Relation as Relation
 from hopscope.settings import BadInput
 
 #: In `Roles.chain`: the position does not hold the role; or holds it, but for no query's chain (a distractor).
 ABSENT, NO_CHAIN = -1, -2
-
-Relation = Literal["same", "other"]
-RELATIONS: tuple[Relation, ...] = ("same", "other")
 
 
 @dataclass(frozen=True)

@@ -19,21 +19,32 @@ FLOORS = [
     "environment",
     "problem",
     "seeds",
+    "paths",
     "roles",
+    "patterns",
     "vectors",
+    "shapes",
     "factsheet",
+    "theory",
     "curricula",
     "tasks",
     "models",
+    "clamps",
     "configuration",
     "measures",
     "runs",
+    "probes",
     "training",
+    "made",
+    "importing",
+    "builds",
+    "circuits",
     "recipes",
     "mirror",
     "progress",
     "drawing",
     "pictures",
+    "investigation",
     "experiments",
     "cli",
 ]
@@ -82,10 +93,22 @@ def test_functions_are_paragraphs(path):
 
 
 def test_the_training_path_needs_neither_pictures_nor_tables():
-    """Importing hopscope loads no plotting, table or progress library: it must start fast, also on a bare machine."""
+    """Loading and training load no plotting, table or progress library: fast to start, also on a bare machine."""
     import subprocess
     import sys
 
-    code = "import sys, hopscope; print([m for m in ('matplotlib', 'pandas', 'rich', 'click') if m in sys.modules])"
+    code = (
+        "import sys, hopscope; before = 'torch' in sys.modules; [getattr(hopscope, name) for name in hopscope.__all__];"
+        "print(before, [m for m in ('matplotlib', 'pandas', 'rich', 'click') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "False []"
+
+
+def test_public_names_are_found_where_they_live():
+    import hopscope
+
+    assert sorted(hopscope.__all__) == sorted(name for names in hopscope.HOMES.values() for name in names)
+    assert set(hopscope.__all__) <= set(dir(hopscope))
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        hopscope.nosuch  # noqa: B018

@@ -8,14 +8,17 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from hopscope import catalogue
 from hopscope.settings import Settings, flag_of, types_of
-from hopscope.tasks.base import Task
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hopscope.tasks.base import Task
 
 #: Options that many commands share.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -91,6 +94,8 @@ class PerTask(click.Group):
 
 def console() -> Console:
     """Where answers are printed: as wide as the terminal, or wide enough for any table if there is none."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 
 

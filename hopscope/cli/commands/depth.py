@@ -1,0 +1,132 @@
+"""`hopscope depth D`: the fewest layers that D hops need, a schedule that attains it, and why one fewer cannot."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path as File
+
+import click
+
+from hopscope.cli.options import as_json, print_json
+from hopscope.paths import Path
+from hopscope.settings import BadInput
+from hopscope.theory import shapes
+from hopscope.theory.depth import HEADS, MASKS, Depth, Heads, Mask, chain_of, minimum_depth
+
+#: More paths of a layer than these are counted, not listed; `--json` has them all.
+LISTED = 16
+
+
+@click.command("depth")
+@click.argument("hops", metavar="D", type=int, required=False)
+@click.option("--mask", type=click.Choice(MASKS), default="causal", show_default=True, help="Who may attend to whom.")
+@click.option(
+    "--heads",
+    type=click.Choice(HEADS),
+    help="Positions attended to per position and layer; default one, many with --shape.",
+)
+@click.option(
+    "--order",
+    default="nearest_first",
+    show_default=True,
+    help="How the steps are presented: nearest_first, deepest_first, shuffled (the worst order) or such as 3,1,2.",
+)
+@click.option("--shape", help="Steps such as 'a>x a>y xy>z' instead of D: facts may have several premises.")
+@click.option(
+    "--draw",
+    "picture",
+    type=click.Path(path_type=File, dir_okay=False),
+    metavar="FILE",
+    help="Draw the schedule, as FILE.svg and FILE.png.",
+)
+@as_json
+def command(
+    hops: int | None,
+    mask: Mask,
+    heads: Heads | None,
+    order: str,
+    shape: str | None,
+    picture: File | None,
+    as_json: bool,
+) -> None:
+    """Compute the fewest layers after which the query can hold the answer of a chain of D hops.
+
+    The number is exact within the information-flow model of Musat (ICLR 2025, section 5).
+    """
+    if (hops is None) == (shape is None):
+        raise BadInput("give either the number of hops D or a --shape such as 'a>x a>y xy>z', not both")
+    if shape is not None:
+        if heads == "one" or picture:
+            raise BadInput("with --shape, ask for --heads many, and no picture")
+        found: Depth | shapes.ShapeDepth = shapes.minimum_depth(shape, mask, order)
+    else:
+        found = minimum_depth(hops or 0, mask, heads or "one", order)
+    drawn = draw(found, picture) if picture and isinstance(found, Depth) else []
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        click.echo("\n".join(text(found) if isinstance(found, Depth) else shape_text(found)))
+        click.echo("".join(f"drawn: {file}\n" for file in drawn), nl=False)
+
+
+def draw(depth: Depth, file: File) -> list[File]:
+    """The schedule as a picture; a suffix of `file` is dropped, for there will be an SVG and a PNG."""
+    from hopscope.drawing.flow_diagram import flow_diagram  # matplotlib is slow to start
+    from hopscope.drawing.style import save
+
+    chain = chain_of(depth.hops, depth.mask, depth.order)
+    figure = flow_diagram(depth.schedule, depth.hops, order=chain.order, causal=chain.causal)
+    return save(figure, file.with_suffix("") if file.suffix in (".svg", ".png") else file)
+
+
+def text(depth: Depth) -> Iterator[str]:
+    """The answer for people."""
+    proof, mask = depth.certificate, "a causal mask" if depth.mask == "causal" else "no mask"
+    order = f", facts {depth.order}" if depth.mask == "causal" else ""
+    yield f"{count(depth.hops, 'hop')}, {mask}, {depth.heads} head{'s' if depth.heads == 'many' else ''}{order}"
+    yield f"fewest layers: {depth.min_layers}{formula(depth)}; the paper's lower bound ⌈log3 2D⌉ is {depth.paper_bound}"
+    if depth.order == "shuffled" and depth.mask == "causal":
+        yield "shuffled facts: that is the worst order's number; the schedule is for nearest_first"
+    yield from ["", "A schedule that attains it; layers count from 0, the paper's from 1:", *layers(depth.schedule)]
+    reached = ", ".join(f"e{piece}" for piece in proof.query_reach)
+    how = "everyone attends to all that they may" if proof.kind == "reach" else "each layer doubles what all hold"
+    yield ""
+    yield f"Why {count(proof.layers, 'layer')} cannot: the answer is piece e{proof.needed}, and even if {how},"
+    yield f"  the query's last piece is {reached}, before any layer and after each."
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def formula(depth: Depth) -> str:
+    """` = ⌈log2(2D+1)⌉` and the like, where there is a formula."""
+    if depth.mask == "none" and depth.heads == "many":
+        return " = ⌈log3(4D+1)⌉"
+    return " = ⌈log2(2D+1)⌉" if depth.min_layers == depth.hops.bit_length() + 1 else ", fewer than ⌈log2(2D+1)⌉"
+
+
+def layers(paths: Sequence[Path]) -> Iterator[str]:
+    """A line per layer: who attends to whom."""
+    steps_first = sorted(paths, key=lambda path: (path.layer, [int(n) for n in re.findall(r"\d+", path.query)], path))
+    for layer, group in itertools.groupby(steps_first, key=lambda path: path.layer):
+        attended: dict[str, list[str]] = {}
+        for path in group:
+            attended.setdefault(path.query, []).append(path.key)
+        said = [f"{query} → {' and '.join(keys)}" for query, keys in attended.items()]
+        more = [f"and {len(said) - LISTED} more (--json has them)"] if len(said) > LISTED else []
+        yield f"  layer {layer}: {', '.join(said[:LISTED] + more)}"
+
+
+def shape_text(depth: shapes.ShapeDepth) -> Iterator[str]:
+    """The answer about a shape, for people."""
+    proof = depth.certificate
+    yield f"shape {depth.shape}, {'a causal mask' if depth.mask == 'causal' else 'no mask'}, many heads, {depth.order}"
+    paper = "" if depth.paper_bound is None else f"; the paper's lower bound is {depth.paper_bound}"
+    yield f"fewest layers: {depth.min_layers}{paper}"
+    yield from ["", "A schedule that attains it; layers count from 0, the paper's from 1:", *layers(depth.schedule)]
+    holds, missing = ", ".join(proof["query_holds"][-1]), ", ".join(proof["missing"])
+    yield ""
+    yield f"Why {count(proof['layers'], 'layer')} cannot: the query then holds at most {holds}; {missing} is missing."
