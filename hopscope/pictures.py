@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path as Files
 
 import torch
 from matplotlib.figure import Figure
 
 from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
 from hopscope.drawing.curves import hop_curves
+from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
 from hopscope.drawing.problem_diagram import problem_diagram
 from hopscope.drawing.style import save
 from hopscope.measures.base import observe
+from hopscope.paths import Path
 from hopscope.roles import path_strengths
 from hopscope.runs import Run
+from hopscope.shapes import parse_order
+from hopscope.storage import read_json
 
 SEED = 0
 AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)
@@ -28,6 +32,9 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     if len(run.rows) > 1:
         words = "the loss of each hop over training, beside its baselines"
         yield "curves", words, hop_curves(run.metrics, task.hop_names, task.baselines)
+    if schedule := schedule_of(run):
+        words = "the schedule it was built from: who attends to whom, and how far each position then reaches"
+        yield "schedule", words, schedule
     seen = observe(run.model, batch)
     layers = [seen.cache["pattern", layer] for layer in range(run.model.architecture.n_layers)]
     one = torch.stack([pattern[0] for pattern in layers])
@@ -38,7 +45,17 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     yield "role_attention", words, mean_role_attention(strengths, batch.roles.names)
 
 
-def draw(run: Run, folder: Path) -> list[tuple[list[Path], str]]:
+def schedule_of(run: Run) -> Figure | None:
+    """The flow of a build's schedule; None for other runs, and for chains too long to draw."""
+    truth = run.path / "truth.json"
+    order = parse_order(getattr(run.task, "order", "shuffled"), hops := getattr(run.task, "n_hops", 1))
+    if not truth.is_file() or order is None or hops > MOST_HOPS:
+        return None
+    paths = [Path.from_dict(path) for path in read_json(truth)["schedule"]]
+    return flow_diagram(paths, hops, order=order, causal=run.config.model.causal)
+
+
+def draw(run: Run, folder: Files) -> list[tuple[list[Files], str]]:
     """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows."""
     folder.mkdir(parents=True, exist_ok=True)
     return [(save(figure, folder / name), words) for name, words, figure in pictures(run)]

@@ -19,7 +19,7 @@ def test_a_build_is_shown_and_drawn_like_a_trained_run(tmp_path, capsys):
     shown = json.loads(capsys.readouterr().out)
     assert shown["done"] and shown["loss"] < 0.01 and shown["config"]["origin"]["algorithm"] == "doubling"
     assert main(["draw", str(folder)]) == 0
-    assert {"attention.svg", "role_attention.svg"} <= {p.name for p in (folder / "pictures").iterdir()}
+    assert {"attention.svg", "role_attention.svg", "schedule.svg"} <= {p.name for p in (folder / "pictures").iterdir()}
 
 
 def test_json_has_the_truth_and_the_file_too(tmp_path, capsys):
