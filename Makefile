@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = .venv-peers
 
-.PHONY: demo setup test check slow bench peers docs figures all clean
+.PHONY: demo setup test check slow bench bench-circuits bench-builds peers docs figures all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -27,6 +27,12 @@ peers: $(PEERS)/done  ## the environment of the libraries that we are compared w
 
 bench: $(VENV)/dev $(PEERS)/done  ## steps/s against peers and against the GEMM peak
 	$(BIN)/python -m bench.steps
+
+bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and against the truth of 100 models
+	$(BIN)/python -m bench.circuits
+
+bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their truth hidden
+	$(BIN)/python -m bench.builds --n 100 --seed 0
 
 docs: $(VENV)/docs
 	$(BIN)/python docs/make_cli_page.py --check

@@ -39,6 +39,7 @@ FLOORS = [
     "importing",
     "builds",
     "circuits",
+    "emergence",
     "recipes",
     "mirror",
     "progress",

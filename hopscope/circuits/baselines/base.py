@@ -1,0 +1,249 @@
+"""What baselines share: what they propose, what it cost, and a gate on every path that gradients can pass.
+
+A baseline is a function named like its file. It takes a `Yardstick` (the model, the sequences, the null) and a seed,
+and returns proposals: each an order of all paths, or circuits outright. `smallest` then looks for the least circuit
+under a threshold, for all of them by the same tiled evaluator.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.evaluator import Change, Kept, Pattern, idle
+from hopscope.circuits.metrics import Paths, Yardstick
+from hopscope.circuits.units import NO_ROLE, Ground
+from hopscope.paths import Path
+
+NEAR = 8  # sizes on either side of where a bisection ends that are looked at, for losses are not quite monotone
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a search took.
+
+    Attributes:
+        forwards: forward passes over the whole set of sequences.
+        backwards: backward passes over the whole set; a part of the set counts as its share.
+        seconds: by the clock.
+    """
+
+    forwards: float = 0.0
+    backwards: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.forwards + other.forwards, self.backwards + other.backwards, round(self.seconds + other.seconds, 3)
+        )
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a baseline says.
+
+    Attributes:
+        name: of the baseline, and which variant of it.
+        scores: of every path; the higher, the more it matters.
+        circuits: found outright; empty where the prefixes of the order are meant.
+        cost: of all this; a cost that several proposals share is with the first of them.
+        about: settings on which it depends.
+    """
+
+    name: str
+    scores: Mapping[Path, float]
+    circuits: tuple[Paths, ...] = ()
+    cost: Cost = Cost()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def order(self) -> list[Path]:
+        """All paths, the most important first; equal scores by name."""
+        return sorted(self.scores, key=lambda path: (-self.scores[path], path))
+
+
+Baseline = Callable[[Yardstick, int], list[Proposal]]
+
+
+class Clock:
+    """Counts what is spent on an evaluator from now on."""
+
+    def __init__(self, lab: Yardstick):
+        self.evaluator, self.forwards = lab.evaluator, lab.evaluator.forwards
+        self.began = time.monotonic()
+
+    def cost(self, *gates: Gates) -> Cost:
+        """What has been spent so far, by the evaluator and by gates."""
+        forwards = self.evaluator.forwards - self.forwards + sum(g.forwards for g in gates)
+        return Cost(forwards, sum(g.backwards for g in gates), round(time.monotonic() - self.began, 3))
+
+
+# The smallest circuit --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest circuit of a proposal under a threshold.
+
+    Attributes:
+        circuit: its paths; None if none is under the threshold.
+        loss: its loss on the search's own sequences, NaN if there is none.
+        cost: of looking for it.
+    """
+
+    circuit: Paths | None
+    loss: float
+    cost: Cost
+
+
+def smallest(proposal: Proposal, lab: Yardstick, threshold: float, near: int = NEAR) -> Smallest:
+    """The smallest proposed circuit, or prefix of the order, whose loss is under the threshold.
+
+    Prefixes are bisected, and every size near the border is looked at, since losses are not quite monotone; a prefix
+    that is much smaller and passes while larger ones fail can be missed.
+
+    Args:
+        proposal: a baseline's.
+        lab: how circuits are run.
+        threshold: of the loss.
+        near: how many sizes below the border are looked at.
+    """
+    clock = Clock(lab)
+    if proposal.circuits:
+        circuits: Sequence[Paths] = sorted(set(proposal.circuits), key=len)
+        losses = lab.losses(circuits)
+    else:
+        border = bisect(proposal.order, lab, threshold)
+        circuits = [frozenset(proposal.order[:size]) for size in range(max(0, border - near), border + 1)]
+        losses = lab.losses(circuits)
+    passing = [(len(c), loss, c) for c, loss in zip(circuits, losses, strict=True) if loss < threshold]
+    if not passing:
+        return Smallest(None, math.nan, clock.cost())
+    _, loss, circuit = min(passing, key=lambda entry: entry[:2])
+    return Smallest(circuit, loss, clock.cost())
+
+
+def bisect(order: Sequence[Path], lab: Yardstick, threshold: float) -> int:
+    """A size at which prefixes begin to pass: doubled until one passes, then halved."""
+    high = 1
+    while high < len(order) and lab.losses([order[:high]])[0] >= threshold:
+        high = min(2 * high, len(order))
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if lab.losses([order[:middle]])[0] < threshold:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+# Changes ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A circuit of which the first layers are complete: they are the model's own, and need not be computed again."""
+
+    kept: Kept
+    first_layer: float
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        return self.kept.pattern(layer, actual, ground)
+
+
+def pruned(lab: Yardstick, removed: Iterable[Path]) -> Change:
+    """The model without some paths, in the sense of `Kept`: what their row lacks falls on what is removed of it."""
+    removed = frozenset(removed)
+    kept = Kept(frozenset(lab.evaluator.ground.paths) - removed | lab.always, lab.null)
+    first = min((path.layer for path in removed), default=len(lab.evaluator.layers))
+    return Pruned(kept, first if covered(lab.evaluator.ground) else 0)
+
+
+def covered(ground: Ground) -> bool:
+    """Whether all that positions see is on some path, so that keeping all paths is keeping the model."""
+    if NO_ROLE in ground.query_roles:
+        return False
+    on_some = torch.stack([ground.entries(Path(0, 0, *kind)) for kind in ground.kinds]).any(0)
+    return bool((on_some == ground.sees).all())
+
+
+class Gates:
+    """The model with a gate of 0–1 on every path, differentiably: 1 as computed, 0 null.
+
+    Where all gates are 0 or 1 the spread form is `Kept`. The plain form, gate·A + (1 − gate)·null entry by entry, is
+    that of attribution: its rows need not sum to 1. On the way from all 0 to all 1 with equal gates both are the same.
+
+    Args:
+        lab: the model on sequences.
+        form: `plain` or `spread`.
+        rows: which sequences; all of them by default.
+    """
+
+    def __init__(self, lab: Yardstick, form: Literal["plain", "spread"] = "plain", rows: slice = slice(None)):
+        self.lab, self.form = lab, form
+        self.model, batch = lab.evaluator.model, lab.evaluator.batch
+        whole = rows == slice(None)
+        self.ground = lab.evaluator.ground if whole else Ground(batch.rows(rows), self.model.architecture)
+        self.share = len(self.ground.batch) / len(batch)
+        self.forwards = 0.0  # over the whole set, as are
+        self.backwards = 0.0
+        self.paths = lab.evaluator.ground.paths
+        kinds = lab.evaluator.ground.kinds
+        self.masks = torch.stack([self.ground.entries(Path(0, 0, *kind)) for kind in kinds]).float()
+        shape = self.model.architecture
+        self.shape = (shape.n_layers, shape.n_heads, len(kinds))
+        where = {kind: i for i, kind in enumerate(kinds)}
+        #: The place of every path in a tensor of gates.
+        self.places = [(p.layer, p.head, where[p.query, p.key, p.chain]) for p in self.paths]
+
+    def loss(self, gates: Float[Tensor, "layer head kind"]) -> Float[Tensor, ""]:
+        """The task's loss under some gates."""
+        batch, task = self.ground.batch, self.ground.batch.task
+        replace = {
+            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: self.pattern(actual, gates[layer])
+            for layer in self.lab.evaluator.layers
+        }
+        self.forwards += self.share
+        return task.loss(self.model(batch.inputs, replace=replace, at=task.query_positions), batch.targets)
+
+    def pattern(self, actual: Pattern, gates: Float[Tensor, "head kind"]) -> Pattern:
+        """One layer's pattern under its gates."""
+        kept = torch.einsum("hk,kbqs->bhqs", gates, self.masks).clamp(max=1.0)
+        if self.lab.always:
+            kept = torch.where(self.ground.holders(NO_ROLE)[:, None, :, None], 1.0, kept)
+        nothing = idle(self.lab.null, actual, self.ground)
+        on, off = actual * kept, nothing * (1 - kept)
+        if self.form == "plain":
+            return on + off
+        lacking, filled = 1 - on.sum(-1, keepdim=True), off.sum(-1, keepdim=True)
+        enough = filled > 1e-6
+        return on + torch.where(enough, off * (lacking / torch.where(enough, filled, 1.0)), 0.0)
+
+    def gradient(self, gates: Float[Tensor, "layer head kind"]) -> tuple[float, Float[Tensor, "layer head kind"]]:
+        """The loss, and its derivative by every gate."""
+        leaf = gates.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            loss = self.loss(leaf)
+            [gradient] = torch.autograd.grad(loss, [leaf])
+        self.backwards += self.share
+        return float(loss.detach()), gradient
+
+    def by_path(self, values: Float[Tensor, "layer head kind"]) -> dict[Path, float]:
+        """A tensor of gates as a number for every path."""
+        numbers = values.tolist()
+        return {path: numbers[a][b][c] for path, (a, b, c) in zip(self.paths, self.places, strict=True)}
+
+
+def signed_and_absolute(name: str, harms: Mapping[Path, float], cost: Cost, **about: Any) -> list[Proposal]:
+    """Two proposals from what the loss is thought to rise by when a path is removed: by value, and by magnitude."""
+    signed = Proposal(f"{name} (signed)", harms, cost=cost, about=about)
+    absolute = {path: abs(value) for path, value in harms.items()}
+    return [signed, Proposal(f"{name} (absolute)", absolute, about=about)]

@@ -1,0 +1,16 @@
+"""Paths in random order: what any method must beat."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.circuits.baselines.base import Proposal
+from hopscope.circuits.metrics import Yardstick
+from hopscope.seeds import generator
+
+
+def random_order(lab: Yardstick, seed: int = 0) -> list[Proposal]:
+    """One random order of all paths."""
+    paths = lab.evaluator.ground.paths
+    places = torch.randperm(len(paths), generator=generator(seed, "random order", 0)).tolist()
+    return [Proposal("random order", dict(zip(paths, map(float, places), strict=True)), about={"seed": seed})]
