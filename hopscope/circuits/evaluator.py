@@ -73,6 +73,9 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
 class Kept:
     """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
 
+    What a row lacks falls on its entries that are not kept. So it is for sets that name few paths: where all paths of a
+    row but one are kept, that one gets its attention back; to take single paths out of the whole model use `Silenced`.
+
     Attributes:
         units: what is kept.
         null: of all else, but for the rows that are
