@@ -31,6 +31,9 @@ FITTED = 5  # checkpoints that a fit of four numbers needs
 CENTRES, WIDTHS = 400, 20  # of the fit's grid, at most and exactly
 ALONG = 8  # centres tried between two checkpoints
 LOGIT_90 = 4.394  # a logistic curve goes from 10 % to 90 % of its rise in so many widths
+NORMAL_975 = 1.95996
+#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; from there on by Cornish and Fisher's series.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Causal:
     """When silencing a path begins to raise the loss.
 
     Attributes:
-        onset: of half of the last checkpoint's effect. `never`, also, where that effect is not above 0 for certain.
+        onset: of half of the last checkpoint's effect; `never` where that is not above 0 for certain, or negligible.
         hurts_from: the first checkpoint from which on the effect's interval stays above 0, however small the effect;
             None if it is not above 0 at the last.
         effect: at the last checkpoint: loss silenced − loss as is.
@@ -124,6 +127,14 @@ def resamples(n: int, count: int, seed: int) -> Array:
     """
     random = numpy.random.default_rng(seed)
     return random.multinomial(n, numpy.full(n, 1 / n), size=count).astype(numpy.float64)
+
+
+def student(freedom: int) -> float:
+    """Student's t at 97.5 %; beyond the table to three digits."""
+    if freedom <= len(T_975):
+        return T_975[freedom - 1]
+    z, f = NORMAL_975, freedom
+    return z + (z**3 + z) / (4 * f) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * f * f)
 
 
 # Passing a threshold ---------------------------------------------------------------------------------------------
@@ -198,17 +209,19 @@ def check(steps: Sequence[int], curve: Array) -> None:
 def change_point(steps: Sequence[int], curve: Array, resampled: Array | None = None, seed: int = 0) -> Change | None:
     """The logistic step, floor + (ceiling − floor) / (1 + exp(−(t − step) / width)), that fits a curve best.
 
-    The interval is a bootstrap: each sample is the curve over resampled sequences, plus the residuals of the fit, each
-    with a random sign (wild bootstrap; scaled for the four numbers fitted). The first part holds what sequences share
-    over time, the second whatever else strays from one rise, such as the noise of training; what is in both is counted
-    twice, so the interval is rather too wide than too narrow. Where fewer than two checkpoints fall within the rise,
-    the interval reaches at least to the checkpoints around it: between them nothing is known.
+    The interval is a bootstrap: each sample is the curve over resampled sequences, plus normal noise at every
+    checkpoint, as strong as what the fit leaves (n − 4 degrees of freedom for n checkpoints, and Student's t).
+    The first part holds what sequences share over time, the second whatever else strays from one rise, such as the
+    noise of training; what is in both is counted twice. On synthetic rises it covers in 93 to 99 of 100 cases
+    (docs/emergence.md); noise that is much stronger within the rise than beside it is underestimated. Where fewer than
+    two checkpoints fall within the rise, the interval reaches at least to the checkpoints around it: between them
+    nothing is known.
 
     Args:
         steps: of the checkpoints, increasing.
         curve: mean attention at each, 0–1.
         resampled: the same over resampled sequences, (sample, step); by default the curve itself, 200 times.
-        seed: of the signs.
+        seed: of the noise.
 
     Returns:
         None with fewer than five checkpoints, and where no single rise of at least 0.1 explains half of the variance.
@@ -225,9 +238,10 @@ def change_point(steps: Sequence[int], curve: Array, resampled: Array | None = N
     if fit is None or fit.ceiling - fit.floor < LEAST_RISE or fit.explained < LEAST_EXPLAINED:
         return None
     samples = numpy.repeat(curve[None], 200, 0) if resampled is None else resampled
-    residuals = (curve - fit.at(times)) * numpy.sqrt(len(times) / (len(times) - 4))
-    signs = numpy.random.default_rng(seed).choice([-1.0, 1.0], size=samples.shape)
-    low, high = numpy.quantile(grid.centres_of(samples + signs * residuals), INTERVAL)
+    freedom = len(times) - 4
+    left = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / NORMAL_975
+    noise = left * numpy.random.default_rng(seed).standard_normal(samples.shape)
+    low, high = numpy.quantile(grid.centres_of(samples + noise), INTERVAL)
     inside = (numpy.abs(times - centre) < fit.width * LOGIT_90 / 2).sum()
     if inside < 2:
         low, high = min(low, times[times <= centre][-1]), max(high, times[times >= centre][0])
@@ -269,7 +283,7 @@ class Grid:
         along = max(1, min(ALONG, CENTRES // (len(times) - 1)))
         parts = [numpy.linspace(a, b, along, endpoint=False) for a, b in itertools.pairwise(times)]
         self.centres = numpy.concatenate(parts)[1:]
-        self.widths = numpy.geomspace(numpy.diff(times).min() / 4, (times[-1] - times[0]) / 8, WIDTHS)
+        self.widths = numpy.geomspace(numpy.diff(times).min() / 8, (times[-1] - times[0]) / 8, WIDTHS)
         shape = logistic((times - self.centres[:, None]) / self.widths[:, None, None])  # width centre time
         centred = shape - shape.mean(-1, keepdims=True)
         self.shapes = centred / numpy.linalg.norm(centred, axis=-1, keepdims=True).clip(1e-12)
@@ -318,13 +332,14 @@ class Grid:
 # The causal onset ------------------------------------------------------------------------------------------------
 
 
-def causal_onset(steps: Sequence[int], effects: Array, weights: Array) -> Causal:
+def causal_onset(steps: Sequence[int], effects: Array, weights: Array, least: float = 0.0) -> Causal:
     """When silencing a path begins to raise the loss.
 
     Args:
         steps: of the checkpoints, increasing.
         effects: what silencing adds to the loss of each sequence at each checkpoint, (sequence, step).
         weights: of the sequences in each bootstrap sample, (sample, sequence), from `resamples`.
+        least: a last effect below this is none, however certain: with enough sequences every effect is.
 
     Raises:
         BadInput: as `onset` does.
@@ -334,7 +349,7 @@ def causal_onset(steps: Sequence[int], effects: Array, weights: Array) -> Causal
     low, high = numpy.quantile(resampled, INTERVAL, axis=0)
     stays = numpy.logical_and.accumulate((low > 0)[::-1])[::-1]
     hurts_from = int(steps[int(stays.argmax())]) if stays.any() else None
-    if hurts_from is None:
+    if hurts_from is None or mean[-1] < least:
         when = Onset("never", None, None, None, int(steps[-1]), None, 0)
     else:
         when = onset(steps, mean, HALF * mean[-1], resampled, HALF * resampled[:, -1])

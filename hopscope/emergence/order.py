@@ -2,7 +2,8 @@
 
 Circuits of different seeds sit in different layers and heads, so a path is followed across runs by what it does: its
 attending role, its attended role and the chain, and among several of one kind its rank in layer order:
-`query->value[2]`, `query->value[2] #2`. Roles carry the hop, so this aligns hops too.
+`query->value[2]`, `query->value[2] #2`. Roles carry the hop, so this aligns hops too. Where circuits have several paths
+of a kind, ranks are of little worth across runs, and `first_of_kind` compares what has a counterpart in every run.
 
 Within a run the order of two events is *determined* if their intervals are disjoint and a checkpoint lies between them;
 an event that was there at the first checkpoint precedes all that were seen, one that never came follows them. What is
@@ -20,14 +21,11 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import Onset
+from hopscope.emergence.onset import NORMAL_975, Onset, student
 from hopscope.paths import Path
 
 Signs = NDArray[numpy.int64]
 Run = Mapping[str, Onset]  # the events of one run, by name
-
-#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; from there on by Cornish and Fisher's series.
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def event_names(paths: Iterable[Path]) -> dict[Path, str]:
@@ -40,6 +38,17 @@ def event_names(paths: Iterable[Path]) -> dict[Path, str]:
         rank = f" #{seen[kind]}" if seen[kind] > 1 else ""
         names[path] = str(path).split(" ", 1)[1] + rank
     return names
+
+
+def first_of_kind(run: Run) -> dict[str, Onset]:
+    """When each kind of path first appeared, by its name without rank: the earliest onset among its paths.
+
+    Layers say little about time: of two heads that come to do the same either may be first; other seeds have one.
+    """
+    found: dict[str, Onset] = {}
+    for name in in_order(run):
+        found.setdefault(name.split(" #")[0], run[name])
+    return found
 
 
 # Within a run ----------------------------------------------------------------------------------------------------
@@ -237,17 +246,9 @@ def mean_pairwise(found: Sequence[Signs], there: Sequence[Signs]) -> tuple[float
     return mean, (max(-1.0, mean - margin), min(1.0, mean + margin))
 
 
-def student(freedom: int) -> float:
-    """Student's t at 97.5 %; beyond the table to three digits."""
-    if freedom <= len(T_975):
-        return T_975[freedom - 1]
-    z, f = 1.95996, freedom
-    return z + (z**3 + z) / (4 * f) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * f * f)
-
-
 def wilson(hits: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share; honest where it is 0 or 1."""
-    z2, share = 1.95996**2, hits / n
+    z2, share = NORMAL_975**2, hits / n
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,4 +1,4 @@
-"""Following paths over training: their attention, and what silencing them costs, at every checkpoint of a run.
+"""Paths over training: when each appears, when it begins to matter, and when the hop that it serves is learnt.
 
 All checkpoints are measured on the same sequences, so that differences over time are not differences of data. Paths are
 those of the run's circuit, unless others are asked for.
@@ -6,28 +6,58 @@ those of the run's circuit, unless others are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
-import torch
 from pandas import DataFrame
-from torch import Tensor
 
-from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
-from hopscope.emergence.onset import Array, Causal, Change, Onset, causal_onset, change_point, onset, resamples
-from hopscope.emergence.order import event_names
+from hopscope.circuits.evaluator import NULLS
+from hopscope.emergence.onset import (
+    INTERVAL,
+    Array,
+    Causal,
+    Change,
+    Onset,
+    causal_onset,
+    change_point,
+    onset,
+    resamples,
+    rounded,
+)
+from hopscope.emergence.order import event_names, first_of_kind, in_order
+from hopscope.emergence.record import Record, circuit_of, completed, recorded, streamed, streamed_rows, trained_steps
+from hopscope.emergence.record import strong_paths as strong_paths
 from hopscope.paths import Path
 from hopscope.runs import Run
 from hopscope.settings import BadInput
-from hopscope.storage import read_json
 
 SAMPLES = 400  # of the bootstrap over sequences
-LEAST = 3  # checkpoints, below which there is nothing to follow
-CHUNK = 64  # sequences per evaluator
+NEGLIGIBLE = 0.01  # of chance: silencing that costs less has no onset (ours)
+SERVES = 0.5  # of what silencing a path adds to the loss of the hop that it hurts most
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What silencing one path costs over training: loss silenced − loss as is.
+
+    Attributes:
+        effect: at each step, mean over sequences.
+        low: lower end of its interval, paired over sequences.
+        high: its upper end.
+        causal: when it begins.
+        by_hop: what is added to each hop's loss at the last step.
+        hop: the hop that the path serves: the easiest one that loses at least half as much as the one that loses most.
+            None if silencing costs nothing at the last step, or less than a hundredth of chance.
+    """
+
+    effect: Array
+    low: Array
+    high: Array
+    causal: Causal
+    by_hop: dict[str, float]
+    hop: str | None
 
 
 @dataclass(frozen=True)
@@ -37,13 +67,13 @@ class Followed:
     Attributes:
         path: which.
         name: what it is called in every run (`event_names`).
-        strength: mean attention on it at each checkpoint, 0–1.
-        low: lower end of its interval over sequences.
+        strength: mean attention on it at each step, 0–1.
+        low: lower end of its interval over sequences; NaN if it was streamed.
         high: its upper end.
-        effect: what silencing it adds to the loss at each checkpoint.
         onset: by the paper's rule.
         change: its change point; None where no single rise describes the curve.
-        causal: when silencing begins to cost.
+        cost: what silencing it costs; None if it was streamed.
+        learnt: when the hop that it serves was learnt; None if it is not known which that is.
     """
 
     path: Path
@@ -51,20 +81,35 @@ class Followed:
     strength: Array
     low: Array
     high: Array
-    effect: Array
     onset: Onset
     change: Change | None
-    causal: Causal
+    cost: Cost | None
+    learnt: Onset | None
+
+    @property
+    def hop(self) -> str | None:
+        """The hop that it serves, if that is known."""
+        return self.cost.hop if self.cost else None
+
+    @property
+    def lead(self) -> float | None:
+        """By how many steps the onset precedes the learning of its hop; negative if it follows. None if censored."""
+        if self.onset.step is None or self.learnt is None or self.learnt.step is None:
+            return None
+        return self.learnt.step - self.onset.step
 
     def as_dict(self) -> dict[str, Any]:
         """As in emergence.json."""
+        numbers = {"strength": float(self.strength[-1]), "lead": self.lead}
         return {
             **self.path.as_dict(),
             "name": self.name,
-            "strength": round(float(self.strength[-1]), 4),
+            **rounded(numbers),
             "onset": self.onset.as_dict(),
             "change_point": self.change and self.change.as_dict(),
-            "causal": self.causal.as_dict(),
+            "causal": self.cost and self.cost.causal.as_dict(),
+            "hop": self.hop,
+            "hop_effects": rounded(dict(self.cost.by_hop)) if self.cost else None,
         }
 
 
@@ -74,28 +119,53 @@ class Emergence:
 
     Attributes:
         run: where it is.
-        steps: of the checkpoints.
+        identity: which it is.
+        source: `checkpoints`, or `streamed` while it trained.
+        steps: of the checkpoints, or of the logged rows.
         paths: followed.
-        hops: validation loss of each hop at every logged step, columns `step` and one per hop.
+        hops: the loss of each hop at these steps, columns `step` and one per hop: on the sequences on which paths are
+            measured, or on validation data if streamed.
         learnt: the step at which each hop goes below the task's threshold of learning, as an onset.
+        protocol: sequences, seed, null, bootstrap samples.
     """
 
     run: str
+    identity: str
+    source: str
     steps: list[int]
     paths: list[Followed]
     hops: DataFrame
     learnt: dict[str, Onset]
+    protocol: dict[str, Any]
 
     @property
     def events(self) -> dict[str, Onset]:
         """The paths' onsets, by names that mean the same in every run."""
         return {followed.name: followed.onset for followed in self.paths}
 
+    @property
+    def first_events(self) -> dict[str, Onset]:
+        """The onset of the first path of each kind (`first_of_kind`)."""
+        return first_of_kind(self.events)
+
+    @property
+    def ordered(self) -> list[Followed]:
+        """The paths as they came; those that never came last."""
+        by_name = {followed.name: followed for followed in self.paths}
+        return [by_name[name] for name in in_order(self.events)]
+
     def table(self) -> DataFrame:
-        """One row per path and checkpoint: run, step, path, name, strength, low, high, effect."""
+        """One row per path and step.
+
+        Columns: run, identity, step, path, name, layer, head, query, key, chain; strength and effect, each with its
+        interval (low, high, effect_low, effect_high); and of every hop its loss, `loss_…`, the same in all paths.
+        """
+        losses = {f"loss_{hop}": self.hops[hop].round(6).tolist() for hop in self.learnt}
         rows = [
-            {"run": self.run, "step": step, "path": str(f.path), "name": f.name}
-            | {name: round(float(getattr(f, name)[i]), 6) for name in ("strength", "low", "high", "effect")}
+            {"run": self.run, "identity": self.identity, "step": step, "path": str(f.path), "name": f.name}
+            | f.path.as_dict()
+            | {name: round(float(values[i]), 6) for name, values in curves_of(f).items()}
+            | {name: values[i] for name, values in losses.items()}
             for f in self.paths
             for i, step in enumerate(self.steps)
         ]
@@ -105,113 +175,134 @@ class Emergence:
         """As in emergence.json."""
         return {
             "run": self.run,
+            "identity": self.identity,
+            "source": self.source,
             "steps": self.steps,
             "paths": [followed.as_dict() for followed in self.paths],
             "hops": {hop: learnt.as_dict() for hop, learnt in self.learnt.items()},
+            "hop_losses": {hop: self.hops[hop].round(6).tolist() for hop in self.learnt},
+            "protocol": self.protocol,
         }
 
 
 def follow(
-    run: Run, paths: Sequence[Path] = (), *, n: int = 256, seed: int = 0, watch: Callable[[str], None] = lambda _: None
+    run: Run,
+    paths: Sequence[Path] = (),
+    *,
+    n: int = 256,
+    seed: int = 0,
+    null: str = "uniform",
+    was_streamed: bool = False,
+    watch: Callable[[str], None] = lambda _: None,
 ) -> Emergence:
-    """Measure paths at every checkpoint.
+    """Measure paths at every checkpoint, or read what was streamed, and say when each appeared.
 
     Args:
         run: trained here, with at least three checkpoints.
         paths: which; by default those of the run's circuit.json, or else of the circuit that is found now.
         n: sequences; the paper averages 32 (section 9.1).
         seed: of the sequences and of the bootstrap.
+        null: what a silenced path's attention goes to: `uniform`, `identity` or `resample`.
+        was_streamed: read the streamed measure instead, at every logged step.
         watch: told in words what is being done.
 
     Raises:
         BadInput: the run has no training to follow, or a path is not one of its model's.
         Damaged: a checkpoint is not what was written.
     """
-    steps = run.steps
-    if run.config.origin is not None or len(steps) < LEAST:
-        raise BadInput(
-            f"{run.path} has {len(steps)} checkpoints, and emergence needs at least {LEAST} of a training run"
-        )
-    chosen = list(paths) or circuit_of(run, watch)
-    strengths, effects = measured(run, steps, chosen, n, seed, watch)
-    weights = resamples(n, SAMPLES, seed)
-    names = event_names(chosen)
-    followed = [
-        summary(path, names[path], steps, strengths[:, i], effects[:, i], weights) for i, path in enumerate(chosen)
-    ]
-    hops = run.metrics[["step", *run.task.hop_names]]
+    if null not in NULLS:
+        raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
+    _ = streamed_rows(run) if was_streamed else trained_steps(run)  # complains before anything is searched for
+    chosen = list(dict.fromkeys(paths)) or circuit_of(run, watch)
+    record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
+    names, hop_names = event_names(chosen), run.task.hop_names
     below = -run.task.learnt_below
-    learnt = {hop: onset(hops.step.tolist(), -hops[hop].to_numpy(float), below) for hop in run.task.hop_names}
-    return Emergence(str(run.path), steps, followed, hops, learnt)
+    learnt = {hop: onset(record.steps, -losses, below) for hop, losses in zip(hop_names, record.hops, strict=True)}
+    weights = resamples(record.n, SAMPLES, seed)
+    least = NEGLIGIBLE * run.task.chance
+    followed = [summary(path, names[path], i, record, weights, learnt, least) for i, path in enumerate(chosen)]
+    hops = DataFrame({"step": record.steps} | dict(zip(hop_names, record.hops, strict=True)))
+    protocol = {"sequences": n, "seed": seed, "null": null, "samples": SAMPLES} if not was_streamed else {}
+    return Emergence(str(run.path), run.config.identity, record.source, record.steps, followed, hops, learnt, protocol)
 
 
-def circuit_of(run: Run, watch: Callable[[str], None]) -> list[Path]:
-    """The paths of the run's circuit: stored, or found now. Raises BadInput if it has none."""
-    stored = run.path / "circuit.json"
-    if stored.is_file():
-        found = [Path.from_dict(path) for path in read_json(stored)["paths"]]
-    else:
-        circuit: Circuit = discover(run.model, run.task, Discovery(), watch)
-        found = [part.path for part in circuit.paths] if circuit.accepted else []
-    if not found:
-        raise BadInput(f"{run.path} has no circuit whose paths could be followed; name some with --path")
-    return sorted(found)
+def follow_all(
+    runs: Sequence[Run],
+    choose: Callable[[Run], Sequence[Path]],
+    *,
+    was_streamed: bool = False,
+    watch: Callable[[str], None] = lambda _: None,
+    **how: Any,
+) -> list[Emergence]:
+    """Follow several runs of one task, so that their orders can be compared.
+
+    Every kind of path that one of them has is followed in all (`completed`): where it did not come, it is censored.
+
+    Args:
+        runs: different ones, of one task.
+        choose: a run's paths; none: those of its circuit.
+        was_streamed: as `follow` has it.
+        watch: as `follow` has it.
+        how: `n`, `seed` and `null` of `follow`.
+
+    Raises:
+        BadInput: two are the same run, or of tasks with different hops; and as `follow` does.
+    """
+    check_comparable(runs)
+    for run in runs:
+        _ = streamed_rows(run) if was_streamed else trained_steps(run)
+    chosen = [list(dict.fromkeys(choose(run))) or circuit_of(run, watch) for run in runs]
+    kinds = {(path.query, path.key, path.chain) for paths in chosen for path in paths}
+    every = [completed(run, paths, kinds, was_streamed=was_streamed) for run, paths in zip(runs, chosen, strict=True)]
+    return [
+        follow(run, paths, was_streamed=was_streamed, watch=watch, **how)
+        for run, paths in zip(runs, every, strict=True)
+    ]
 
 
-def strong_paths(run: Run, above: float, n: int = CHUNK) -> list[Path]:
-    """All paths whose final mean attention is above a threshold."""
-    evaluator = Evaluator(run.model, run.task.sample(n, 0))
-    return sorted(path for path, strength in evaluator.strengths.items() if strength > above)
+def check_comparable(runs: Sequence[Run]) -> None:
+    """Whether orders of runs can be compared. Raises BadInput."""
+    first, seen = runs[0], dict[str, Run]()
+    for run in runs:
+        if (run.task.name(), run.task.hop_names) != (first.task.name(), first.task.hop_names):
+            raise BadInput(f"{first.path} and {run.path} are of different tasks: their paths have no common order")
+        twin = seen.setdefault(run.config.identity, run)
+        if twin is not run:
+            raise BadInput(f"{twin.path} and {run.path} are the same run, {run.config.identity}: give each run once")
 
 
-def measured(
-    run: Run, steps: Sequence[int], paths: Sequence[Path], n: int, seed: int, watch: Callable[[str], None]
-) -> tuple[Array, Array]:
-    """Attention on every path, and what silencing it adds to the loss: (sequence, path, step) both."""
-    batch = run.task.sample(n, seed)
-    strengths, effects = [], []
-    for step in steps:
-        watch(f"measuring step {step}")
-        model = run.at(step)
-        here = [Evaluator(model, batch.rows(slice(i, i + CHUNK))) for i in range(0, n, CHUNK)]
-        strengths.append(torch.cat([attention(evaluator, paths) for evaluator in here]))
-        effects.append(torch.cat([costs(evaluator, paths) for evaluator in here]))
-    return torch.stack(strengths, -1).double().numpy(), torch.stack(effects, -1).double().numpy()
+def summary(
+    path: Path, name: str, index: int, record: Record, weights: Array, learnt: dict[str, Onset], least: float
+) -> Followed:
+    """A path's curves and onsets; an effect below `least` is none."""
+    mean, steps = record.strength(index), record.steps
+    if record.effects is None or record.hop_effects is None:  # streamed: there are no sequences to draw from
+        ends = numpy.full(len(steps), numpy.nan)
+        return Followed(path, name, mean, ends, ends, onset(steps, mean), change_point(steps, mean), None, None)
+    resampled = record.resampled(index, weights)
+    low, high = numpy.quantile(resampled, INTERVAL, axis=0)
+    when, change = onset(steps, mean, resampled=resampled), change_point(steps, mean, resampled)
+    by_hop = dict(zip(learnt, record.hop_effects[index].tolist(), strict=True))
+    cost = cost_of(steps, record.effects[index], by_hop, weights, least)
+    return Followed(path, name, mean, low, high, when, change, cost, learnt[cost.hop] if cost.hop else None)
 
 
-def attention(evaluator: Evaluator, paths: Sequence[Path]) -> Tensor:
-    """Mean attention on each path in each sequence, (sequence, path). Raises BadInput for a path that is not there."""
-    columns = []
-    for path in paths:
-        shape = evaluator.model.architecture
-        mask = evaluator.ground.entries(path)
-        if path.layer >= shape.n_layers or path.head >= shape.n_heads or not mask.any():
-            raise BadInput(f"this model has no path {path}; it has {shape.n_layers} layers of {shape.n_heads} heads")
-        on_path = (evaluator.patterns[path.layer][:, path.head] * mask).sum(-1)
-        held = mask.any(-1)
-        columns.append(on_path.sum(-1) / held.sum(-1).clamp(min=1))
-    return torch.stack(columns, 1)
+def cost_of(steps: Sequence[int], effects: Array, by_hop: dict[str, float], weights: Array, least: float) -> Cost:
+    """What silencing a path costs, from what it costs each sequence, (sequence, step), and each hop."""
+    low, high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
+    causal = causal_onset(steps, effects, weights, least)
+    hop = served(by_hop) if causal.onset.status != "never" else None
+    return Cost(effects.mean(0), low, high, causal, by_hop, hop)
 
 
-def costs(evaluator: Evaluator, paths: Sequence[Path]) -> Tensor:
-    """What silencing each path adds to the loss of each sequence, (sequence, path)."""
-    losses = evaluator.sequence_losses([AsIs(), *(Silenced(frozenset([path])) for path in paths)])
-    return (losses[1:] - losses[0]).T
+def served(effects: Mapping[str, float]) -> str:
+    """The easiest hop that loses at least half as much as the one that loses most; hops in order of difficulty."""
+    return next(hop for hop, effect in effects.items() if effect >= SERVES * max(effects.values()))
 
 
-def summary(path: Path, name: str, steps: Sequence[int], strengths: Array, effects: Array, weights: Array) -> Followed:
-    """A path's curves and onsets."""
-    mean = strengths.mean(0)
-    resampled = weights @ strengths / weights.sum(1, keepdims=True)
-    low, high = numpy.quantile(resampled, (0.025, 0.975), axis=0)
-    return Followed(
-        path=path,
-        name=name,
-        strength=mean,
-        low=low,
-        high=high,
-        effect=effects.mean(0),
-        onset=onset(steps, mean, resampled=resampled),
-        change=change_point(steps, mean, resampled),
-        causal=causal_onset(steps, effects, weights),
-    )
+def curves_of(followed: Followed) -> dict[str, Array]:
+    """A path's curves, by the names of the table's columns; NaN where nothing is known."""
+    found = {"strength": followed.strength, "low": followed.low, "high": followed.high}
+    unknown, cost = numpy.full(len(followed.strength), numpy.nan), followed.cost
+    known = {"effect": cost.effect, "effect_low": cost.low, "effect_high": cost.high} if cost else {}
+    return found | dict.fromkeys(("effect", "effect_low", "effect_high"), unknown) | known

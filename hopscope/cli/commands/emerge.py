@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import statistics
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.table import Table
 
 from hopscope import paths
+from hopscope.circuits.evaluator import NULLS
 from hopscope.cli.options import console, print_json
-from hopscope.emergence.order import Agreement, agreement
-from hopscope.emergence.track import Emergence, follow, strong_paths
+from hopscope.emergence.onset import Onset
+from hopscope.emergence.order import Agreement, agreement, precedes
+from hopscope.emergence.record import strong_paths
+from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.runs import Run, is_shipped, load
 from hopscope.settings import BadInput
 from hopscope.storage import clear_errors, write_file, write_json
+
+QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 
 
 @click.command("emerge")
@@ -27,11 +36,35 @@ from hopscope.storage import clear_errors, write_file, write_json
 @click.option("--n", type=click.IntRange(8), default=256, show_default=True, help="Sequences (the paper takes 32).")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sequences.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default the (first) run's folder."
+    "--null",
+    type=click.Choice(NULLS),
+    default="uniform",
+    show_default=True,
+    help="What a silenced path's attention goes to.",
+)
+@click.option(
+    "--streamed",
+    "was_streamed",
+    is_flag=True,
+    help="Read attention_on_path, streamed in training, at every logged step instead of measuring checkpoints.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to; default the run's folder (for the demo demo-emergence), for several runs the folder emergence.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
-    folders: tuple[Path, ...], named: tuple[str, ...], every: bool, n: int, seed: int, out: Path | None, as_json: bool
+    folders: tuple[Path, ...],
+    named: tuple[str, ...],
+    every: bool,
+    n: int,
+    seed: int,
+    null: str,
+    was_streamed: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Follow the paths of a run's circuit over its checkpoints: onset by the paper's rule, change point, causal onset.
 
@@ -39,77 +72,160 @@ def command(
     """
     if named and every:
         raise BadInput("give --path or --all, not both")
-    runs = [load(folder) for folder in folders]
-    found = [follow(run, chosen(run, named, every), n=n, seed=seed, watch=watch) for run in runs]
-    order = agreement([emergence.events for emergence in found])
-    where = out or (Path("demo-emergence") if is_shipped(folders[0]) else folders[0])
-    written = store(found, order, where)
+    asked = [paths.Path.parse(text) for text in named]
+
+    def choose(run: Run) -> list[paths.Path]:
+        return strong_paths(run, was_streamed=was_streamed) if every else asked
+
+    runs, watch = [load(folder) for folder in folders], Ticker()
+    found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
+    order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
+    watch("drawing")
+    written = store(found, order, first, out or folder_for(folders))
+    watch.end()
     if as_json:
-        print_json({"runs": [emergence.as_dict() for emergence in found], "order": order.as_dict()})
+        print_json(as_value(found, order, first))
     else:
-        tell(found, order)
-        click.echo("\n" + " ".join(map(str, written)))
+        tell(found, order, first)
+        for files, words in written:
+            click.echo(f"{' '.join(map(str, files))}\n    {words}")
 
 
-def watch(words: str) -> None:
-    """Say on stderr what is being done, in one line where that is a terminal."""
-    print(
-        f"\r\x1b[Khopscope: {words} …" if sys.stderr.isatty() else f"hopscope: {words} …",
-        end="" if sys.stderr.isatty() else "\n",
-        file=sys.stderr,
-        flush=True,
-    )
+def folder_for(folders: Sequence[Path]) -> Path:
+    """Where results go if nobody says: results of several runs belong to none of them."""
+    if len(folders) > 1:
+        return Path("emergence")
+    return Path("demo-emergence") if is_shipped(folders[0]) else folders[0]
 
 
-def chosen(run: Run, named: tuple[str, ...], every: bool) -> list[paths.Path]:
-    """The paths that were asked for; none: those of the circuit."""
-    return strong_paths(run, 0.5) if every else [paths.Path.parse(text) for text in named]
+class Ticker:
+    """Says on stderr what is being done: on one line of a terminal; else on a new one, at most every two seconds."""
+
+    def __init__(self) -> None:
+        self.live, self.told = sys.stderr.isatty(), time.monotonic()
+
+    def __call__(self, words: str) -> None:
+        if self.live:
+            print(f"\r\x1b[Khopscope: {words} …", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.told > QUIET:
+            self.told = time.monotonic()
+            print(f"hopscope: {words} …", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line as if nothing had been said."""
+        if self.live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def store(found: list[Emergence], order: Agreement, folder: Path) -> list[Path]:
-    """emergence.csv, emergence.json and the figure. Raises CannotSave."""
+def as_value(found: Sequence[Emergence], order: Agreement, first: Agreement) -> dict[str, object]:
+    """What emergence.json holds and --json prints: `order` is of all paths, `first_order` of the first of each kind."""
+    runs = [emergence.as_dict() for emergence in found]
+    return {"runs": runs, "order": order.as_dict(), "first_order": first.as_dict()}
+
+
+def store(found: Sequence[Emergence], order: Agreement, first: Agreement, folder: Path) -> list[tuple[list[Path], str]]:
+    """Write emergence.csv, emergence.json and the figures; returns files with what they show. Raises CannotSave."""
     import pandas
 
-    from hopscope.drawing.emergence import emergence_curves
+    from hopscope.drawing.emergence import emergence_curves, emergence_order
     from hopscope.drawing.style import save
 
+    pictures = folder / "pictures"
     with clear_errors(folder):
-        (folder / "pictures").mkdir(parents=True, exist_ok=True)
+        pictures.mkdir(parents=True, exist_ok=True)
     table = pandas.concat([emergence.table() for emergence in found], ignore_index=True)
     write_file(folder / "emergence.csv", table.to_csv(index=False).encode())
-    write_json(folder / "emergence.json", {"runs": [e.as_dict() for e in found], "order": order.as_dict()})
-    onsets = {(e.run, f.name): f.onset.step for e in found for f in e.paths if f.onset.step is not None}
-    hop_names = list(found[0].learnt)
-    figure = emergence_curves(table, onsets, {e.run: e.hops for e in found}, hop_names)
-    return [folder / "emergence.csv", folder / "emergence.json", *save(figure, folder / "pictures" / "emergence")]
+    write_json(folder / "emergence.json", as_value(found, order, first))
+    written = [([folder / "emergence.csv", folder / "emergence.json"], "every curve, and what was made of it")]
+    if len(found) == 1:
+        return [*written, (save(emergence_curves(found[0]), pictures / "emergence"), "paths over training")]
+    files = save(emergence_order(found, first), pictures / "emergence")
+    written.append((files, "when the first path of each kind emerged in each run, and who precedes whom"))
+    for emergence in found:
+        files = save(emergence_curves(emergence), pictures / f"emergence-{emergence.identity}")
+        written.append((files, f"paths over training in {emergence.run}"))
+    return written
 
 
-def tell(found: list[Emergence], order: Agreement) -> None:
+# For people ------------------------------------------------------------------------------------------------------
+
+
+def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None:
     """A table per run, then the order."""
     out = console()
     for emergence in found:
-        table = Table(title=f"{emergence.run}: onsets in steps", title_justify="left", box=None, pad_edge=False)
-        for column in ("path", "attention", "onset (0.5)", "change point", "causal onset", "silencing costs"):
-            table.add_column(column, justify="left" if column == "path" else "right")
-        for f in sorted(emergence.paths, key=lambda f: f.onset.step if f.onset.step is not None else float("inf")):
-            change = f"{f.change.step:.0f} ({f.change.low:.0f}–{f.change.high:.0f})" if f.change else "none"
-            row = (f"{f.strength[-1]:.2f}", when(f.onset), change, when(f.causal.onset), f"{f.causal.effect:.3f}")
-            table.add_row(str(f.path), *row)
-        out.print(table)
+        out.print(path_table(emergence))
         hops = ", ".join(f"{hop} {when(learnt)}" for hop, learnt in emergence.learnt.items())
-        out.print(f"hops learnt: {hops}\n")
-    out.print("order: " + " → ".join(order.events))
+        out.print(f"hops learnt at {hops}")
+        if len(found) == 1:
+            out.print(f"order: {chain(emergence.ordered)}")
+        out.print()
     if order.runs > 1:
-        low, high = order.holds_interval
-        tau = "not determined" if order.mean_tau is None else f"{order.mean_tau:.2f}"
-        out.print(
-            f"it holds in {order.holds} of {order.runs} runs (95 %: {low:.2f} to {high:.2f}); mean pairwise τ {tau}"
-        )
+        tell_order([emergence.first_events for emergence in found], first, "first path of each kind")
+        if order.events != first.events:
+            tell_order([emergence.events for emergence in found], order, "all paths, by rank in layer order")
 
 
-def when(onset: Any) -> str:
-    """An onset in a few characters, with its interval; censored ones say so."""
+def path_table(emergence: Emergence) -> Table:
+    """A run's paths, as they came."""
+    table = Table(title=f"{emergence.run}: onsets in steps (95 %)", title_justify="left", box=None, pad_edge=False)
+    for column in ("path", "attention", "above 0.5", "change point", "causal onset", "costs", "serves", "leads by"):
+        table.add_column(column, justify="left" if column in ("path", "serves") else "right")
+    for f in emergence.ordered:
+        change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
+        causal, cost = ("", "") if not f.cost else (when(f.cost.causal.onset), f"{f.cost.causal.effect:+.3f}")
+        lead = "" if f.lead is None else f"{round(f.lead):+d}"
+        table.add_row(str(f.path), f"{f.strength[-1]:.2f}", when(f.onset), change, causal, cost, f.hop or "", lead)
+    return table
+
+
+def when(onset: Onset) -> str:
+    """An onset in a few characters, with its interval; censored ones say so, and those that fell back."""
+    if onset.status == "never":
+        return f"never by {onset.after}"
     if onset.step is None:
-        return f"never (by {onset.after})" if onset.status == "never" else "from the start"
-    ends = f" ({onset.low:.0f}–{onset.high:.0f})" if onset.low is not None and onset.high is not None else ""
-    return f"{onset.step:.0f}{ends}"
+        return f"before {onset.by}" if onset.by else "from the start"
+    fell = f", fell back ×{onset.falls}" if onset.falls else ""
+    return ended(onset.step, onset.low, onset.high) + fell
+
+
+def ended(step: float, low: float | None, high: float | None) -> str:
+    """A step with its interval; an end beyond the checkpoints is left open."""
+    if low is None and high is None:
+        return f"{step:.0f}"
+    return f"{step:.0f} ({'' if low is None else f'{low:.0f}'}–{'' if high is None else f'{high:.0f}'})"
+
+
+def chain(ordered: Sequence[Followed]) -> str:
+    """Paths as they came; `≈` between two whose order is not determined."""
+    words = str(ordered[0].path)
+    for earlier, later in itertools.pairwise(ordered):
+        words += (" → " if precedes(earlier.onset, later.onset) == 1 else " ≈ ") + str(later.path)
+    return words
+
+
+def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:
+    """Each path's onsets over runs, and how far runs agree."""
+    out = console()
+    out.print(f"[bold]{what}[/], over {order.runs} runs, in modal order")
+    table = Table(box=None, pad_edge=False)
+    for column in ("path", "runs", "median onset", "range", "not emerged"):
+        table.add_column(column, justify="left" if column == "path" else "right")
+    for name in order.events:
+        onsets = [events[name] for events in runs if name in events]
+        known = [onset.step for onset in onsets if onset.step is not None]
+        place = {"never": math.inf, "already": -math.inf}
+        median = statistics.median_low([place.get(o.status, o.step or 0.0) for o in onsets])
+        middle = f"{median:.0f}" if math.isfinite(median) else "never" if median > 0 else "from the start"
+        ends = f"{min(known):.0f}–{max(known):.0f}" if known else ""
+        never = sum(onset.status == "never" for onset in onsets)
+        table.add_row(name, str(len(onsets)), middle, ends, str(never) if never else "")
+    out.print(table)
+    low, high = order.holds_interval
+    holds = f"in {order.holds} of {order.runs} runs nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+    out.print(f"{holds}; in {order.confirmed} every pair confirms it")
+    unsure = sum(pair.undetermined + pair.absent for pair in order.pairs)
+    out.print(f"pairs that cannot be told apart: {unsure} of {len(order.pairs) * order.runs}")
+    if order.mean_tau is not None:
+        ends = "" if not order.mean_tau_interval else " ({:.2f} to {:.2f})".format(*order.mean_tau_interval)
+        out.print(f"Kendall's τ, mean over pairs of runs: {order.mean_tau:.2f}{ends}\n")

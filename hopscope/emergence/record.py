@@ -1,0 +1,255 @@
+"""What is measured of paths over training, checkpoint by checkpoint, on one set of sequences.
+
+At every checkpoint: how much attention each path gets (Musat, ICLR 2025, section 9.1 and appendix D), what silencing it
+would cost, and the loss of every hop. Attention and costs are kept per sequence, so that intervals are paired and one
+bootstrap serves every question. Of a run that streamed the measure `attention_on_path` while it trained, the means can
+be read instead, at every logged step: then there is nothing per sequence, and nothing about what silencing costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
+from hopscope.emergence.onset import PASSES, Array
+from hopscope.paths import Path
+from hopscope.runs import Run
+from hopscope.settings import BadInput
+from hopscope.storage import Damaged, read_json
+from hopscope.tasks.base import Batch
+
+LEAST = 3  # checkpoints, below which there is nothing to follow
+CHUNK = 64  # sequences per evaluator
+MEASURE = "attention_on_path"
+Watch = Callable[[str], None]
+Kind = tuple[str, str, str]  # attending role, attended role, chain
+
+
+@dataclass(frozen=True)
+class Record:
+    """The numbers of one run.
+
+    Attributes:
+        source: `checkpoints` or `streamed`.
+        steps: at which, increasing; at least three.
+        attention: summed over the attending positions of each sequence, (path, sequence, step).
+        positions: how many these are, (path, sequence). Streamed means stand for one sequence with one position.
+        hops: the partial losses, (hop, step).
+        effects: what silencing a path adds to each sequence's loss, (path, sequence, step); None if streamed.
+        hop_effects: what it adds to each hop's loss at the last step, (path, hop); None if streamed.
+    """
+
+    source: str
+    steps: list[int]
+    attention: Array
+    positions: Array
+    hops: Array
+    effects: Array | None = None
+    hop_effects: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """How many sequences."""
+        return self.attention.shape[1]
+
+    def strength(self, path: int) -> Array:
+        """Mean attention (0–1) on one path, over its positions in all sequences, (step)."""
+        return self.attention[path].sum(0) / self.positions[path].sum()
+
+    def resampled(self, path: int, weights: Array) -> Array:
+        """The same over resampled sequences, (sample, step); `weights` are made by `resamples`.
+
+        Sequences count by their positions: where roles differ between sequences, some have more of them than others.
+        """
+        return weights @ self.attention[path] / (weights @ self.positions[path])[:, None].clip(1e-12)
+
+
+# From checkpoints ------------------------------------------------------------------------------------------------
+
+
+def recorded(run: Run, paths: Sequence[Path], n: int, seed: int, null: str, watch: Watch) -> Record:
+    """Measure paths at every checkpoint, on n sequences of a seed; silenced ones attend as `null` says.
+
+    Raises:
+        BadInput: the run was not trained, has too few checkpoints, or lacks a path.
+        Damaged: a checkpoint is not what was written.
+    """
+    steps = trained_steps(run)
+    batch, parts = run.task.sample(n, seed), []
+    for index, step in enumerate(steps):
+        watch(f"{run.path}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
+        parts.append(at_checkpoint(Snapshot(run, step, batch), paths, null))
+    positions = parts[0][1]
+    attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().numpy() for i in (0, 2, 3))
+    hop_effects = hops[1:, :, -1] - hops[0, :, -1]
+    return Record("checkpoints", steps, attention, positions.double().numpy(), hops[0], effects, hop_effects)
+
+
+def trained_steps(run: Run) -> list[int]:
+    """The checkpoints of a trained run. Raises BadInput if it was not trained, or there are too few."""
+    check_trained(run)
+    if len(run.steps) < LEAST:
+        raise BadInput(
+            f"{run.path} has weights of {len(run.steps)} steps, and emergence needs at least {LEAST}: train with more, "
+            "such as --checkpoints 20"
+        )
+    return run.steps
+
+
+class Snapshot:
+    """One checkpoint on the sequences, a part of them at a time."""
+
+    def __init__(self, run: Run, step: int, batch: Batch):
+        self.batch, model = batch, run.at(step)
+        parts = [batch.rows(slice(i, i + CHUNK)) for i in range(0, len(batch), CHUNK)]
+        self.parts = [Evaluator(model, part) for part in parts]
+
+    def outputs(self, changes: Sequence[Change]) -> Tensor:
+        """Answers under each change, (change, sequence, query, output)."""
+        return torch.cat([part.outputs(changes) for part in self.parts], 1)
+
+
+def at_checkpoint(seen: Snapshot, paths: Sequence[Path], null: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Attention and attending positions (path, sequence), effects (path, sequence), hop losses (1 + path, hop)."""
+    task, targets = seen.batch.task, seen.batch.targets
+    attended = [attention(part, paths) for part in seen.parts]
+    sums, counts = (torch.cat(values, 1) for values in zip(*attended, strict=True))
+    for path, count in zip(paths, counts, strict=True):
+        if not count.any():
+            raise BadInput(f"path '{path}': no {path.query} sees a {path.key} of {path.chain} chain in this task")
+    outputs = seen.outputs([AsIs(), *(Silenced(frozenset([path]), null) for path in paths)])
+    single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
+    losses = torch.stack([single(answers, targets) for answers in outputs])
+    hops = torch.stack([task.hop_losses(answers, targets) for answers in outputs]).nan_to_num()
+    return sums, counts, losses[1:] - losses[0], hops
+
+
+def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tensor]:
+    """Attention on each path, summed over attending positions that see a target, and their number: (path, sequence).
+
+    Raises BadInput for a path that the model or the task lacks.
+    """
+    shape, names = evaluator.model.architecture, evaluator.ground.roles.names
+    sums, counts = [], []
+    for path in paths:
+        for word, number, there in (("layer", path.layer, shape.n_layers), ("head", path.head, shape.n_heads)):
+            if number >= there:
+                raise BadInput(f"path '{path}': the last {word} is {there - 1}, counted from 0; got {number}")
+        for role in (path.query, path.key):
+            if role not in names:
+                raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(names)}")
+        mask = evaluator.ground.entries(path)
+        sums.append((evaluator.patterns[path.layer][:, path.head] * mask).sum((-2, -1)))
+        counts.append(mask.any(-1).sum(-1))
+    return torch.stack(sums), torch.stack(counts)
+
+
+def check_trained(run: Run) -> None:
+    """Whether anything can have emerged in a run. Raises BadInput."""
+    if run.config.origin is not None:
+        how = {"build": "built by hand", "import": "imported"}.get(str(run.config.origin.get("by")), "made elsewhere")
+        raise BadInput(f"{run.path} was {how}: it has no training in which paths could emerge")
+
+
+# From what was streamed ------------------------------------------------------------------------------------------
+
+
+def streamed(run: Run, paths: Sequence[Path]) -> Record:
+    """Paths as the measure `attention_on_path` saw them while the run trained, at every logged step.
+
+    Of a clamped run that is with its clamps.
+
+    Raises:
+        BadInput: the run was not trained, streamed too little, or never saw a path.
+    """
+    rows = streamed_rows(run)
+    seen = {name for _, strengths in rows for name in strengths}
+    for path in paths:
+        if str(path) not in seen:
+            raise BadInput(f"path '{path}': {run.path} measured no such path while it trained")
+    attended = [[[float(strengths.get(str(path), 0.0)) for _, strengths in rows]] for path in paths]
+    hops = [[float(row["hop_losses"][hop]) for row, _ in rows] for hop in run.task.hop_names]
+    steps = [int(row["step"]) for row, _ in rows]
+    return Record("streamed", steps, numpy.array(attended), numpy.ones((len(paths), 1)), numpy.array(hops))
+
+
+def streamed_rows(run: Run) -> list[tuple[dict[str, Any], dict[str, float]]]:
+    """The logged rows that hold strengths of paths, and these. Raises BadInput if there are fewer than three."""
+    check_trained(run)
+    rows = [(row, row["measures"][MEASURE]) for row in run.rows if MEASURE in row.get("measures", {})]
+    if len(rows) < LEAST:
+        raise BadInput(
+            f"{run.path} streamed {MEASURE} at {len(rows)} steps, and emergence needs at least {LEAST}: leave out "
+            f"--streamed to measure its checkpoints, or train with --measures {MEASURE}"
+        )
+    return rows
+
+
+# Which paths -----------------------------------------------------------------------------------------------------
+
+
+def circuit_of(run: Run, watch: Watch) -> list[Path]:
+    """The paths of the run's circuit, in layer order: stored, or found now.
+
+    Where none was accepted, because the model has not solved its task, these are the paths that it does use.
+
+    Raises:
+        BadInput: there are none.
+        Damaged: circuit.json is altered.
+    """
+    stored = run.path / "circuit.json"
+    if stored.is_file():
+        found = stored_paths(read_json(stored), str(stored))
+    else:
+        watch(f"{run.path}: looking for its circuit")
+        circuit: Circuit = discover(run.model, run.task, Discovery(), watch)
+        found = [part.path for part in circuit.paths]
+    if not found:
+        raise BadInput(f"{run.path} has no circuit whose paths could be followed; name some with --path, or use --all")
+    return sorted(found)
+
+
+def stored_paths(stored: Any, name: str) -> list[Path]:
+    """The paths in the value of a circuit.json. Raises Damaged."""
+    try:
+        return [Path.from_dict(values) for values in stored["paths"]]
+    except (TypeError, KeyError, AttributeError, BadInput) as error:
+        raise Damaged(f"{name} is altered: it holds no list of paths") from error
+
+
+def strong_paths(run: Run, above: float = PASSES, *, was_streamed: bool = False) -> list[Path]:
+    """All paths whose final mean attention is above a threshold, in layer order. Raises BadInput if there is none."""
+    final = final_strengths(run, was_streamed=was_streamed)
+    found = sorted(path for path, strength in final.items() if strength > above)
+    if not found:
+        raise BadInput(f"{run.path} ends with no path whose mean attention is above {above:g}")
+    return found
+
+
+def final_strengths(run: Run, n: int = CHUNK, *, was_streamed: bool = False) -> dict[Path, float]:
+    """Every path's mean attention (0–1) in the newest model, on n sequences; or in the last row streamed."""
+    if was_streamed:
+        return {Path.parse(name): strength for name, strength in streamed_rows(run)[-1][1].items()}
+    return Evaluator(run.model, run.task.sample(n, 0)).strengths
+
+
+def completed(run: Run, paths: Sequence[Path], kinds: Collection[Kind], *, was_streamed: bool = False) -> list[Path]:
+    """Paths of a run, with the strongest of each kind (attending role, attended role, chain) that is missing.
+
+    A path that never emerged is in no circuit of its run. If it were left out, the run would be silent about it; this
+    way it is counted as one that did not come.
+    """
+    missing = set(kinds) - {(path.query, path.key, path.chain) for path in paths}
+    if not missing:
+        return list(paths)
+    final = final_strengths(run, was_streamed=was_streamed)
+    of_kind = {kind: [path for path in final if (path.query, path.key, path.chain) == kind] for kind in missing}
+    return sorted([*paths, *(max(found, key=lambda path: (final[path], path)) for found in of_kind.values() if found)])
