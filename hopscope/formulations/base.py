@@ -1,0 +1,127 @@
+"""What every formulation offers: the retrieval problem as a question in words (Musat, ICLR 2025, sections 4 and A).
+
+A formulation is a frozen value with settings, and `question(seed, index)` is a pure function of it: the same bytes on
+every machine and every Python. A question carries the plain-Python problem that it is a rendering of, so that its
+answer can be checked against the oracle in `hopscope.problem`, and says what each stretch of its text is for, so that
+attention between words can be named by role.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.problem import Problem
+from hopscope.settings import Settings
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of a text, and what it is for.
+
+    Attributes:
+        start: its first character.
+        end: the character after its last.
+        role: as in `hopscope.roles`: `key[k]`, the premise of fact k of a chain (holds x_(k-1)); `value[k]`, its
+            conclusion (holds x_k); `query`. A fact with several premises has one `key[k]` each, told apart by a
+            letter: `key[3a]`, `key[3b]`.
+        chain: number of the chain, from 0; None: of no single chain.
+    """
+
+    start: int
+    end: int
+    role: str
+    chain: int | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question in words.
+
+    Attributes:
+        formulation: the name of its formulation.
+        seed: with `index` and the formulation's settings, what it was made from.
+        index: number of the question under that seed.
+        statements: the facts, one line each, in the order in which they are presented.
+        ask: the closing line: the question and the instruction to answer directly (appendix A).
+        stem: a text that, put after the statements, a model continues with the answer: for the equations
+            `print(s)\\n# output:`. It ends without a space; the continuation is a space and the answer.
+        answer: the right answer.
+        acceptable: all answers that count as coherent, in the order in which the paper lists them (appendix A).
+        chain: the symbols x_0 … x_D from what is asked to the answer, as they stand in the text.
+        asked: number of the chain that is asked about.
+        problem: the oracle: the facts in the order of the statements.
+        statement_spans: spans within `"\\n".join(statements)`.
+        ask_spans: spans within `ask`.
+        stem_spans: spans within `stem`.
+    """
+
+    formulation: str
+    seed: int
+    index: int
+    statements: tuple[str, ...]
+    ask: str
+    stem: str
+    answer: str
+    acceptable: tuple[str, ...]
+    chain: tuple[str, ...]
+    asked: int
+    problem: Problem
+    statement_spans: tuple[Span, ...]
+    ask_spans: tuple[Span, ...]
+    stem_spans: tuple[Span, ...]
+
+    @property
+    def facts(self) -> str:
+        """The statements as one text."""
+        return "\n".join(self.statements)
+
+    @property
+    def prompt(self) -> str:
+        """The question as the paper asks it: the statements and the closing line (appendix A)."""
+        return f"{self.facts}\n{self.ask}"
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The spans of `prompt`."""
+        return self.statement_spans + shifted(self.ask_spans, len(self.facts) + 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `hopscope ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
+        return {
+            "prompt": self.prompt,
+            "answer": self.answer,
+            "acceptable": list(self.acceptable),
+            "chain": list(self.chain),
+            "spans": [vars(span) for span in self.spans],
+        }
+
+
+def shifted(spans: tuple[Span, ...], by: int) -> tuple[Span, ...]:
+    """The same spans where their text begins `by` characters later."""
+    return tuple(Span(span.start + by, span.end + by, span.role, span.chain) for span in spans)
+
+
+class Formulation(Settings, ABC):
+    """A way to put the problem into words. Subclasses are frozen dataclasses, one per file, with the paper's defaults.
+
+    Every one has `n_hops` (D, `--hops`) and `n_chains` (N, `--chains`) and raises BadInput for what its wording lacks.
+    """
+
+    n_hops: int
+    n_chains: int
+
+    @classmethod
+    def name(cls) -> str:
+        """The formulation's name: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    @property
+    @abstractmethod
+    def chance(self) -> float:
+        """Accuracy of guessing among the acceptable answers (the dashed lines of figure 2)."""
+
+    @abstractmethod
+    def question(self, seed: int, index: int) -> Question:
+        """Question number `index` (0 or more) under a seed; equal arguments give equal bytes."""

@@ -1,0 +1,1 @@
+"""Ways to put a question to a model: one per file."""

@@ -1,0 +1,51 @@
+"""What every layout offers: a question as a model is given it, and its answers as the model would write them.
+
+The same question is answered by the same model at 0 % or 55 %, depending on its layout and scoring
+(docs/language.md). So a layout is a choice of its own, in a file of its own, and part of every record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from hopscope.formulations.base import Formulation, Question, Span
+from hopscope.settings import Settings
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What a model is given.
+
+    Attributes:
+        text: what is to be continued as it stands; or, where `chat` is set, what the user says, to be put into the
+            model's chat template.
+        chat: whether the model's chat template is to be put around `text`.
+        choices: the question's acceptable answers as continuations, in its order; with the leading space where one
+            is due (`" 1"` after `# output:`, `"1"` as an assistant's reply).
+        spans: the question's spans, within `text`.
+        stop: a completion ends before the first of these.
+    """
+
+    text: str
+    chat: bool
+    choices: tuple[str, ...]
+    spans: tuple[Span, ...]
+    stop: tuple[str, ...] = ("\n",)
+
+
+class Layout(Settings, ABC):
+    """A way to put a question to a model. Subclasses are frozen dataclasses, one per file."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The layout's name: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    @abstractmethod
+    def render(self, formulation: Formulation, question: Question) -> Rendered:
+        """The question as the model is given it."""
+
+    @abstractmethod
+    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+        """The same without its statements: what the model would answer anyway, for the prior-corrected score."""
