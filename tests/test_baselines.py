@@ -12,9 +12,10 @@ from hopscope.builds.build import Build, build
 from hopscope.circuits.baselines import base, learned_masks
 from hopscope.circuits.baselines.acdc import acdc, visits, walk
 from hopscope.circuits.baselines.attribution import attribution
-from hopscope.circuits.baselines.base import Gates, Proposal, bisect, covered, pruned, smallest
+from hopscope.circuits.baselines.base import Proposal, bisect, covered, pruned, smallest
 from hopscope.circuits.baselines.integrated_gradients import integrated_gradients
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
+from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick, auroc
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.paths import Path
@@ -62,7 +63,7 @@ def lab(built):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_spread_gates_of_0_and_1_are_kept(lab, seed):
-    gates = Gates(lab, "spread")
+    gates = Gates(lab.evaluator, lab.null, "spread")
     chosen = [p for p in gates.paths if torch.rand(1, generator=generator(seed, str(p))) < (seed + 1) / 7]
     values = torch.zeros(gates.shape)
     for path, place in zip(gates.paths, gates.places, strict=True):
@@ -72,7 +73,7 @@ def test_spread_gates_of_0_and_1_are_kept(lab, seed):
 
 @pytest.mark.parametrize("form", ["plain", "spread"])
 def test_all_gates_open_is_the_model_and_all_shut_is_null(lab, form):
-    gates = Gates(lab, form)
+    gates = Gates(lab.evaluator, lab.null, form)
     assert float(gates.loss(torch.ones(gates.shape)).detach()) == pytest.approx(lab.model, abs=1e-5)
     assert float(gates.loss(torch.zeros(gates.shape)).detach()) == pytest.approx(lab.nothing, abs=1e-5)
 
@@ -80,7 +81,7 @@ def test_all_gates_open_is_the_model_and_all_shut_is_null(lab, form):
 @pytest.mark.parametrize("task", [Induction(length=6, d_vocab=8), HopK(n_hops=1, length=8)], ids=lambda t: t.name())
 def test_gates_of_tasks_with_nameless_positions(task):
     lab = Yardstick(Evaluator(untrained(task), task.sample(8)))
-    gates = Gates(lab, "spread")
+    gates = Gates(lab.evaluator, lab.null, "spread")
     assert float(gates.loss(torch.zeros(gates.shape)).detach()) == pytest.approx(lab.losses([[]])[0], abs=1e-5)
     assert float(gates.loss(torch.ones(gates.shape)).detach()) == pytest.approx(lab.losses([gates.paths])[0], abs=1e-4)
 
@@ -106,7 +107,7 @@ def harms(proposals):
 @torch.no_grad()
 def test_attribution_is_the_slope_of_a_gate_at_one(small):
     """By differences from below, to second order: above 1 gates are clamped."""
-    gates, step = Gates(small), 0.01
+    gates, step = Gates(small.evaluator, small.null), 0.01
     scores = harms(attribution(small))
 
     def loss(place, value):

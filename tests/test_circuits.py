@@ -22,6 +22,7 @@ from hopscope.configuration import Config, Training
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.paths import Path
 from hopscope.patterns import ideal, null, visible
+from hopscope.runs import load
 from hopscope.seeds import generator
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
@@ -202,6 +203,25 @@ def test_twins_are_reported_as_interchangeable():
     assert frozenset(found.path for found in circuit.paths) in paths_of(built)
     assert set(circuit.alternatives) == set(paths_of(built))
     assert {(p.layer, p.head) for p in circuit.interchangeable} == {tuple(h) for t in built.truth["twins"] for h in t}
+
+
+def test_company_is_what_a_circuit_lacks_to_work_by_itself():
+    """Of the demo's circuit the path is taken away that only tells others where to attend."""
+    run = load("demo")
+    detective = Detective(run.model, run.task, SMALL, lambda _: None)
+    whole = frozenset(found.path for found in discover(run.model, run.task, SMALL).paths)
+    assert detective.find_company(whole) == frozenset()
+    lacking = whole - {path("L0H0 value[2]->key[2]")}
+    assert detective.data.loss(detective.kept(lacking)).mean > 0.3
+    company = detective.find_company(lacking)
+    assert detective.data.loss(detective.kept(lacking | company)).mean < 0.05
+    assert all(not detective.works(lacking | (company - {one})) for one in company)
+
+
+def test_no_company_is_sought_for_a_model_that_fails_itself():
+    model = Transformer.for_task(Architecture(n_layers=2, d_model=16), Retrieval(n_hops=2), generator(0, "init"))
+    detective = Detective(model, Retrieval(n_hops=2), SMALL, lambda _: None)
+    assert detective.find_company(frozenset([path("L1H0 query->value[1]")])) == frozenset()
 
 
 def test_certificates_tell_who_feeds_whom(three_hops, lab):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.baselines.base import Clock, Gates, Proposal, signed_and_absolute
+from hopscope.circuits.baselines.base import Clock, Proposal, signed_and_absolute
+from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick
 
 
 def attribution(lab: Yardstick, seed: int = 0) -> list[Proposal]:
     """Two orders: by signed and by absolute scores, summed per path and never over paths."""
-    clock, gates = Clock(lab), Gates(lab)
+    clock, gates = Clock(lab), Gates(lab.evaluator, lab.null)
     _, gradient = gates.gradient(torch.ones(gates.shape))
     return signed_and_absolute("attribution", gates.by_path(-gradient), clock.cost(gates))

@@ -1,4 +1,4 @@
-"""What baselines share: what they propose, what it cost, and a gate on every path that gradients can pass.
+"""What baselines share: what they propose, what it cost, and how the smallest circuit of a proposal is found.
 
 A baseline is a function named like its file. It takes a `Yardstick` (the model, the sequences, the null) and a seed,
 and returns proposals: each an order of all paths, or circuits outright. `smallest` then looks for the least circuit
@@ -11,13 +11,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from hopscope.circuits.evaluator import Change, Kept, Pattern, idle
+from hopscope.circuits.evaluator import Change, Kept, Pattern
+from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Paths, Yardstick
 from hopscope.circuits.units import NO_ROLE, Ground
 from hopscope.paths import Path
@@ -173,73 +172,6 @@ def covered(ground: Ground) -> bool:
         return False
     on_some = torch.stack([ground.entries(Path(0, 0, *kind)) for kind in ground.kinds]).any(0)
     return bool((on_some == ground.sees).all())
-
-
-class Gates:
-    """The model with a gate of 0–1 on every path, differentiably: 1 as computed, 0 null.
-
-    Where all gates are 0 or 1 the spread form is `Kept`. The plain form, gate·A + (1 − gate)·null entry by entry, is
-    that of attribution: its rows need not sum to 1. On the way from all 0 to all 1 with equal gates both are the same.
-
-    Args:
-        lab: the model on sequences.
-        form: `plain` or `spread`.
-        rows: which sequences; all of them by default.
-    """
-
-    def __init__(self, lab: Yardstick, form: Literal["plain", "spread"] = "plain", rows: slice = slice(None)):
-        self.lab, self.form = lab, form
-        self.model, batch = lab.evaluator.model, lab.evaluator.batch
-        whole = rows == slice(None)
-        self.ground = lab.evaluator.ground if whole else Ground(batch.rows(rows), self.model.architecture)
-        self.share = len(self.ground.batch) / len(batch)
-        self.forwards = 0.0  # over the whole set, as are
-        self.backwards = 0.0
-        self.paths = lab.evaluator.ground.paths
-        kinds = lab.evaluator.ground.kinds
-        self.masks = torch.stack([self.ground.entries(Path(0, 0, *kind)) for kind in kinds]).float()
-        shape = self.model.architecture
-        self.shape = (shape.n_layers, shape.n_heads, len(kinds))
-        where = {kind: i for i, kind in enumerate(kinds)}
-        #: The place of every path in a tensor of gates.
-        self.places = [(p.layer, p.head, where[p.query, p.key, p.chain]) for p in self.paths]
-
-    def loss(self, gates: Float[Tensor, "layer head kind"]) -> Float[Tensor, ""]:
-        """The task's loss under some gates."""
-        batch, task = self.ground.batch, self.ground.batch.task
-        replace = {
-            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: self.pattern(actual, gates[layer])
-            for layer in self.lab.evaluator.layers
-        }
-        self.forwards += self.share
-        return task.loss(self.model(batch.inputs, replace=replace, at=task.query_positions), batch.targets)
-
-    def pattern(self, actual: Pattern, gates: Float[Tensor, "head kind"]) -> Pattern:
-        """One layer's pattern under its gates."""
-        kept = torch.einsum("hk,kbqs->bhqs", gates, self.masks).clamp(max=1.0)
-        if self.lab.always:
-            kept = torch.where(self.ground.holders(NO_ROLE)[:, None, :, None], 1.0, kept)
-        nothing = idle(self.lab.null, actual, self.ground)
-        on, off = actual * kept, nothing * (1 - kept)
-        if self.form == "plain":
-            return on + off
-        lacking, filled = 1 - on.sum(-1, keepdim=True), off.sum(-1, keepdim=True)
-        enough = filled > 1e-6
-        return on + torch.where(enough, off * (lacking / torch.where(enough, filled, 1.0)), 0.0)
-
-    def gradient(self, gates: Float[Tensor, "layer head kind"]) -> tuple[float, Float[Tensor, "layer head kind"]]:
-        """The loss, and its derivative by every gate."""
-        leaf = gates.detach().clone().requires_grad_()
-        with torch.enable_grad():
-            loss = self.loss(leaf)
-            [gradient] = torch.autograd.grad(loss, [leaf])
-        self.backwards += self.share
-        return float(loss.detach()), gradient
-
-    def by_path(self, values: Float[Tensor, "layer head kind"]) -> dict[Path, float]:
-        """A tensor of gates as a number for every path."""
-        numbers = values.tolist()
-        return {path: numbers[a][b][c] for path, (a, b, c) in zip(self.paths, self.places, strict=True)}
 
 
 def signed_and_absolute(name: str, harms: Mapping[Path, float], cost: Cost, **about: Any) -> list[Proposal]:

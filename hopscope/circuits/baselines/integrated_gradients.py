@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.baselines.base import Clock, Gates, Proposal, signed_and_absolute
+from hopscope.circuits.baselines.base import Clock, Proposal, signed_and_absolute
+from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick
 
 STEPS = 20
@@ -17,7 +18,7 @@ STEPS = 20
 
 def integrated_gradients(lab: Yardstick, seed: int = 0, steps: int = STEPS) -> list[Proposal]:
     """Two orders: by signed and by absolute scores."""
-    clock, gates = Clock(lab), Gates(lab)
+    clock, gates = Clock(lab), Gates(lab.evaluator, lab.null)
     total = torch.zeros(gates.shape)
     for step in range(steps):
         _, gradient = gates.gradient(torch.full(gates.shape, (step + 0.5) / steps))

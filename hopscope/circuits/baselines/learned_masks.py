@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.baselines.base import Clock, Gates, Proposal
+from hopscope.circuits.baselines.base import Clock, Proposal
+from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick
 from hopscope.seeds import generator
 
@@ -34,7 +35,7 @@ def masks_at(lab: Yardstick, price: float, seed: int = 0, steps: int = STEPS) ->
     """Gates for one price."""
     clock, random = Clock(lab), generator(seed, "learned masks", 0)
     parts = [slice(i, i + SEQUENCES) for i in range(0, len(lab.evaluator.batch), SEQUENCES)]
-    gates = [Gates(lab, "spread", part) for part in parts]
+    gates = [Gates(lab.evaluator, lab.null, "spread", part) for part in parts]
     location = torch.full(gates[0].shape, OPEN, requires_grad=True)
     adam = torch.optim.Adam([location], lr=RATE)
     for step in range(steps):
