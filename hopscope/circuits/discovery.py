@@ -403,7 +403,7 @@ class Detective:
         return {
             **self.settings.as_dict(),
             "threshold": self.threshold,
-            "criterion": "mean loss over all hops; supports: every carrier keeps half its attention; company: live loss",
+            "criterion": "mean loss; supports: every carrier keeps half its attention; company: live loss",
             "identity": sorted(map(str, self.identity)),
             "forwards": {
                 "discovery": self.data.forwards,
