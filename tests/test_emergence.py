@@ -300,7 +300,9 @@ def test_several_runs_get_an_order_and_a_figure_each(tiny, tmp_path, capsys, mon
     assert main(["emerge", *(str(run.path) for run in tiny), *paths, "--n", "16"]) == 0
     assert "over 2 runs" in capsys.readouterr().out
     drawn = {file.name for file in (tmp_path / "emergence" / "pictures").glob("*.svg")}
-    assert drawn == {"emergence.svg", *(f"emergence-{run.config.identity}.svg" for run in tiny)}
+    marks = [run.config.identity for run in tiny]
+    each = {f"{name}-{mark}.svg" for name in ("emergence", "emergence_circuit") for mark in marks}
+    assert drawn == {"emergence.svg"} | each
 
 
 def test_the_figures_say_what_was_found(tiny):
@@ -384,6 +386,8 @@ def test_the_shipped_demo_emerges(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "demo-emergence"
     assert json.loads((folder / "emergence.json").read_text()) == printed
     assert (folder / "pictures" / "emergence.svg").is_file() and (folder / "emergence.csv").is_file()
+    step = by_name["query->value[2]"]["onset"]["step"]
+    assert f"from step {step:,.0f}" in (folder / "pictures" / "emergence_circuit.svg").read_text()
     assert [by_name[name]["hop"] for name in ("value[1]->key[1]", "query->value[1]", "query->value[2]")] == [
         "x1",
         "x1",

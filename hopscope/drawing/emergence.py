@@ -16,10 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import blended_transform_factory
 
+from hopscope.circuits.words import symbols_at
+from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import GREY, colour, ink_on, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement
 from hopscope.emergence.track import Emergence, Followed
+from hopscope.tasks.base import Batch
 
 THRESHOLD = 0.5  # paper, section 9.1
 SHOWN = 2.0  # of the time until the last event; what comes later is cut off
@@ -195,6 +198,20 @@ def caption(found: Emergence, end: float) -> str:
         measured = f"{n} sequences, the same at all checkpoints; bands and bars are 95 % intervals over them"
     cut = f" Steps {end:.0f} to {found.steps[-1]} are not shown." if end < found.steps[-1] else ""
     return f"{measured}.{cut}\nA path has the colour of the hop that it serves. Layers and heads count from 0."
+
+
+def emergence_circuit(found: Emergence, batch: Batch) -> Figure:
+    """The followed paths drawn on one sequence, each with the step at which it emerged (paper, figure 7, right).
+
+    Args:
+        found: what emerged; a path that never did, or was there from the start, has no step.
+        batch: a sequence of the run's task.
+    """
+    steps = {f.path: f.onset.step for f in found.paths if f.onset.step is not None}
+    strengths = {f.path: float(f.strength[-1]) for f in found.paths}
+    return circuit_diagram(
+        list(strengths), batch.roles, symbols_at(batch, 0), strengths=strengths, onsets=steps, title=found.run
+    )
 
 
 # Several runs ----------------------------------------------------------------------------------------------------

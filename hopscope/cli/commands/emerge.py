@@ -81,7 +81,7 @@ def command(
     found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
     order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
     watch("drawing")
-    written = store(found, order, first, out or folder_for(folders))
+    written = store(found, runs, order, first, out or folder_for(folders))
     watch.end()
     if as_json:
         print_json(as_value(found, order, first))
@@ -123,11 +123,13 @@ def as_value(found: Sequence[Emergence], order: Agreement, first: Agreement) -> 
     return {"runs": runs, "order": order.as_dict(), "first_order": first.as_dict()}
 
 
-def store(found: Sequence[Emergence], order: Agreement, first: Agreement, folder: Path) -> list[tuple[list[Path], str]]:
+def store(
+    found: Sequence[Emergence], runs: Sequence[Run], order: Agreement, first: Agreement, folder: Path
+) -> list[tuple[list[Path], str]]:
     """Write emergence.csv, emergence.json and the figures; returns files with what they show. Raises CannotSave."""
     import pandas
 
-    from hopscope.drawing.emergence import emergence_curves, emergence_order
+    from hopscope.drawing.emergence import emergence_circuit, emergence_curves, emergence_order
     from hopscope.drawing.style import save
 
     pictures = folder / "pictures"
@@ -137,13 +139,15 @@ def store(found: Sequence[Emergence], order: Agreement, first: Agreement, folder
     write_file(folder / "emergence.csv", table.to_csv(index=False).encode())
     write_json(folder / "emergence.json", as_value(found, order, first))
     written = [([folder / "emergence.csv", folder / "emergence.json"], "every curve, and what was made of it")]
-    if len(found) == 1:
-        return [*written, (save(emergence_curves(found[0]), pictures / "emergence"), "paths over training")]
-    files = save(emergence_order(found, first), pictures / "emergence")
-    written.append((files, "when the first path of each kind emerged in each run, and who precedes whom"))
-    for emergence in found:
-        files = save(emergence_curves(emergence), pictures / f"emergence-{emergence.identity}")
+    if len(found) > 1:
+        files = save(emergence_order(found, first), pictures / "emergence")
+        written.append((files, "when the first path of each kind emerged in each run, and who precedes whom"))
+    for emergence, run in zip(found, runs, strict=True):
+        mark = f"-{emergence.identity}" if len(found) > 1 else ""
+        files = save(emergence_curves(emergence), pictures / f"emergence{mark}")
         written.append((files, f"paths over training in {emergence.run}"))
+        files = save(emergence_circuit(emergence, run.task.sample(1, 0)), pictures / f"emergence_circuit{mark}")
+        written.append((files, "who attends to whom, and since when"))
     return written
 
 
