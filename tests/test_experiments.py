@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pandas import DataFrame
 
 from hopscope.cli import main
 from hopscope.cli.commands.reproduce import seconds
-from hopscope.experiments.base import crossing, final, first_below, publish
+from hopscope.environment import code_version
+from hopscope.experiments import base
+from hopscope.experiments.base import Finished, Stopped, Work, crossing, final, first_below, publish, run_folder
 from hopscope.experiments.curriculum import claims
-from hopscope.settings import BadInput
+from hopscope.settings import BadInput, setting
 
 
 def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:
@@ -93,3 +97,51 @@ def test_times():
     for text in ("soon", "-1m", "0", "1d"):
         with pytest.raises(BadInput, match="budget"):
             seconds(text)
+
+
+# Work ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counting(Work):
+    """Counts to a number, a line each."""
+
+    label = "counting"
+    to: int = setting(3, "how far")
+
+    def do(self, folder, should_stop):
+        lines = folder / "lines"
+        counted = len(lines.read_text()) if lines.exists() else 0
+        for _ in range(counted, self.to):
+            if should_stop():
+                raise Stopped
+            with lines.open("a") as file:
+                file.write("|")
+
+
+def test_work_is_stopped_goes_on_and_is_done_once(tmp_path):
+    calls = iter([False, True])
+    with pytest.raises(Stopped):
+        Finished.of(Counting(), tmp_path, lambda: next(calls))
+    assert (tmp_path / "lines").read_text() == "|" and not (tmp_path / "DONE").exists()
+    for _ in range(2):
+        done = Finished.of(Counting(), tmp_path, lambda: False)
+        assert (tmp_path / "lines").read_text() == "|||" and done.version == code_version()
+
+
+def test_work_is_what_it_depends_on():
+    assert Counting(3).identity == Counting().identity != Counting(4).identity
+    assert run_folder(Path("runs"), Counting()).name == f"counting-{Counting().identity}"
+
+
+def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    source = SimpleNamespace(
+        **dict.fromkeys(("figure", "claims", "SECONDS")),
+        runs=lambda scale: [Counting(2), Counting(5)],
+        table=lambda finished: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
+    )
+    monkeypatch.setattr(base, "experiment", lambda name: source)
+    monkeypatch.setattr(base, "publish", lambda name, table, results: table)
+    where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
+    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 2
+    assert base.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]

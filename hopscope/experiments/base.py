@@ -9,7 +9,8 @@ An experiment is a file with four functions (docs/contracts.md):
 
 and two constants: `SECONDS`, the time that each scale takes on two cores (seconds, measured), and, in the file's
 docstring, paper and section. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model
-share it, and whatever was stopped goes on where it was.
+share it, and whatever was stopped goes on where it was. What is no training, such as asking a language model, is
+declared as `Work`, and is kept and resumed in the same way.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from __future__ import annotations
 import json
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas
 from pandas import DataFrame
@@ -29,9 +31,10 @@ from pandas import DataFrame
 from hopscope import catalogue
 from hopscope.configuration import Config
 from hopscope.drawing.style import save
+from hopscope.environment import code_version
 from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import write_file, write_json
+from hopscope.settings import BadInput, Settings
+from hopscope.storage import fingerprint, read_json, write_file, write_json
 from hopscope.training import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
@@ -70,6 +73,51 @@ def verdict(holds: bool) -> Verdict:
     return "holds" if holds else "fails"
 
 
+class Stopped(Exception):
+    """Work was stopped because the budget is spent; done again it goes on."""
+
+
+class Work(Settings, ABC):
+    """What an experiment wants done that is no training: frozen dataclasses of all that it depends on."""
+
+    #: First part of its folder's name.
+    label: ClassVar[str]
+
+    @property
+    def identity(self) -> str:
+        """Twelve hexadecimal digits that change when anything about the work does."""
+        return fingerprint({"work": self.label, **self.as_dict()})[:12]
+
+    @abstractmethod
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        """Do it, or go on with it, and leave what was found in the folder. Raises `Stopped` when asked to stop."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Work that is done.
+
+    Attributes:
+        work: what it was.
+        path: its folder.
+        version: of the code that finished it.
+    """
+
+    work: Work
+    path: Path
+    version: str
+
+    @classmethod
+    def of(cls, work: Work, folder: Path, should_stop: Callable[[], bool]) -> Finished:
+        """The work, done now unless it has been."""
+        done = folder / "DONE"
+        if not done.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            work.do(folder, should_stop)
+            write_json(done, {"version": code_version()})
+        return cls(work, folder, read_json(done)["version"])
+
+
 def experiment(name: str) -> ModuleType:
     """An experiment's file. Raises BadInput if there is none, TypeError if it is not whole."""
     source = catalogue.module("experiments", name)
@@ -79,9 +127,10 @@ def experiment(name: str) -> ModuleType:
     return source
 
 
-def run_folder(runs: Path, config: Config) -> Path:
+def run_folder(runs: Path, config: Config | Work) -> Path:
     """Where a configuration is trained: shared by all experiments, and by `hopscope train` without --out."""
-    return runs / f"{config.task.name()}-{config.identity}"
+    label = config.label if isinstance(config, Work) else config.task.name()
+    return runs / f"{label}-{config.identity}"
 
 
 @dataclass(frozen=True)
@@ -123,25 +172,28 @@ def reproduce(
     """
     source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
-    finished: list[Run] = []
+    finished: list[Run | Finished] = []
     for index, config in enumerate(configs):
         label = f"{name} {index + 1}/{len(configs)}"
         folder = run_folder(runs, config)
         if time.monotonic() >= deadline and not (folder / "DONE").is_file():
             return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
         try:
-            watchers = (watcher(label),) if watcher else ()
             stop = lambda: time.monotonic() >= deadline  # noqa: E731
-            finished.append(train(config, folder, watchers=watchers, should_stop=stop, **how))
-        except Interrupted as stopped:
-            if not str(stopped).startswith("stopped"):
+            if isinstance(config, Work):
+                finished.append(Finished.of(config, folder, stop))
+            else:
+                watchers = (watcher(label),) if watcher else ()
+                finished.append(train(config, folder, watchers=watchers, should_stop=stop, **how))
+        except (Interrupted, Stopped) as stopped:
+            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
                 raise
             return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
     table = source.table(finished).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
-def declared(name: str, scale: str) -> list[Config]:
+def declared(name: str, scale: str) -> list[Config | Work]:
     """The configurations of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
     if scale not in SCALES:
         raise BadInput(f"scale must be one of {', '.join(SCALES)}; got {scale!r}")
