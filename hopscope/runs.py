@@ -229,8 +229,8 @@ class Run:
         earlier = self.sessions
         append(path, (json.dumps({"from_step": step, "environment": environment}) + "\n").encode())
         sync_file(path)
-        if earlier and step and earlier[-1]["environment"] != environment:
-            changed = [k for k, v in environment.items() if earlier[-1]["environment"].get(k) != v]
+        if earlier and step and (before := earlier[-1]["environment"]) != environment:
+            changed = [name for name in {**environment, **before} if before.get(name) != environment.get(name)]
             warnings.warn(
                 f"this run was begun with other {', '.join(changed)}: it goes on, but is no longer bit-exact",
                 stacklevel=2,

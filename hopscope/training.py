@@ -257,15 +257,22 @@ class Session:
     """One stretch of a run's training, from a checkpoint (or nothing) to the end or an interruption."""
 
     def __init__(
-        self, run: Run, config: Config, device: torch.device, compile: str, watchers: tuple[Watcher, ...]
+        self,
+        run: Run,
+        config: Config,
+        device: torch.device,
+        compile: str,
+        watchers: tuple[Watcher, ...],
+        **about: Any,
     ) -> None:
         self.run, self.config, self.watchers = run, config, watchers
         self.trainer = Trainer(config, device)
         self.step, self.spent = self.resume()
+        self.over = False
         compiled = self.decide_to_compile(compile)
         if compiled:
             self.trainer.compile()
-        run.begin_session(environment.describe(device, compiled), self.step)
+        run.begin_session(environment.describe(device, compiled) | about, self.step)
         seed, size = config.training.seed_eval, config.training.val_size
         self.validation = config.task.sample(size, generator(seed, "validation", 0, device))
         self.began = time.monotonic()
@@ -296,28 +303,35 @@ class Session:
 
     def go(self, interrupted: Callable[[], str | None]) -> None:
         """The loop."""
-        training = self.config.training
+        self.begin()
+        while not self.over:
+            self.advance(self.trainer.step(self.step))
+            if (reason := interrupted()) and not self.over:
+                self.save()
+                raise Interrupted(self.run, self.step, reason)
+        self.run.finish(self.report())
+
+    def begin(self) -> None:
+        """Tell the watchers, and keep the model as initialised."""
         for watcher in self.watchers:
             watcher.begin(self.config, self.step)
         if not self.run.steps:
             self.log(None)
             self.save()
-        solved = self.solved()
-        while self.step < training.steps and not solved:
-            loss = self.trainer.step(self.step)
-            self.step += 1
-            at_end = self.step == training.steps
-            if at_end or self.step % training.log_every == 0:
-                self.log(loss)
-                solved = self.solved()
-            if at_end or solved or training.is_kept(self.step):
-                self.save()
-            for watcher in self.watchers:
-                watcher.stepped(self.step)
-            if (reason := interrupted()) and not (at_end or solved):
-                self.save()
-                raise Interrupted(self.run, self.step, reason)
-        self.run.finish(self.report())
+        self.over = self.step >= self.config.training.steps or self.solved()
+
+    def advance(self, loss: Tensor) -> None:
+        """Take note of an update that was made: a row, a checkpoint, whatever is due; and whether it was the last."""
+        training = self.config.training
+        self.step += 1
+        self.over = self.step == training.steps
+        if self.over or self.step % training.log_every == 0:
+            self.log(loss)
+            self.over |= self.solved()
+        if self.over or training.is_kept(self.step):
+            self.save()
+        for watcher in self.watchers:
+            watcher.stepped(self.step)
 
     @torch.no_grad()
     def log(self, loss: Tensor | None) -> None:

@@ -36,6 +36,7 @@ FLOORS = [
     "runs",
     "probes",
     "training",
+    "many",
     "made",
     "importing",
     "builds",
