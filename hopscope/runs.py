@@ -56,6 +56,10 @@ SHIPPED = Path(__file__).parent / "assets" / "demo"  # packed by bench/pack_demo
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
 
 
+class Busy(BadInput):
+    """Another process is at work in the folder."""
+
+
 class Checkpoint(NamedTuple):
     """A state from which training goes on bit for bit."""
 
@@ -209,7 +213,7 @@ class Run:
             try:
                 lock.acquire(timeout=0)
             except filelock.Timeout as error:  # an OSError too, so it must be caught first
-                raise BadInput(f"another process is training in {self.path}; wait for it, or stop it") from error
+                raise Busy(f"another process is training in {self.path}; wait for it, or stop it") from error
         try:
             with clear_errors(self.path / "checkpoints"):
                 (self.path / "checkpoints").mkdir(exist_ok=True)

@@ -50,6 +50,7 @@ FLOORS = [
     "pictures",
     "investigation",
     "experiments",
+    "sweep",
     "cli",
 ]
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
+import filelock
 import pandas
 from pandas import DataFrame
 
@@ -32,7 +33,7 @@ from hopscope import catalogue
 from hopscope.configuration import Config
 from hopscope.drawing.style import save
 from hopscope.environment import code_version
-from hopscope.runs import Run
+from hopscope.runs import Busy, Run
 from hopscope.settings import BadInput, Settings
 from hopscope.storage import fingerprint, read_json, write_file, write_json
 from hopscope.training import Interrupted, Watcher, train
@@ -109,12 +110,16 @@ class Finished:
 
     @classmethod
     def of(cls, work: Work, folder: Path, should_stop: Callable[[], bool]) -> Finished:
-        """The work, done now unless it has been."""
+        """The work, done now unless it has been. Raises `Busy` while another process does it."""
         done = folder / "DONE"
         if not done.is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            work.do(folder, should_stop)
-            write_json(done, {"version": code_version()})
+            try:
+                with filelock.FileLock(folder / ".lock", timeout=0):
+                    work.do(folder, should_stop)
+                    write_json(done, {"version": code_version()})
+            except filelock.Timeout as error:
+                raise Busy(f"another process is at work in {folder}; wait for it, or stop it") from error
         return cls(work, folder, read_json(done)["version"])
 
 
@@ -178,19 +183,31 @@ def reproduce(
         folder = run_folder(runs, config)
         if time.monotonic() >= deadline and not (folder / "DONE").is_file():
             return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
+        watchers = (watcher(label),) if watcher else ()
         try:
-            stop = lambda: time.monotonic() >= deadline  # noqa: E731
-            if isinstance(config, Work):
-                finished.append(Finished.of(config, folder, stop))
-            else:
-                watchers = (watcher(label),) if watcher else ()
-                finished.append(train(config, folder, watchers=watchers, should_stop=stop, **how))
-        except (Interrupted, Stopped) as stopped:
-            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
-                raise
+            finished.append(carry_out(config, folder, lambda: time.monotonic() >= deadline, watchers, **how))
+        except Stopped:
             return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
     table = source.table(finished).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def carry_out(
+    config: Config | Work,
+    folder: Path,
+    should_stop: Callable[[], bool],
+    watchers: tuple[Watcher, ...] = (),
+    **how: Any,
+) -> Run | Finished:
+    """Train, or work, to the end, from wherever the folder stands. Raises `Stopped`, after saving, when asked to."""
+    if isinstance(config, Work):
+        return Finished.of(config, folder, should_stop)
+    try:
+        return train(config, folder, watchers=watchers, should_stop=should_stop, **how)
+    except Interrupted as stopped:
+        if str(stopped).startswith("stopped"):
+            raise Stopped(str(stopped)) from stopped
+        raise
 
 
 def declared(name: str, scale: str) -> list[Config | Work]:

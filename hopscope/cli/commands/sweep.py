@@ -1,0 +1,94 @@
+"""`hopscope sweep NAME`: an experiment's runs over several processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from hopscope.cli.commands.reproduce import seconds, tell
+from hopscope.cli.options import as_json
+from hopscope.experiments.base import SCALES, Stopped, declared
+from hopscope.sweep import sweep, work
+
+
+@click.command("sweep")
+@click.argument("name")
+@click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
+@click.option("--workers", type=click.IntRange(1), help="Processes of one thread each  [default: one per core]")
+@click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
+)
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
+@click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
+@as_json
+def command(
+    name: str,
+    scale: str,
+    workers: int | None,
+    budget: str | None,
+    runs: Path,
+    results: Path | None,
+    device: str,
+    worker_of: int | None,
+    as_json: bool,
+) -> None:
+    """Reproduce the experiment NAME with several processes; killed ones are replaced, and nothing runs twice."""
+    if worker_of is not None:
+        be_worker(name, scale, runs, device, worker_of)
+        return
+    limit = seconds(budget)
+    declared(name, scale)
+    folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
+    with Counter(name) as watch:
+        outcome = sweep(
+            name,
+            scale,
+            runs=runs,
+            results=folder,
+            workers=workers or os.cpu_count() or 1,
+            budget=limit,
+            device=device,
+            watch=watch,
+        )
+    tell([outcome], folder, as_json)
+
+
+def be_worker(name: str, scale: str, runs: Path, device: str, driver: int) -> None:
+    """Work until nothing is left to take, or the driver is gone."""
+    try:
+        work(name, scale, runs, lambda: os.getppid() != driver, device=device, threads=1)
+    except Stopped:
+        return
+
+
+class Counter:
+    """Runs done, on stderr: a bar on a terminal, else a line for each."""
+
+    def __init__(self, name: str):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.name, self.done = name, -1
+        self.console = Console(stderr=True)
+        columns = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.task = self.bar.add_task(name, total=None)
+
+    def __enter__(self) -> Counter:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, done: int, of: int) -> None:
+        self.bar.update(self.task, completed=done, total=of)
+        if done != self.done and not self.console.is_terminal:
+            self.console.print(f"{self.name}: {done} of {of} runs done", highlight=False)
+        self.done = done

@@ -1,0 +1,147 @@
+"""Sweeps: an experiment's runs over several worker processes; the run folders are the truth, workers come and go.
+
+Every worker walks through the experiment's runs and trains whatever is neither finished nor in another worker's hands
+(one writer per run, by a file lock). So there is no queue that could be lost: a worker that was killed is replaced and
+its run goes on from its last checkpoint; a driver that was killed is started again with the same command.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hopscope.experiments.base import SCALES, Outcome, Stopped, carry_out, declared, reproduce, run_folder
+from hopscope.runs import Busy
+from hopscope.settings import BadInput
+
+LOOK = 0.2  # seconds between looks at the workers
+DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
+PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
+Watch = Callable[[int, int], None]
+
+
+def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **how: Any) -> None:
+    """What a worker does: train whatever nobody has trained or is training, until there is nothing left to take.
+
+    Raises:
+        Stopped: when asked to; the run at hand is saved.
+    """
+    for config in declared(name, scale):
+        folder = run_folder(runs, config)
+        if (folder / "DONE").is_file():
+            continue
+        if should_stop():
+            raise Stopped
+        try:
+            carry_out(config, folder, should_stop, **how)
+        except Busy:
+            continue
+
+
+def finished(name: str, scale: str, runs: Path) -> tuple[int, int]:
+    """How many of an experiment's runs are done, and how many there are."""
+    folders = [run_folder(runs, config) for config in declared(name, scale)]
+    return sum((folder / "DONE").is_file() for folder in folders), len(folders)
+
+
+def sweep(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    workers: int,
+    budget: float | None = None,
+    device: str = "auto",
+    watch: Watch = lambda done, of: None,
+) -> Outcome:
+    """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
+
+    Args:
+        name: which experiment.
+        scale: at which of `SCALES`.
+        runs: folder of run folders.
+        results: folder of results folders.
+        workers: processes.
+        budget: seconds after which all stop, resumably; None: no limit.
+        device: of all workers.
+        watch: told how many runs are done, of how many.
+
+    Raises:
+        BadInput: the experiment or scale is unknown, or a run cannot be trained.
+        RuntimeError: workers die and nothing gets done.
+    """
+    if scale not in SCALES or workers < 1:
+        raise BadInput(
+            f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
+        )
+    deadline = None if budget is None else time.monotonic() + budget
+    crew = Crew(command(name, scale, runs, device), workers)
+    try:
+        while crew.busy() and (deadline is None or time.monotonic() < deadline):
+            done, of = finished(name, scale, runs)
+            watch(done, of)
+            crew.replace_the_dead(done)
+            time.sleep(LOOK)
+    finally:
+        crew.dismiss()
+    done, of = finished(name, scale, runs)
+    watch(done, of)
+    if done < of and deadline is not None and time.monotonic() >= deadline:
+        return Outcome(name, scale, [], of - done, None)
+    return reproduce(name, scale, runs=runs, results=results, device=device)
+
+
+def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
+    """How a worker is started."""
+    options = ["--scale", scale, "--runs", str(runs), "--device", device]
+    return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+
+
+class Crew:
+    """Worker processes."""
+
+    def __init__(self, command: Sequence[str], size: int):
+        self.command = list(command)
+        self.deaths, self.done = 0, -1
+        self.workers = [self.hire() for _ in range(size)]
+
+    def hire(self) -> subprocess.Popen[bytes]:
+        """One more worker, with one thread: several on one core each do more than one on all."""
+        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        return subprocess.Popen(self.command, env=os.environ | threads, stdin=subprocess.DEVNULL)
+
+    def busy(self) -> bool:
+        """Whether any worker is at work, or has died at it."""
+        return any(worker.poll() is None or worker.returncode < 0 for worker in self.workers)
+
+    def replace_the_dead(self, done: int) -> None:
+        """A new worker for each that was killed. Raises if they die without anything getting done."""
+        if done != self.done:
+            self.deaths, self.done = 0, done
+        for place, worker in enumerate(self.workers):
+            code = worker.poll()
+            if code is not None and code < 0:
+                self.deaths += 1
+                if self.deaths > DEATHS:
+                    raise RuntimeError(
+                        f"{DEATHS} workers were killed since a run was last finished; the last by {-code}"
+                    )
+                self.workers[place] = self.hire()
+
+    def dismiss(self) -> None:
+        """Tell whoever still works to save and stop; who does not in time is killed."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.terminate()
+        until = time.monotonic() + PATIENCE
+        for worker in self.workers:
+            try:
+                worker.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()

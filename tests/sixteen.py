@@ -1,0 +1,47 @@
+"""Sixteen tiny runs as an experiment of their own, for sweeps: `python tests/sixteen.py sweep sixteen …`.
+
+Workers are other processes, which a test's monkeypatch does not reach; so they are started through this file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from pandas import DataFrame
+
+from hopscope import sweep
+from hopscope.cli import main
+from hopscope.configuration import Config, Training
+from hopscope.experiments import base
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.retrieval import Retrieval
+
+TINY = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
+
+
+def runs(scale):
+    return [Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=16), TINY.but(seed=s)) for s in range(16)]
+
+
+def table(finished):
+    rows = [
+        {"seed": run.config.training.seed, "loss": run.report["loss"], "run": run.config.identity} for run in finished
+    ]
+    return DataFrame(rows).assign(version="v")
+
+
+def install():
+    """Make the experiment known to this process, and to the workers that it starts."""
+    source = SimpleNamespace(runs=runs, table=table, SECONDS={})
+    known = base.experiment
+    base.experiment = lambda name: source if name == "sixteen" else known(name)
+    base.publish = lambda name, table, results: results.mkdir(parents=True) or table.to_csv(results / "table.csv")
+    command = sweep.command
+    sweep.command = lambda *arguments: [sys.executable, str(Path(__file__)), *command(*arguments)[3:]]
+
+
+if __name__ == "__main__":
+    install()
+    sys.exit(main(sys.argv[1:]))

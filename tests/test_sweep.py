@@ -1,0 +1,150 @@
+"""Sweeps: the same table however many workers there are, and however often workers and driver are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+from hopscope.experiments.base import reproduce
+from hopscope.runs import Run
+from hopscope.settings import BadInput
+from hopscope.sweep import Crew, finished, sweep
+
+SIXTEEN = Path(__file__).parent / "sixteen.py"
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen:
+    where = ["--runs", str(folder / "runs"), "--results", str(folder / "results"), "--workers", "2"]
+    command = [sys.executable, str(SIXTEEN), "sweep", "sixteen", *where, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def workers_of(driver: int) -> list[int]:
+    """Its children that are alive."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/{driver}/task/{driver}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def wait_until_gone(pids: list[int], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until, "a worker outlived its driver"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    driver = start(folder)
+    _, err = driver.communicate(timeout=120)
+    assert driver.returncode == 0, err.decode()
+    assert b"16 of 16 runs done" in err
+    return folder
+
+
+def assert_equal(folder: Path, undisturbed: Path) -> None:
+    assert (folder / "results" / "table.csv").read_bytes() == (undisturbed / "results" / "table.csv").read_bytes()
+    for path in (undisturbed / "runs").iterdir():
+        whole, run = Run(path), Run(folder / "runs" / path.name)
+        assert run.rows == whole.rows and run.report["loss"] == whole.report["loss"] and run.bit_exact
+
+
+def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> None:
+    """Kill workers, and perhaps drivers, until so many were hit; then let the sweep end."""
+    draw, hit, driver = random.Random(seed), 0, start(folder)
+    until = time.monotonic() + 60 * kills
+    while hit < kills and time.monotonic() < until:
+        time.sleep(draw.uniform(0.5, 3.0))
+        workers = workers_of(driver.pid)
+        if driver.poll() is not None:
+            break
+        if drivers and draw.random() < 0.3:
+            driver.kill()
+            driver.wait()
+            wait_until_gone(workers, 15)
+            driver = start(folder)
+            hit += 1
+        elif workers:
+            os.kill(draw.choice(workers), signal.SIGKILL)
+            hit += 1
+    _, err = driver.communicate(timeout=240)
+    assert driver.returncode == 0, err.decode()
+
+
+def test_three_killed_workers_are_replaced(tmp_path, undisturbed):
+    kill_at_random(tmp_path, 3, seed=0, drivers=False)
+    assert_equal(tmp_path, undisturbed)
+
+
+@pytest.mark.slow
+def test_twenty_kills_of_workers_and_drivers(tmp_path, undisturbed):
+    hits = 0
+    for seed in range(10):
+        kill_at_random(tmp_path / str(seed), 4, seed, drivers=True)
+        assert_equal(tmp_path / str(seed), undisturbed)
+        hits += 4
+    assert hits >= 20
+
+
+def test_a_sweep_is_the_reproduction(tmp_path, capsys):
+    """Of a real experiment, through the command: the same runs, and the same table to the last digit."""
+    one = reproduce("curriculum", "quick", runs=tmp_path / "a", results=tmp_path / "one", threads=1)
+    where = ["--runs", str(tmp_path / "b"), "--results", str(tmp_path / "many")]
+    assert main(["sweep", "curriculum", "--workers", "2", *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] is True
+    assert (tmp_path / "many" / "curriculum" / "table.csv").read_text() == (one.results / "table.csv").read_text()
+
+
+def test_a_spent_budget_stops_the_workers_and_the_same_command_goes_on(tmp_path, undisturbed):
+    driver = start(tmp_path, "--budget", "5s")
+    driver.communicate(timeout=60)
+    assert driver.returncode == 0 and not (tmp_path / "results").exists()
+    driver = start(tmp_path)
+    driver.communicate(timeout=120)
+    assert_equal(tmp_path, undisturbed)
+
+
+def test_an_interrupt_stops_the_workers_too(tmp_path):
+    driver = start(tmp_path)
+    while not (workers := workers_of(driver.pid)) or not (tmp_path / "runs").exists():
+        time.sleep(0.1)
+    time.sleep(1.0)
+    driver.send_signal(signal.SIGINT)
+    driver.communicate(timeout=40)
+    assert driver.returncode == 130
+    wait_until_gone(workers, 1)
+
+
+def test_what_cannot_be_swept_is_refused(tmp_path, capsys):
+    assert main(["sweep", "curiculum"]) == 2
+    assert "did you mean 'curriculum'" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="at least one worker"):
+        sweep("curriculum", "quick", runs=tmp_path, results=tmp_path, workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_workers_that_only_die_are_not_replaced_for_ever():
+    crew = Crew(["/bin/sh", "-c", "kill -9 $$"], 1)
+
+    def replace_while_busy():
+        while crew.busy():
+            crew.replace_the_dead(0)
+            time.sleep(0.02)
+
+    with pytest.raises(RuntimeError, match="the last by 9"):
+        replace_while_busy()
+
+
+def test_counting(tmp_path):
+    assert finished("curriculum", "quick", tmp_path) == (0, 2)
