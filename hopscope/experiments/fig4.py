@@ -1,0 +1,201 @@
+"""Layers against hops, with and without implicit curriculum (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
+
+The paper trains 1 to 8 layers of 8 heads, 8 seeds each: D = 5 with implicit curriculum, D = 3 without. At the size that
+two cores train in minutes: D = 2 with, 1 to 6 layers, nearest facts first (its 4-layer runs are those of `curriculum`),
+and D = 3 without, 4 layers. Beside the paper's claims stands the exact minimum depth (docs/theory.md), which is sharper
+than its bound: with a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration import Config, Training
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments import curriculum
+from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
+from hopscope.models.transformer import Architecture
+from hopscope.recipes import recipe
+from hopscope.runs import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.depth import minimum_depth
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 720, "paper": 400_000}
+
+LEARNT = 0.5  # paper, section 7.2
+SOLVED = 0.05  # ours
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """With curriculum over numbers of layers and seeds, then without."""
+    if scale == "paper":
+        for name in ("figure_4", "figure_4_no_curriculum"):
+            for n_layers in range(1, 9):
+                for seed in range(8):
+                    config = recipe(name).config(seed=seed, dtype="bfloat16")
+                    yield Config(config.task, config.model.but(n_layers=n_layers), config.training)
+        return
+    model, training, n_seeds = curriculum.SETTINGS[scale]
+    with_it, without = {"quick": ((1, 2), (1,)), "cpu": ((1, 2, 3, 4, 5, 6), (4,))}[scale]
+    for n_layers in with_it:
+        yield from seeded(Retrieval(n_hops=2), model.but(n_layers=n_layers), training, n_seeds)
+    for n_layers in without:
+        yield from seeded(Retrieval(n_hops=3, curriculum="none"), model.but(n_layers=n_layers), training, n_seeds)
+
+
+def seeded(task: Retrieval, model: Architecture, training: Training, n_seeds: int) -> Iterator[Config]:
+    return (Config(task, model, training.but(seed=seed)) for seed in range(n_seeds))
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per run and hop: its partial loss over the last 100 steps, and the step at which it was learnt.
+
+    Columns: run, version, seed, curriculum, D, layers, hop, k (of x_k), loss, learnt (NaN: never below 0.5), least (the
+    exact minimum depth of x_k).
+    """
+    curves = hop_curves_of(
+        runs,
+        curriculum=lambda config: config.task.as_dict()["curriculum"],
+        D=lambda config: config.task.as_dict()["n_hops"],
+        order=lambda config: config.task.as_dict()["order"],
+        heads=lambda config: config.model.n_heads,
+        layers=lambda config: config.model.n_layers,
+    )
+    about = ["run", "version", "seed", "curriculum", "D", "order", "heads", "layers", "hop"]
+    found = curves[about].drop_duplicates().set_index(["run", "hop"])
+    found = found.assign(loss=final(curves), learnt=first_below(curves, LEARNT)).reset_index()
+    found["k"] = found.hop.str.removeprefix("x").astype(int)
+    return found.assign(least=[least(*row) for row in zip(found.k, found.heads, found.order, strict=True)])
+
+
+def least(k: int, heads: int, order: str) -> int:
+    """The exact minimum depth of x_k, which needs only the first k facts of its chain."""
+    return minimum_depth(k, "causal", "one" if heads == 1 else "many", order).min_layers
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: final loss by layers with and without curriculum. Right: each hop's, with the layers that it needs."""
+    shown = picture(9.2, 3.6)
+    left, right = shown.subplots(1, 2, sharey=True)
+    taught = table[table.curriculum == "implicit"]
+    whole = table.groupby(["curriculum", "layers", "run"]).loss.mean().reset_index()
+    for index, (name, part) in enumerate(whole.groupby("curriculum")):
+        hops = table[table.curriculum == name].D.iloc[0]
+        label = f"{'with' if name == 'implicit' else 'without'} curriculum, D = {hops}"
+        draw(left, part, colour(index), label)
+    for index, (hop, part) in enumerate(taught.groupby("hop")):
+        draw(right, part, colour(index), str(hop))
+        right.axvline(part.least.iloc[0] - 0.06 * (1 - index), color=colour(index), lw=0.9, ls=":", zorder=0)
+    left.set_title("Loss over all hops asked")
+    right.set_title("Partial loss of each hop (dotted: its exact minimum depth)")
+    for ax in (left, right):
+        ax.set(xlabel="layers", ylim=(0, None))
+        ax.set_xticks(sorted(table.layers.unique()))
+        ax.legend(loc="upper right")
+    left.set_ylabel("validation loss, last 100 steps")
+    return shown
+
+
+def draw(ax: Axes, part: DataFrame, tint: str, label: str) -> None:
+    """The mean over seeds as a line, every seed a dot."""
+    mean = part.groupby("layers").loss.mean()
+    ax.plot(mean.index, mean, color=tint, lw=2, marker="o", ms=3, label=label)
+    ax.plot(part.layers, part.loss, ls="", marker="o", ms=3, mfc="none", mec=tint, mew=0.7, alpha=0.7)
+    ax.axhline(1.0, color=GREY, lw=0.8, ls="--", zorder=0)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 7.2's three results, and the exact minimum depth."""
+    taught, without = table[table.curriculum == "implicit"], table[table.curriculum == "none"]
+    yield no_curriculum(without)
+    yield from depth_claims(taught)
+    yield in_order(taught)
+
+
+def seeds_of(table: DataFrame) -> tuple[int, ...]:
+    return tuple(sorted(table.seed.unique().tolist()))
+
+
+def no_curriculum(without: DataFrame) -> Claim:
+    """Nothing is learnt without curriculum."""
+    return Claim(
+        "no_curriculum_fails",
+        "7.2",
+        f"Without implicit curriculum D = {without.D.iloc[0]} is not learnt: in every run the final loss is above 0.7.",
+        number=without.loss.min(),
+        spread=(without.loss.min(), without.loss.max()),
+        n=without.run.nunique(),
+        seeds=seeds_of(without),
+        threshold="lowest final loss > 0.7 (paper)",
+        verdict=verdict(bool((without.loss > 0.7).all())),
+    )
+
+
+def depth_claims(taught: DataFrame) -> Iterator[Claim]:
+    """Later hops need more layers, and never fewer than the exact minimum."""
+    mean = taught.groupby(["k", "layers"]).loss.mean()
+    rises = [float((mean[k + 1] - mean[k]).min()) for k in range(1, taught.k.max())]
+    yield Claim(
+        "later_hops_are_harder",
+        "7.2",
+        "At every number of layers the mean final loss of x_k+1 is at least that of x_k.",
+        number=min(rises, default=float("nan")),
+        spread=(min(rises, default=float("nan")), max(rises, default=float("nan"))),
+        n=taught.run.nunique(),
+        seeds=seeds_of(taught),
+        threshold="least difference ≥ -0.01 (ours)",
+        verdict=verdict(all(rise >= -0.01 for rise in rises)),
+    )
+    shallow = taught[taught.layers < taught.least]
+    yield Claim(
+        "nothing_below_the_minimum",
+        "5 (sharpened)",
+        "No hop is learnt with fewer layers than its exact minimum depth.",
+        number=shallow.loss.min(),
+        spread=(shallow.loss.min(), shallow.loss.max()),
+        n=shallow.run.nunique(),
+        seeds=seeds_of(shallow),
+        threshold="lowest final partial loss ≥ 0.5 (the paper's bound for learnt)",
+        verdict=verdict(bool((shallow.loss >= LEARNT).all())),
+    )
+    solved = taught[taught.loss < SOLVED].groupby("k").layers.min()
+    needs = taught.groupby("k").least.first()
+    excess = (solved - needs).reindex(needs.index)
+    words = ", ".join(f"x{k}: {solved.get(k, 'never')} of {needs[k]}" for k in needs.index)
+    yield Claim(
+        "minimum_depth_is_reached",
+        "5 (sharpened)",
+        f"Every hop is solved, by some seed, with exactly as many layers as theory asks for ({words}).",
+        number=excess.max(),
+        spread=(excess.min(), excess.max()),
+        n=taught.run.nunique(),
+        seeds=seeds_of(taught),
+        threshold="layers beyond the minimum = 0, partial loss < 0.05 (ours)",
+        verdict=verdict(bool((excess == 0).all())),
+    )
+
+
+def in_order(taught: DataFrame) -> Claim:
+    """Earlier hops are learnt first."""
+    learnt = taught.pivot(index="run", columns="k", values="learnt").fillna(float("inf"))
+    kept = [not any(run[b] < run[a] for a, b in pairwise(sorted(learnt.columns))) for _, run in learnt.iterrows()]
+    lags = (learnt[2] - learnt[1])[learnt[2] < float("inf")] if 2 in learnt else learnt[1] * 0
+    return Claim(
+        "hops_in_order",
+        "7.2",
+        "With implicit curriculum the partial losses go below 0.5 in the order of the chain, in every run "
+        f"({len(lags)} of {len(learnt)} runs learnt x2; one that did not is no counterexample).",
+        number=lags.min(),
+        spread=(lags.min(), lags.max()),
+        n=len(kept),
+        seeds=seeds_of(taught),
+        threshold="runs out of order = 0 (paper); the number is the least lag of x2 behind x1 in steps",
+        verdict=verdict(all(kept)),
+    )
