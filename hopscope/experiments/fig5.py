@@ -1,0 +1,218 @@
+"""The circuits of deep transformers with one head per layer (Musat, ICLR 2025, figure 5, section 8).
+
+The paper reads the circuits of Transformers A, B and C (12 layers, D = 3, three seeds) off their attention maps. Here
+`hopscope.circuits` finds and validates them. At the size that two cores train in minutes: 12 layers, D = 2, four seeds,
+the recipe of the demo. The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.configuration import Config
+from hopscope.drawing.circuit_diagram import circuit_diagram
+from hopscope.drawing.style import picture, styled
+from hopscope.experiments.base import Claim, verdict
+from hopscope.paths import Path
+from hopscope.recipes import recipe
+from hopscope.runs import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.schedules import redundancy
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
+
+
+NONE = "none"  # in place of a path, where a run has no circuit
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Deep models of one head per layer, over seeds."""
+    if scale == "paper":
+        yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
+        return
+    demo = recipe("demo")
+    if scale == "quick":
+        small = demo.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
+        yield Config(small.task, small.model.but(n_layers=3, d_model=16), small.training)
+        return
+    for seed in range(4):
+        config = demo.config(seed=seed, steps=800, decay_steps=300, checkpoints="100")
+        yield Config(config.task, config.model.but(n_layers=12), config.training)
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per path of every run's circuit; a run without a circuit has one row, whose path is `none`.
+
+    Columns of the run: run, version, seed, D, order, layers, heads_in_model, mse (on fresh sequences), verdict;
+    by_hand, live, null (losses of the circuit); heads, fewest (of the circuit, and how many would do), n (sequences).
+    Columns of the path: path, strength, removal_loss.
+    """
+    rows = [row for run in runs for row in rows_of(run)]
+    return DataFrame(rows)
+
+
+def rows_of(run: Run) -> Iterator[dict[str, Any]]:
+    """One run's rows."""
+    task, quick = run.task, run.config.training.steps <= 100
+    assert isinstance(task, Retrieval) and run.report is not None
+    settings = Discovery(discovery=16, selection=16, report=32) if quick else Discovery()
+    circuit = discover(run.model, task, settings)
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "D": task.n_hops,
+        "order": task.order,
+        "layers": run.config.model.n_layers,
+        "heads_in_model": run.config.model.n_layers * run.config.model.n_heads,
+        "mse": run.report["loss"],
+        "threshold": circuit.threshold,
+        "n": settings.report,
+        **measured(circuit, task),
+    }
+    for found in circuit.paths if circuit.accepted else ():
+        yield about | {"path": str(found.path), "strength": found.strength, "removal_loss": found.removal_loss}
+    if not circuit.accepted:
+        yield about | {"path": NONE, "strength": float("nan"), "removal_loss": float("nan")}
+
+
+def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
+    """The circuit's losses, and its heads against the fewest that would do."""
+    paths = [found.path for found in circuit.paths]
+    yardstick = redundancy(paths, task.n_hops, "causal", task.order) if circuit.accepted else None
+    return {
+        "verdict": circuit.verdict,
+        "by_hand": circuit.losses["circuit"].mean,
+        "live": circuit.losses["live"].mean,
+        "null": circuit.losses["null"].mean,
+        "heads": yardstick.heads if yardstick else float("nan"),
+        "fewest": yardstick.fewest_heads if yardstick else float("nan"),
+    }
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Every run's circuit on one chain, layers upward, as in the paper's figure 5."""
+    found = [(seed, rows) for seed, rows in table.groupby("seed") if (rows.path != NONE).all()]
+    shown = picture(6.6 * min(2, max(1, len(found))), 4.6 * max(1, (len(found) + 1) // 2))
+    if not found:
+        shown.text(0.5, 0.5, "no run has a circuit", ha="center")
+        return shown
+    axes = shown.subplots((len(found) + 1) // 2, min(2, len(found)), squeeze=False).flatten()
+    for ax in axes[len(found) :]:
+        ax.set_axis_off()
+    for ax, (seed, rows) in zip(axes, found, strict=False):
+        task = Retrieval(n_hops=int(rows.D.iloc[0]), order=str(rows.order.iloc[0]))
+        strengths = {Path.parse(text): value for text, value in zip(rows.path, rows.strength, strict=True)}
+        removal = {Path.parse(text): value for text, value in zip(rows.path, rows.removal_loss, strict=True)}
+        title = f"seed {seed}, loss by hand {rows.by_hand.iloc[0]:.3f}"
+        roles = task.sample(1, 0).roles
+        circuit_diagram(list(strengths), roles, strengths=strengths, removal=removal, title=title, ax=ax)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 8.2, and appendix E's validation."""
+    each = table.groupby("run").first()
+    with_circuit = table[table.verdict == "circuit"]
+    circuits = with_circuit.groupby("run").path.agg(together)
+    seeds = tuple(sorted(each.seed.tolist()))
+    yield Claim(
+        "solved",
+        "8.2",
+        "Every model reaches a mean squared error below 0.01 on fresh sequences.",
+        number=each.mse.max(),
+        spread=(each.mse.min(), each.mse.max()),
+        n=len(each),
+        seeds=seeds,
+        threshold="greatest loss < 0.01 (paper)",
+        verdict=verdict(bool((each.mse < 0.01).all())),
+    )
+    solved = each[each.mse < each.threshold]
+    yield Claim(
+        "circuits_by_joint_replacement",
+        "8.2, E",
+        "Of every model that solves the task a circuit is found that keeps the loss below 0.05 when all attention "
+        f"patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are left out: unsolved).",
+        number=solved.by_hand.max(),
+        spread=(solved.by_hand.min(), solved.by_hand.max()),
+        n=max(1, len(solved)),
+        seeds=tuple(sorted(solved.seed.tolist())) or seeds,
+        threshold="greatest loss by hand < 0.05 (paper)",
+        verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
+    )
+    yield from about_heads(with_circuit.groupby("run").first(), circuits, seeds)
+
+
+def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Iterator[Claim]:
+    """How many heads circuits use, where they begin, and whether they are alike."""
+    seeds = tuple(sorted(each.seed.tolist())) or seeds
+    known, n = len(each) > 0, max(1, len(each))
+    share = each.heads / each.heads_in_model
+    yield Claim(
+        "few_heads_in_use",
+        "8.2",
+        "Most heads do nothing useful: the circuit uses less than half of them.",
+        number=share.max(),
+        spread=(share.min(), share.max()),
+        n=n,
+        seeds=seeds,
+        threshold="greatest share of heads in use < 0.5 (ours)",
+        verdict=verdict(bool((share < 0.5).all())) if known else "undecided",
+    )
+    excess = each.heads - each.fewest
+    yield Claim(
+        "more_heads_than_needed",
+        "8.2 (ii)",
+        "No circuit uses as few heads as would do (paper, D = 3: 4 in all of A, B and C, where 3 would do).",
+        number=excess.min(),
+        spread=(excess.min(), excess.max()),
+        n=n,
+        seeds=seeds,
+        threshold="fewest heads beyond the exact optimum ≥ 1",
+        verdict=verdict(bool((excess >= 1).all())) if known else "undecided",
+    )
+    pairs_first = [first_joins_pairs(circuit) for circuit in circuits]
+    yield Claim(
+        "first_head_joins_pairs",
+        "8.2 (i)",
+        "The first head in use attends from the second token of a fact to its first.",
+        number=sum(pairs_first) / n,
+        spread=(float(min(pairs_first, default=0)), float(max(pairs_first, default=0))),
+        n=n,
+        seeds=seeds,
+        threshold="share of circuits = 1 (paper)",
+        verdict=verdict(all(pairs_first)) if known else "undecided",
+    )
+    different = len(set(circuits))
+    yield Claim(
+        "circuits_differ",
+        "8.2 (ii)",
+        "Models that differ by their seed alone have different circuits.",
+        number=different,
+        spread=(different, different),
+        n=n,
+        seeds=seeds,
+        threshold="different sets of paths = number of circuits",
+        verdict=verdict(different == len(circuits)) if len(circuits) > 1 else "undecided",
+    )
+
+
+def together(paths: Iterable[str]) -> str:
+    """A circuit's paths as one text, to compare by."""
+    return "; ".join(sorted(paths))
+
+
+def first_joins_pairs(circuit: str) -> bool:
+    """Whether a path of the lowest layer in use goes from value[k] to key[k] of the same chain."""
+    parsed = [Path.parse(text) for text in circuit.split("; ")]
+    lowest = min(path.layer for path in parsed)
+    joins = [p for p in parsed if p.query.replace("value", "key") == p.key and p.query != p.key and p.chain == "same"]
+    return any(path.layer == lowest for path in joins)
