@@ -101,14 +101,12 @@ def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
 def figure(table: DataFrame) -> Figure:
     """Every run's circuit on one chain, layers upward, as in the paper's figure 5."""
     found = [(seed, rows) for seed, rows in table.groupby("seed") if (rows.path != NONE).all()]
-    shown = picture(6.6 * min(2, max(1, len(found))), 4.6 * max(1, (len(found) + 1) // 2))
+    shown = picture(12.0, 7.5 * max(1, len(found)))
     if not found:
         shown.text(0.5, 0.5, "no run has a circuit", ha="center")
         return shown
-    axes = shown.subplots((len(found) + 1) // 2, min(2, len(found)), squeeze=False).flatten()
-    for ax in axes[len(found) :]:
-        ax.set_axis_off()
-    for ax, (seed, rows) in zip(axes, found, strict=False):
+    axes = shown.subplots(len(found), 1, squeeze=False).flatten()
+    for ax, (seed, rows) in zip(axes, found, strict=True):
         task = Retrieval(n_hops=int(rows.D.iloc[0]), order=str(rows.order.iloc[0]))
         strengths = {Path.parse(text): value for text, value in zip(rows.path, rows.strength, strict=True)}
         removal = {Path.parse(text): value for text, value in zip(rows.path, rows.removal_loss, strict=True)}
