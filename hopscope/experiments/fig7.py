@@ -1,0 +1,230 @@
+"""Attention paths emerge one after the other (Musat, ICLR 2025, figures 6 and 7, appendix D, section 9).
+
+The paper follows the paths of one model, Transformer D (24 layers, D = 4), over its checkpoints: a path has emerged
+when its mean attention goes above 0.5. At the size that two cores train in minutes: the demo's model (4 layers, D = 2),
+eight seeds, the circuit of each found by `hopscope.circuits`; the order is compared over seeds (docs/emergence.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.configuration import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.emergence.onset import Onset
+from hopscope.emergence.order import agreement, first_of_kind
+from hopscope.emergence.track import Emergence, follow_all
+from hopscope.experiments.base import Claim, verdict
+from hopscope.paths import Path
+from hopscope.recipes import recipe
+from hopscope.runs import Run
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 10, "cpu": 720, "paper": 60_000}
+
+SEQUENCES = {"quick": 16, "full": 128}  # the paper averages 32
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """The demo's recipe over seeds; on paper scale Transformer D."""
+    if scale == "paper":
+        yield recipe("transformer_d").config()
+        return
+    demo = recipe("demo")
+    if scale == "quick":
+        small = demo.config(steps=12, batch=16, log_every=4, val_size=32, checkpoints="4", decay_steps=4)
+        yield Config(small.task, small.model.but(n_layers=3, d_model=16), small.training)
+        return
+    yield from (demo.config(seed=seed) for seed in range(8))
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per event of every run: a path of its circuit (or what the others' has), or a hop.
+
+    Columns: run, version, seed, model, circuit (losses on fresh sequences, the latter by hand), verdict; kind (`path`
+    or `hop`), event (the name that it has in every run), path, in_circuit, hop (that it serves), onset (as JSON).
+    """
+    quick = runs[0].config.training.steps <= 100
+    settings = Discovery(discovery=16, selection=16, report=32) if quick else Discovery()
+    circuits = {run.path: discover(run.model, run.task, settings) for run in runs}
+    paths = {run.path: [found.path for found in circuits[run.path].paths] for run in runs}
+    fallback = [Path(0, 0, "value[1]", "key[1]")]
+    n = SEQUENCES["quick" if quick else "full"]
+    followed = follow_all(runs, lambda run: paths[run.path] or fallback, n=n)
+    rows: list[dict[str, Any]] = []
+    for run, emergence in zip(runs, followed, strict=True):
+        circuit = circuits[run.path]
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "n": n,
+            "model": circuit.losses["model"].mean,
+            "circuit": circuit.losses["circuit"].mean,
+            "verdict": circuit.verdict,
+        }
+        rows += [about | event for event in events_of(emergence, paths[run.path])]
+    return DataFrame(rows)
+
+
+def events_of(emergence: Emergence, circuit: list[Path]) -> Iterator[dict[str, Any]]:
+    """Paths, then hops."""
+    for followed in emergence.paths:
+        about = {"kind": "path", "event": followed.name, "path": str(followed.path), "hop": followed.hop or "none"}
+        yield about | {"in_circuit": followed.path in circuit, "onset": json.dumps(asdict(followed.onset))}
+    for hop, learnt in emergence.learnt.items():
+        about = {"kind": "hop", "event": hop, "path": "none", "hop": hop}
+        yield about | {"in_circuit": False, "onset": json.dumps(asdict(learnt))}
+
+
+def onsets(table: DataFrame, kind: str) -> dict[int, dict[str, Onset]]:
+    """The events of one kind by seed and name."""
+    rows = table[table.kind == kind]
+    found: dict[int, dict[str, Onset]] = {}
+    for seed, event, text in zip(rows.seed, rows.event, rows.onset, strict=True):
+        found.setdefault(int(seed), {})[str(event)] = Onset(**json.loads(text))
+    return found
+
+
+def firsts(table: DataFrame) -> dict[int, dict[str, Onset]]:
+    """By seed, when each kind of path first came; paths in a circuit of some run."""
+    return {seed: first_of_kind(events) for seed, events in onsets(table, "path").items()}
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A row per kind of path and per hop; a dot per seed where its first came, joined by a line at the median."""
+    paths, hops = firsts(table), onsets(table, "hop")
+    order = agreement(list(paths.values())).events
+    names = [*order, *(f"{hop} learnt" for hop in next(iter(hops.values())))]
+    shown = picture(8.0, 1.3 + 0.32 * len(names))
+    ax = shown.subplots()
+    for row, name in enumerate(names):
+        ax.axhline(row, color="#e4e4e4", lw=0.8, zorder=0)
+        for index, seed in enumerate(paths):
+            onset = hops[seed][name.split(" ")[0]] if name.endswith("learnt") else paths[seed].get(name)
+            if onset and onset.step is not None:
+                label = f"seed {seed}" if row == 0 else "_"
+                ax.plot(onset.step, row, "o", ms=4, color=colour(index), alpha=0.8, label=label)
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set(xlabel="optimizer steps (linear between checkpoints)", ylim=(len(names) - 0.5, -0.5))
+    ax.set_title("When the mean attention of the first path of each kind goes above 0.5")
+    ax.axhline(len(order) - 0.5, color=GREY, lw=0.8)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 9.2's observations."""
+    seeds = tuple(sorted(table.seed.unique().tolist()))
+    yield ablated(table, seeds)
+    yield hops_in_order(onsets(table, "hop"), seeds)
+    paths = firsts(table)
+    yield induction_first(paths, seeds)
+    yield same_order(paths, seeds)
+    yield last_comes_late(onsets(table, "hop"), seeds)
+
+
+def ablated(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
+    """The circuit does what the model does."""
+    each = table.groupby("run").first()
+    solved = each[each.model < 0.05]
+    return Claim(
+        "circuit_keeps_the_loss",
+        "9.2",
+        "With all patterns replaced by those of its circuit a model that solves the task stays below 0.05 (paper: from "
+        f"0.031 to 0.045); {len(each) - len(solved)} of {len(each)} models do not solve it.",
+        number=solved.circuit.max(),
+        spread=(solved.circuit.min(), solved.circuit.max()),
+        n=max(1, len(solved)),
+        seeds=seeds,
+        threshold="greatest loss by hand < 0.05 (paper)",
+        verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
+    )
+
+
+def times(events: Mapping[str, Onset]) -> list[float]:
+    """Steps of events in the order given; those that were never seen come at infinity."""
+    return [onset.step if onset.step is not None else float("inf") for onset in events.values()]
+
+
+def hops_in_order(hops: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+    """x1 before x2 before …"""
+    lags = [b - a for events in hops.values() for a, b in pairwise(times(events)) if b < float("inf")]
+    kept = [all(a <= b for a, b in pairwise(times(events))) for events in hops.values()]
+    return Claim(
+        "hops_in_order",
+        "9.2",
+        "The hops are learnt in the order of the chain, in every run.",
+        number=min(lags, default=float("nan")),
+        spread=(min(lags, default=float("nan")), max(lags, default=float("nan"))),
+        n=len(kept),
+        seeds=seeds,
+        threshold="steps from one hop to the next > 0 in all runs",
+        verdict=verdict(all(kept)) if lags else "undecided",
+    )
+
+
+def induction_first(paths: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+    """What looks x1 up comes before what looks later symbols up."""
+    lags = []
+    for events in paths.values():
+        looked_up = [events.get(f"query->value[{k}]") for k in (1, 2)]
+        steps = [onset.step for onset in looked_up if onset and onset.step is not None]
+        lags += [steps[1] - steps[0]] if len(steps) == 2 else []
+    return Claim(
+        "induction_head_first",
+        "9.2 (i, ii)",
+        "The path that looks up x1, an induction head, emerges before the path that looks up x2 "
+        f"({len(lags)} of {len(paths)} runs have both).",
+        number=min(lags, default=float("nan")),
+        spread=(min(lags, default=float("nan")), max(lags, default=float("nan"))),
+        n=max(1, len(lags)),
+        seeds=seeds,
+        threshold="steps from query->value[1] to query->value[2] > 0 in all runs",
+        verdict=verdict(all(lag > 0 for lag in lags)) if lags else "undecided",
+    )
+
+
+def same_order(paths: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+    """Beyond the paper, which has one model."""
+    order = agreement(list(paths.values()))
+    tau = float("nan") if order.mean_tau is None else order.mean_tau
+    ends = order.mean_tau_interval or (tau, tau)
+    return Claim(
+        "order_over_seeds",
+        "beyond (9.2)",
+        "The first paths of each kind emerge in the same order in all runs (nothing contradicts it in "
+        f"{order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
+        number=tau,
+        spread=ends,
+        n=order.runs,
+        seeds=seeds,
+        threshold="runs that contradict the modal order = 0",
+        verdict=verdict(order.holds == order.runs) if order.runs > 1 else "undecided",
+    )
+
+
+def last_comes_late(hops: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+    """Observation iv, of hops: the last waits longest. It takes three hops to ask."""
+    gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
+    asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
+    ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
+    return Claim(
+        "last_hop_late",
+        "9.2 (iv)",
+        "The last hop is learnt much later than the one before it (asked from three hops on).",
+        number=min(ratios, default=float("nan")),
+        spread=(min(ratios, default=float("nan")), max(ratios, default=float("nan"))),
+        n=max(1, len(ratios)),
+        seeds=seeds,
+        threshold="last wait longer than any other in all runs (ours)",
+        verdict=verdict(all(ratio > 1 for ratio in ratios)) if ratios else "undecided",
+    )
