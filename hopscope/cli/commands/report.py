@@ -10,8 +10,10 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import as_json, console, print_json
-from hopscope.experiments.base import all_claims, redraw
+from hopscope.environment import code_version
+from hopscope.experiments.base import all_claims, experiment, redraw
 from hopscope.settings import BadInput
+from hopscope.storage import read_json, write_file
 
 
 @click.command("report")
@@ -21,21 +23,50 @@ from hopscope.settings import BadInput
 @click.option(
     "--redraw", "again", is_flag=True, help="First draw every figure and judge every claim anew, from tables."
 )
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write one page with everything.")
+@click.option(
+    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
+)
 @click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
 @as_json
-def command(results: Path, again: bool, markdown: bool, as_json: bool) -> None:
-    """List every claim with our number, its spread and the verdict."""
+def command(
+    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, as_json: bool
+) -> None:
+    """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     for table in sorted(results.glob("*/table.csv")) if again else ():
         redraw(table.parent.name, table.parent)
     claims = all_claims(results)
-    if as_json:
+    if runs and page is None:
+        raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
+    if page is not None:
+        write_page(page, results, runs)
+        click.echo(f"{page}: {len(claims)} claims, opens offline")
+    elif as_json:
         print_json(claims)
     elif markdown:
         click.echo(claims_markdown(claims), nl=False)
     else:
         console().print(claims_table(claims))
+
+
+def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
+    """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
+    from hopscope.drawing.report_page import Opened, Section, report_page
+
+    claims = all_claims(results)
+    names = list(dict.fromkeys(row["experiment"] for row in claims))
+    sections = [
+        Section(name, experiment(name).__doc__ or "", results / name, [r for r in claims if r["experiment"] == name])
+        for name in names
+    ]
+    circuits = []
+    for run in runs:
+        if not (run / "circuit.json").is_file():
+            raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
+        circuits.append(Opened(str(run), read_json(run / "circuit.json"), run / "pictures"))
+    write_file(page, report_page(sections, circuits, code_version()).encode())
 
 
 def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
