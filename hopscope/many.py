@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ def train_many(
     *,
     device: str = "auto",
     threads: int | None = None,
+    compile: Literal["auto", "on", "off"] = "auto",
     watchers: tuple[Watcher, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Run]:
@@ -43,6 +44,7 @@ def train_many(
         folders: where each run is, or shall be.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
+        compile: `auto` compiles on a GPU, where launching kernels one by one would be the limit.
         watchers: told how the first unfinished member goes, which is how all go.
         should_stop: asked after every step; if true, all members are saved and Interrupted is raised.
 
@@ -54,6 +56,7 @@ def train_many(
     where = environment.choose_device(device)
     if threads is not None:
         torch.set_num_threads(threads)
+    compiled = compile == "on" or (compile == "auto" and where.type == "cuda")
     runs = [Run.create(folder, config) for folder, config in zip(folders, configs, strict=True)]
     left = [(run, config) for run, config in zip(runs, configs, strict=True) if not run.done]
     with ExitStack() as stack:
@@ -62,11 +65,11 @@ def train_many(
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
             sessions = [
-                Session(run, config, where, "off", () if index else watchers, stacked=len(abreast))
+                Session(run, config, where, "off", () if index else watchers, stacked=len(abreast), compiled=compiled)
                 for index, (run, config) in enumerate(abreast)
             ]
             try:
-                march(sessions, lambda: caught() or ("stopped" if should_stop() else None))
+                march(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
             finally:
                 for watcher in watchers:
                     watcher.end()
@@ -111,12 +114,12 @@ def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]
     return [list(group) for _, group in groupby(sorted(left, key=key), key=key)]
 
 
-def march(sessions: Sequence[Session], interrupted: Callable[[], str | None]) -> None:
+def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], str | None]) -> None:
     """Step all members together until each is over; who is done earlier leaves the stack."""
     for session in sessions:
         session.begin()
     while marching := [session for session in sessions if not session.over]:
-        stack = Stack([session.trainer for session in marching])
+        stack = Stack([session.trainer for session in marching], compiled)
         while not any(session.over for session in marching):
             losses = stack.step(marching[0].step)
             for session, loss in zip(marching, losses, strict=True):
@@ -136,9 +139,10 @@ class Stack:
 
     Args:
         trainers: of equal shape, at the same step. While they are stacked their parameters are views of the stack.
+        compiled: whether to compile the pass through all members; on a GPU it is then one CUDA graph.
     """
 
-    def __init__(self, trainers: Sequence[Trainer]):
+    def __init__(self, trainers: Sequence[Trainer], compiled: bool = False):
         self.trainers = sorted(trainers, key=lambda trainer: trainer.config.training.lr)
         self.order = [self.trainers.index(trainer) for trainer in trainers]
         self.training: Training = self.trainers[0].config.training
@@ -152,6 +156,10 @@ class Stack:
                 parameter.data = part
         self.optimizer, self.parts = self.make_optimizer()
         self.shared = False
+        self.forward = vmap(self.answers)
+        if compiled:
+            graphs = "reduce-overhead" if self.trainers[0].device.type == "cuda" else "default"
+            self.forward = torch.compile(self.forward, mode=graphs)
 
     def make_optimizer(self) -> tuple[torch.optim.AdamW, list[tuple[str, slice, Tensor]]]:
         """AdamW over slices of members with one learning rate, beginning with the members' own moments.
@@ -185,7 +193,7 @@ class Stack:
         inputs = torch.stack([batch.inputs for batch in batches])
         low = self.training.dtype == "bfloat16"
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=low):
-            outputs = vmap(self.answers)(self.stacked, inputs)
+            outputs = self.forward(self.stacked, inputs)
         losses = [batch.task.loss(out, batch.targets) for batch, out in zip(batches, outputs, strict=True)]
         slopes = torch.autograd.grad(torch.stack(losses).sum(), list(self.stacked.values()))
         if self.training.clip is not None:

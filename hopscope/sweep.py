@@ -7,17 +7,22 @@ its run goes on from its last checkpoint; a driver that was killed is started ag
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from hopscope.experiments.base import SCALES, Outcome, Stopped, carry_out, declared, reproduce, run_folder
+from hopscope.configuration import Config
+from hopscope.experiments.base import SCALES, Outcome, Stopped, Work, carry_out, declared, reproduce, run_folder
+from hopscope.many import shape, train_many
 from hopscope.runs import Busy
 from hopscope.settings import BadInput
+from hopscope.storage import fingerprint
+from hopscope.training import Interrupted
 
 LOOK = 0.2  # seconds between looks at the workers
 DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
@@ -95,6 +100,55 @@ def sweep(
     if done < of and deadline is not None and time.monotonic() >= deadline:
         return Outcome(name, scale, [], of - done, None)
     return reproduce(name, scale, runs=runs, results=results, device=device)
+
+
+def stacked(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    budget: float | None = None,
+    device: str = "auto",
+    watch: Watch = lambda done, of: None,
+) -> Outcome:
+    """The same in one process, with runs of one shape stacked into one program (`hopscope.many`): the way on a GPU.
+
+    What cannot be stacked, having clamps or a shape of its own, is trained alone. Arguments as for `sweep`.
+    """
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    for group in by_shape(declared(name, scale)):
+        watch(*finished(name, scale, runs))
+        stop = lambda: time.monotonic() >= deadline  # noqa: E731
+        folders = [run_folder(runs, config) for config in group]
+        try:
+            if all((folder / "DONE").is_file() for folder in folders):
+                continue
+            if stop():
+                break
+            if len(group) > 1:
+                train_many(group, folders, device=device, should_stop=stop)
+            else:
+                carry_out(group[0], folders[0], stop, device=device)
+        except (Interrupted, Stopped) as stopped:
+            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
+                raise
+            break
+    done, of = finished(name, scale, runs)
+    watch(done, of)
+    if done < of:
+        return Outcome(name, scale, [], of - done, None)
+    return reproduce(name, scale, runs=runs, results=results, device=device)
+
+
+def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
+    """Configurations that can be stacked, together, in the order in which each shape first comes."""
+    groups: dict[str, list[Any]] = {}
+    for index, config in enumerate(configs):
+        alone = isinstance(config, Work) or config.training.clamps
+        key = f"alone {index}" if alone else fingerprint(shape(cast(Config, config)))
+        groups.setdefault(key, []).append(config)
+    return list(groups.values())
 
 
 def command(name: str, scale: str, runs: Path, device: str) -> list[str]:

@@ -66,6 +66,16 @@ def test_one_step_is_the_step_of_each(tmp_path):
             assert a.optimizer.state[p]["step"] == b.optimizer.state[q]["step"] == 3
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, in what it compiles
+def test_a_compiled_stack_trains_the_same(tmp_path):
+    plain = train_many(members(), folders(tmp_path / "plain"))
+    compiled = train_many(members(), folders(tmp_path / "compiled"), compile="on")
+    for a, b in zip(plain, compiled, strict=True):
+        assert b.report["loss"] == pytest.approx(a.report["loss"], rel=1e-3)
+        assert b.sessions[-1]["environment"]["compiled"] is True
+
+
 def test_interrupted_anywhere_it_ends_with_the_same_bits(tmp_path):
     whole = train_many(members(), folders(tmp_path / "whole"))
     for stop_after in (7, 21):

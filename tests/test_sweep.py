@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli import main
-from hopscope.experiments.base import reproduce
+from hopscope.experiments.base import declared, reproduce
 from hopscope.runs import Run
 from hopscope.settings import BadInput
-from hopscope.sweep import Crew, finished, sweep
+from hopscope.sweep import Crew, by_shape, finished, stacked, sweep
 
 SIXTEEN = Path(__file__).parent / "sixteen.py"
 
@@ -106,6 +106,21 @@ def test_a_sweep_is_the_reproduction(tmp_path, capsys):
     assert (tmp_path / "many" / "curriculum" / "table.csv").read_text() == (one.results / "table.csv").read_text()
 
 
+def test_a_stacked_sweep_trains_what_the_others_do(tmp_path, capsys):
+    where = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main(["sweep", "curriculum", "--engine", "stacked", *where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] is True
+    groups = by_shape(declared("fig4", "quick"))
+    assert [len(group) for group in groups] == [1, 1, 1] and len(by_shape(declared("fig4", "cpu"))) == 7
+    assert all(len(group) == 8 for group in by_shape(declared("fig4", "paper")))
+
+
+def test_a_stack_out_of_time_goes_on_later(tmp_path):
+    where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
+    assert stacked("curriculum", "quick", **where, budget=0.0).left == 2
+    assert stacked("curriculum", "quick", **where).done
+
+
 def test_a_spent_budget_stops_the_workers_and_the_same_command_goes_on(tmp_path, undisturbed):
     driver = start(tmp_path, "--budget", "5s")
     driver.communicate(timeout=60)
@@ -129,6 +144,8 @@ def test_an_interrupt_stops_the_workers_too(tmp_path):
 def test_what_cannot_be_swept_is_refused(tmp_path, capsys):
     assert main(["sweep", "curiculum"]) == 2
     assert "did you mean 'curriculum'" in capsys.readouterr().err
+    assert main(["sweep", "curriculum", "--engine", "stakced"]) == 2
+    assert main(["sweep", "curriculum", "--engine", "stacked", "--workers", "2"]) == 2
     with pytest.raises(BadInput, match="at least one worker"):
         sweep("curriculum", "quick", runs=tmp_path, results=tmp_path, workers=0)
     assert not list(tmp_path.iterdir())

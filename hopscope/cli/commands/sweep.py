@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hopscope.cli.commands.reproduce import seconds, tell
 from hopscope.cli.options import as_json
 from hopscope.experiments.base import SCALES, Stopped, declared
-from hopscope.sweep import sweep, work
+from hopscope.settings import BadInput
+from hopscope.sweep import stacked, sweep, work
+
+ENGINES = ("local", "stacked")
 
 
 @click.command("sweep")
 @click.argument("name")
 @click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
 @click.option("--workers", type=click.IntRange(1), help="Processes of one thread each  [default: one per core]")
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    metavar="|".join(ENGINES),
+    help="How: single-threaded processes, or runs of one shape stacked into one program (on a GPU).",
+)
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
 @click.option(
@@ -31,6 +42,7 @@ def command(
     name: str,
     scale: str,
     workers: int | None,
+    engine: str,
     budget: str | None,
     runs: Path,
     results: Path | None,
@@ -38,24 +50,23 @@ def command(
     worker_of: int | None,
     as_json: bool,
 ) -> None:
-    """Reproduce the experiment NAME with several processes; killed ones are replaced, and nothing runs twice."""
+    """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
     if worker_of is not None:
         be_worker(name, scale, runs, device, worker_of)
         return
     limit = seconds(budget)
     declared(name, scale)
     folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
+    if engine not in ENGINES:
+        raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    if engine == "stacked" and workers:
+        raise BadInput("--engine stacked is one process; leave --workers out")
+    how: dict[str, Any] = {"runs": runs, "results": folder, "budget": limit, "device": device}
     with Counter(name) as watch:
-        outcome = sweep(
-            name,
-            scale,
-            runs=runs,
-            results=folder,
-            workers=workers or os.cpu_count() or 1,
-            budget=limit,
-            device=device,
-            watch=watch,
-        )
+        if engine == "stacked":
+            outcome = stacked(name, scale, watch=watch, **how)
+        else:
+            outcome = sweep(name, scale, workers=workers or os.cpu_count() or 1, watch=watch, **how)
     tell([outcome], folder, as_json)
 
 
