@@ -11,7 +11,7 @@ from hopscope import catalogue
 from hopscope.cli import hopscope
 
 PAGE = Path(__file__).parent / "cli.md"
-PER_TASK = ("sample", "train")
+PER_VARIANT = {"ask": "equations", "sample": "retrieval", "train": "retrieval"}  # with an example
 
 
 def help_of(command: click.Command, path: list[str]) -> str:
@@ -36,11 +36,11 @@ def page() -> str:
         command = hopscope.get_command(context, name)
         assert command is not None
         parts.append(f"## hopscope {name}\n\n```text\n{help_of(command, [name])}\n```\n")
-        if name in PER_TASK:
+        if example := PER_VARIANT.get(name):
             assert isinstance(command, click.Group)
-            task = command.get_command(context, "retrieval")
-            assert task is not None
-            parts.append(f"### hopscope {name} retrieval\n\n```text\n{help_of(task, [name, 'retrieval'])}\n```\n")
+            variant = command.get_command(context, example)
+            assert variant is not None
+            parts.append(f"### hopscope {name} {example}\n\n```text\n{help_of(variant, [name, example])}\n```\n")
     return "\n".join(parts)
 
 

@@ -42,21 +42,22 @@ class Problem:
     facts: tuple[Fact, ...]
     queries: tuple[str, ...]
 
-    def hops(self, query: str) -> list[set[str]]:
+    def hops(self, *query: str) -> list[set[str]]:
         """What each round of retrieval adds to what is known, beginning with the query alone.
 
-        Round h holds every symbol that needs h retrieval steps, and no fewer: for a chain, round h is {x_h}.
+        A query is one symbol, or several that are asked about together, as f and i in f(i). Round h holds every
+        symbol that needs h retrieval steps, and no fewer: for a chain, round h is {x_h}.
         """
-        known, rounds = {query}, []
+        known, rounds = set(query), []
         while new := {f.conclusion for f in self.facts if known.issuperset(f.premises)} - known:
             rounds.append(new)
             known |= new
         return rounds
 
-    def successors(self, query: str) -> list[str]:
+    def successors(self, *query: str) -> list[str]:
         """All that follows from the query, by round; within a round by the facts' step numbers."""
         step_of = {fact.conclusion: fact.step for fact in self.facts}
-        return [symbol for new in self.hops(query) for symbol in sorted(new, key=lambda s: (step_of[s], s))]
+        return [symbol for new in self.hops(*query) for symbol in sorted(new, key=lambda s: (step_of[s], s))]
 
     def without_premise(self, position: int) -> Problem:
         """The same problem to someone who overlooks the premise at `position` of every fact with several.

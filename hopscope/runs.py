@@ -34,6 +34,7 @@ from hopscope.settings import BadInput
 from hopscope.storage import (
     MANIFEST,
     TEMPORARY,
+    Busy,
     Damaged,
     append,
     clear_errors,
@@ -54,10 +55,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "assets" / "demo"  # packed by bench/pack_demo.py
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
-
-
-class Busy(BadInput):
-    """Another process is at work in the folder."""
 
 
 class Checkpoint(NamedTuple):

@@ -30,6 +30,10 @@ class Damaged(BadInput):
     """A file is missing, cut short or altered; the message names it."""
 
 
+class Busy(BadInput):
+    """Another process is at work in the folder."""
+
+
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
     """Turn the system's errors into one sentence that names the file and the reason."""

@@ -19,9 +19,8 @@ from typing import Any, cast
 from hopscope.configuration import Config
 from hopscope.experiments.base import SCALES, Outcome, Stopped, Work, carry_out, declared, reproduce, run_folder
 from hopscope.many import shape, train_many
-from hopscope.runs import Busy
 from hopscope.settings import BadInput
-from hopscope.storage import fingerprint
+from hopscope.storage import Busy, fingerprint
 from hopscope.training import Interrupted
 
 LOOK = 0.2  # seconds between looks at the workers

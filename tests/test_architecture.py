@@ -14,6 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only from its own floor's folder and from lines above its own.
 FLOORS = [
     "settings",
+    "intervals",
     "catalogue",
     "storage",
     "environment",

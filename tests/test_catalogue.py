@@ -81,6 +81,30 @@ def claims(table):
     last = table.hop_loss.iloc[-1]
     yield Claim("one", "7", "A loss is a number.", last, (last, last), 1, (0,), "finite", "holds")
 ''',
+    "formulations/errands.py": '''"""A formulation made in a test: who was sent by whom (after Musat, section 4)."""
+from dataclasses import dataclass
+
+from hopscope.formulations.base_chain import ChainFormulation
+from hopscope.formulations.base_names import LETTERS, PEOPLE
+from hopscope.settings import setting
+
+
+@dataclass(frozen=True)
+class Errands(ChainFormulation):
+    """Errands are letters; people send people on them."""
+
+    n_hops: int = setting(2, "hops", low=1, high=8)
+    n_chains: int = setting(4, "chains", low=2, high=6)
+
+    def symbols(self, k):
+        return LETTERS[: self.n_chains] if k == self.n_hops else PEOPLE[k * self.n_chains : (k + 1) * self.n_chains]
+
+    def template(self, k):
+        return "{} runs errand {}" if k == self.n_hops else "{} is sent by {}"
+
+    def closing(self):
+        return "Whose errand does {} run? Say directly only the letter.", "{} runs errand"
+''',
 }
 
 
@@ -120,6 +144,7 @@ def test_new_files_are_listed(copy):
     assert "halved" in names["attention"]
     assert "own_attention" in names["measures"]
     assert "tiny" in names["experiments"]
+    assert "errands" in names["formulations"]
     summaries = {v["name"]: v["summary"] for v in listed["tasks"]}
     assert summaries["two_step"].startswith("A task made in a test")
 
@@ -133,17 +158,19 @@ def test_new_files_are_in_the_contract_tests(copy):
         "no:cacheprovider",
         "tests/contracts",
         "-k",
-        "two_step or halved or own_attention or tiny",
+        "two_step or halved or own_attention or tiny or errands",
     )
-    for name in ("two_step", "halved", "own_attention", "tiny"):
+    for name in ("two_step", "halved", "own_attention", "tiny", "errands"):
         ids = python(copy, "pytest", "--collect-only", "-q", "tests/contracts", "-k", name)
         assert name in ids
     assert " passed" in out and "failed" not in out
 
 
-def test_a_new_task_has_its_commands(copy):
+def test_new_tasks_and_formulations_have_their_commands(copy):
     sample = json.loads(python(copy, "hopscope", "sample", "two_step", "--chains", "2", "--json"))
     assert len(sample["answers"][0]) == 2
+    (asked,) = json.loads(python(copy, "hopscope", "ask", "errands", "--hops", "3", "--json"))
+    assert len(asked["chain"]) == 4
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -49,6 +49,15 @@ def test_a_fact_with_two_premises_waits_for_both():
     assert Problem(facts, ("g(a)",)).hops("g(a)") == [{"f", "2"}, {"3"}]
 
 
+def test_two_symbols_are_asked_about_together():
+    """The same with both letters as the query: neither alone leads to the value."""
+    facts = (Fact(("f", "2"), "3", 3), Fact(("f", "1"), "0", 3), Fact(("g",), "f", 1), Fact(("a",), "2", 2))
+    asked = Problem(facts, ("g", "a"))
+    assert asked.hops("g", "a") == [{"f", "2"}, {"3"}]
+    assert asked.successors(*asked.queries) == ["f", "2", "3"]
+    assert asked.hops("g") == [{"f"}] and asked.hops("a") == [{"2"}]
+
+
 def test_a_circle_of_facts_ends():
     circle = Problem((Fact(("a",), "b"), Fact(("b",), "a")), ("a",))
     assert circle.hops("a") == [{"b"}]

@@ -18,8 +18,6 @@ from hopscope.settings import Settings, flag_of, types_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hopscope.tasks.base import Task
-
 #: Options that many commands share.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 run_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -63,33 +61,63 @@ def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[
     return settings.from_dict(values)
 
 
-class PerTask(click.Group):
-    """A command with a task as its argument, whose options then include the task's own settings."""
+class PerVariant(click.Group):
+    """A command with a task or a formulation as its argument, whose options then include the variant's own settings.
+
+    `folder` is where the variants are, `tasks` or `formulations`.
+    """
 
     def __init__(
         self,
+        folder: str,
         name: str,
         help: str,
         options: Callable[[], list[click.Parameter]],
-        run: Callable[[type[Task], dict[str, Any]], None],
+        run: Callable[[Any, dict[str, Any]], None],
     ):
-        super().__init__(name, help=help, subcommand_metavar="TASK [OPTIONS]")
-        self.task_options = options
+        super().__init__(name, help=help, subcommand_metavar=f"{folder.removesuffix('s').upper()} [OPTIONS]")
+        self.folder = folder
+        self.shared_options = options
         self.run = run
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return catalogue.names("tasks")
+        return catalogue.names(self.folder)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in catalogue.names("tasks"):
+        if name not in catalogue.names(self.folder):
             return None
-        kind: type[Task] = catalogue.find("tasks", name)
+        kind: type[Settings] = catalogue.find(self.folder, name)
         return click.Command(
             name,
-            params=[*options_of(kind), *self.task_options()],
+            params=[*options_of(kind), *self.shared_options()],
             callback=lambda **given: self.run(kind, given),
-            help=catalogue.summary("tasks", name),
+            help=catalogue.summary(self.folder, name),
         )
+
+
+class Several(click.Option):
+    """An option with one or more values, written one after the other (`--hops 1 2 3`) or each with its own flag."""
+
+    def __init__(self, names: list[str], **more: Any):
+        super().__init__(names, multiple=True, **more)
+
+
+class SeveralCommand(click.Command):
+    """A command without arguments, so that what follows an option of several values is another of its values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = {flag for option in self.params if isinstance(option, Several) for flag in option.opts}
+        spread: list[str] = []
+        of: str | None = None
+        fresh = False  # whether the flag still waits for its first value
+        for word in args:
+            if word.startswith("-") and len(word) > 1:
+                of, fresh = (word if word in flags else None), True
+                spread.append(word)
+            else:
+                spread += [word] if of is None or fresh else [of, word]
+                fresh = False
+        return super().parse_args(ctx, spread)
 
 
 def console() -> Console:

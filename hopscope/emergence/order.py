@@ -21,7 +21,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import NORMAL_975, Onset, student
+from hopscope.emergence.onset import Onset, student
+from hopscope.intervals import wilson as wilson
 from hopscope.paths import Path
 
 Signs = NDArray[numpy.int64]
@@ -244,11 +245,3 @@ def mean_pairwise(found: Sequence[Signs], there: Sequence[Signs]) -> tuple[float
     error = math.sqrt((n - 1) / n * sum((w - sum(without) / n) ** 2 for w in without))
     margin = student(n - 1) * error
     return mean, (max(-1.0, mean - margin), min(1.0, mean + margin))
-
-
-def wilson(hits: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share; honest where it is 0 or 1."""
-    z2, share = NORMAL_975**2, hits / n
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -33,9 +33,9 @@ from hopscope import catalogue
 from hopscope.configuration import Config
 from hopscope.drawing.style import save
 from hopscope.environment import code_version
-from hopscope.runs import Busy, Run
+from hopscope.runs import Run
 from hopscope.settings import BadInput, Settings
-from hopscope.storage import fingerprint, read_json, write_file, write_json
+from hopscope.storage import Busy, fingerprint, read_json, write_file, write_json
 from hopscope.training import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.problem import Problem
-from hopscope.settings import Settings
+from hopscope.settings import BadInput, Settings
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Span:
     """A stretch of a text, and what it is for.
 
     Attributes:
-        start: its first character.
+        start: its first character; a span is a whole word as it is written, with its inflection (`Lawyers`, `Eves`).
         end: the character after its last.
         role: as in `hopscope.roles`: `key[k]`, the premise of fact k of a chain (holds x_(k-1)); `value[k]`, its
             conclusion (holds x_k); `query`. A fact with several premises has one `key[k]` each, told apart by a
             letter: `key[3a]`, `key[3b]`.
-        chain: number of the chain, from 0; None: of no single chain.
+        chain: number of the chain, from 0; None: of a fact that no chain needs.
     """
 
     start: int
@@ -49,9 +49,10 @@ class Question:
             `print(s)\\n# output:`. It ends without a space; the continuation is a space and the answer.
         answer: the right answer.
         acceptable: all answers that count as coherent, in the order in which the paper lists them (appendix A).
-        chain: the symbols x_0 … x_D from what is asked to the answer, as they stand in the text.
+        chain: the symbols from what is asked to the answer, x_0 … x_D, without inflection; where two things are asked
+            about together or concluded at once, both (f, i, a, 0, 3 in appendix A.4).
         asked: number of the chain that is asked about.
-        problem: the oracle: the facts in the order of the statements.
+        problem: the oracle: the facts in the order of the statements; `hops(*queries)` ends in the answer.
         statement_spans: spans within `"\\n".join(statements)`.
         ask_spans: spans within `ask`.
         stem_spans: spans within `stem`.
@@ -125,3 +126,9 @@ class Formulation(Settings, ABC):
     @abstractmethod
     def question(self, seed: int, index: int) -> Question:
         """Question number `index` (0 or more) under a seed; equal arguments give equal bytes."""
+
+
+def check_rounds(name: str, n_hops: int, rounds: int) -> None:
+    """Raises BadInput if a formulation whose wording has a fixed number of hops is asked for another."""
+    if n_hops != rounds:
+        raise BadInput(f"{name} always has {rounds} hops, because its wording has; got {n_hops}, leave --hops out")

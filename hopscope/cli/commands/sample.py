@@ -8,7 +8,7 @@ import click
 import torch
 from rich.table import Table
 
-from hopscope.cli.options import PerTask, console, pick, print_json
+from hopscope.cli.options import PerVariant, console, pick, print_json
 from hopscope.tasks.base import Batch, Task
 
 
@@ -65,4 +65,6 @@ def numbers(features: torch.Tensor) -> str:
     return " ".join(f"{x:6.2f}" for x in features.tolist()) if features.ndim else str(int(features))
 
 
-command = PerTask("sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run)
+command = PerVariant(
+    "tasks", "sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run
+)

@@ -9,7 +9,7 @@ import click
 
 from hopscope.clamps import EXAMPLE, Clamp
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PerTask, options_of, pick, print_json
+from hopscope.cli.options import PerVariant, options_of, pick, print_json
 from hopscope.configuration import Config, Training
 from hopscope.mirror import TRACKERS, Mirror
 from hopscope.models.transformer import Architecture
@@ -91,6 +91,6 @@ def tell(run: Run, found: bool) -> None:
     click.echo(f"\nNext: hopscope draw {run.path}")
 
 
-command = PerTask(
-    "train", "Train a transformer on TASK; the same command again resumes, or finds the run.", options, run
+command = PerVariant(
+    "tasks", "train", "Train a transformer on TASK; the same command again resumes, or finds the run.", options, run
 )

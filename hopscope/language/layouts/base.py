@@ -49,3 +49,8 @@ class Layout(Settings, ABC):
     @abstractmethod
     def blank(self, formulation: Formulation, question: Question) -> Rendered:
         """The same without its statements: what the model would answer anyway, for the prior-corrected score."""
+
+
+def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:
+    """Answers with a space before them, as they stand in a line."""
+    return tuple(f" {answer}" for answer in answers)

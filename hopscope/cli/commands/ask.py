@@ -1,0 +1,55 @@
+"""`hopscope ask FORMULATION`: questions in words, for people, as JSON, or as tasks for lm-eval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.cli.options import PerVariant, pick, print_json
+from hopscope.formulations.base import Formulation, Question
+from hopscope.language import lm_eval
+
+
+def options() -> list[click.Parameter]:
+    return [
+        click.Option(["--count"], type=click.IntRange(1), default=1, show_default=True, help="How many questions."),
+        click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, help="Which questions."),
+        click.Option(
+            ["--export"],
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Write the questions as tasks for lm-eval into this folder instead.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
+    ]
+
+
+def run(kind: type[Formulation], given: dict[str, Any]) -> None:
+    formulation = pick(kind, given)
+    if given["export"] is not None:
+        tell(lm_eval.export(formulation, given["export"], given["count"], given["seed"]), given["as_json"])
+        return
+    questions = [formulation.question(given["seed"], index) for index in range(given["count"])]
+    if given["as_json"]:
+        print_json([question.as_dict() for question in questions])
+    else:
+        click.echo("\n\n".join(map(as_text, questions)))
+
+
+def as_text(question: Question) -> str:
+    """A question as the paper's appendix A shows it."""
+    return f"{question.prompt}\nCorrect: {question.answer}\nAcceptable: {', '.join(question.acceptable)}"
+
+
+def tell(exported: lm_eval.Exported, as_json: bool) -> None:
+    """What was written, and how it is used."""
+    if as_json:
+        print_json({"folder": str(exported.folder), "tasks": list(exported.tasks), "questions": exported.count})
+        return
+    click.echo(f"{exported.count} questions and {len(exported.tasks)} tasks are in {exported.folder}; run them with")
+    click.echo(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
+
+
+command = PerVariant("formulations", "ask", "Put the retrieval problem into words, as in the paper.", options, run)

@@ -1,0 +1,229 @@
+"""`hopscope evaluate`: language models on the retrieval problem in words."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope import catalogue
+from hopscope.cli.options import Several, SeveralCommand, console, print_json
+from hopscope.formulations.base import Formulation
+from hopscope.language.backends.base import Backend, Unreachable
+from hopscope.language.backends.known import Known
+from hopscope.language.evaluation import Evaluation, Result, evaluate, tally, write_table
+from hopscope.language.layouts.base import Layout
+from hopscope.language.opening import open_backend
+from hopscope.language.protocols.base import Protocol
+from hopscope.language.records import Records
+from hopscope.settings import BadInput
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
+
+Cell = tuple[Formulation, Layout, Protocol]
+
+
+def run(out: Path | None, as_json: bool, **given: Any) -> None:
+    """Ask all models everything, and show the table."""
+    settings = Evaluation(count=given["count"], seed=given["seed"])
+    cells = list(cells_of(given))
+    rows, unreached = [], []
+    for name in given["model"]:
+        backend = opened(name, given)
+        try:
+            folder = out or Path("evaluations") / backend.model.replace("/", "-").replace(":", "-")
+            found, reason = ask_all(backend, asked_of(backend, cells), settings, folder)
+        finally:
+            backend.close()
+        rows += [result.row for result in found]
+        unreached += [reason] if reason else []
+    if as_json:
+        print_json([{name: none_for_nan(value) for name, value in row.items()} for row in rows])
+    else:
+        for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
+            console().print(as_table(list(group)))
+    if unreached:
+        click.echo(f"hopscope: {unreached[0]}; the table is partial, the same command goes on", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
+    """Everything that is asked, in order. Raises BadInput for what there is not."""
+    for name in given["formulation"]:
+        kind: type[Formulation] = catalogue.find("formulations", name)
+        chains = {} if given["chains"] is None else {"n_chains": given["chains"]}
+        for hops in given["hops"] or (None,):
+            formulation = kind.from_dict({**chains, **({} if hops is None else {"n_hops": hops})})
+            for layout in given["layout"]:
+                for protocol in given["protocol"]:
+                    yield (
+                        formulation,
+                        made("language.layouts", layout, given),
+                        made("language.protocols", protocol, given),
+                    )
+
+
+def made(folder: str, name: str, given: dict[str, Any]) -> Any:
+    """A layout or protocol with those of the command's options that it has."""
+    kind = catalogue.find(folder, name)
+    return kind(**{f.name: given[f.name] for f in fields(kind) if given.get(f.name) is not None})
+
+
+def opened(name: str, given: dict[str, Any]) -> Backend:
+    """A model, on as many threads as are asked for: by default all cores, for one process runs at a time here."""
+    threads = given["threads"] or os.cpu_count() or 1
+    return open_backend(
+        name,
+        endpoint_model=given["endpoint_model"] or "",
+        first_token=given["first_token"],
+        dtype=given["dtype"],
+        threads=threads,
+    )
+
+
+def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
+    """What a model can be asked; says what is left out. Raises BadInput if that is everything."""
+    fit = [cell for cell in cells if backend.has_chat_template or cell[1].name() != "chat"]
+    if not fit:
+        raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
+    if len(fit) < len(cells):
+        click.echo(f"hopscope: {backend.model} has no chat template: the layout chat is left out", err=True)
+    return fit
+
+
+def ask_all(
+    backend: Backend, cells: Sequence[Cell], settings: Evaluation, folder: Path
+) -> tuple[list[Result], str | None]:
+    """The results of all cells, written after each; and why the model could not be reached, if it could not."""
+    found: list[Result] = []
+    with Records.opened(folder) as records, progress() as bar:
+        for number, (formulation, layout, protocol) in enumerate(cells, 1):
+            words = (
+                f"{backend.model} {number}/{len(cells)}: {formulation.name()} D={formulation.n_hops} {layout.name()}"
+            )
+            task = bar.add_task(words, total=settings.count)
+            if isinstance(backend, Known):
+                backend.learn(formulation, layout, settings.seed, range(settings.count))
+            try:
+                watch = lambda done, of, task=task: bar.update(task, completed=done, total=of)  # noqa: E731
+                result = evaluate(backend, formulation, layout, protocol, settings, watch=watch, records=records)
+            except Unreachable as reason:
+                found.append(tally(backend, formulation, layout, protocol, settings, records))
+                write_table(folder, [found[-1].row])
+                return found, str(reason)
+            found.append(result)
+            write_table(folder, [result.row])
+    return found, None
+
+
+def progress() -> Progress:
+    """A bar per cell, on stderr; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    err = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=err, disable=not err.is_terminal)
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One model's rows for people: accuracy with its interval, where it stands to chance, and what else decides it."""
+    from rich.table import Table
+
+    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
+    for name in COLUMNS:
+        left = ("question", "layout", "protocol", "is", "answers given")
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            f"{row['formulation']} {row['hops']}",
+            *(str(row[name]) for name in ("layout", "protocol", "n")),
+            number(row["accuracy"]),
+            f"{row['low']:.2f}–{row['high']:.2f}",
+            standing(row),
+            f"{row['chance']:.2f}",
+            *(number(row[name]) for name in ("valid", "tries", "mass", "prior_corrected")),
+            f"{row['run_outs']}",
+            shortened(row["labels"]),
+        )
+    return table
+
+
+COLUMNS = (
+    *("question", "layout", "protocol", "n", "accuracy", "95 %", "is", "chance"),
+    *("valid", "tries", "mass", "corrected", "run out", "answers given"),
+)
+
+
+def standing(row: dict[str, Any]) -> str:
+    """Where the interval lies, as a word before the chance level."""
+    if row["partial"]:
+        return f"[yellow]{row['left']} missing[/]"
+    if row["n"] == 0:
+        return "unknown"
+    return "[green]above[/]" if row["low"] > row["chance"] else "below" if row["high"] < row["chance"] else "at"
+
+
+def shortened(labels: str, most: int = 4) -> str:
+    """The commonest answers."""
+    import json
+
+    counts = sorted(json.loads(labels).items(), key=lambda item: -item[1])
+    return " ".join(f"{label}×{n}" for label, n in counts[:most]) + (" …" if len(counts) > most else "")
+
+
+def number(value: float) -> str:
+    return "" if value != value else f"{value:.2f}"
+
+
+def none_for_nan(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value
+
+
+command = SeveralCommand(
+    "evaluate",
+    callback=run,
+    params=[
+        Several(
+            ["--model"],
+            default=("smollm2",),
+            help="smollm2, gemma3-270m, a folder, a GGUF file, a hub name, an "
+            "http(s) address, or known:oracle and the like.",
+        ),
+        click.Option(["--endpoint-model"], metavar="NAME", help="The model's name at the address."),
+        click.Option(["--first-token"], is_flag=True, help="At an address: score by the first token's alternatives."),
+        Several(["--formulation"], default=("equations",), help="As 'hopscope list' names them."),
+        Several(["--hops"], type=int, help="D  [default: the formulation's]"),
+        click.Option(["--chains"], type=int, help="N  [default: the formulation's, 4]"),
+        Several(["--layout"], default=("chat", "code"), help="chat, raw, code or few_shot."),
+        Several(
+            ["--protocol"],
+            default=("log_likelihood",),
+            help="log_likelihood, greedy_strict, greedy_lenient or resample (the paper's).",
+        ),
+        click.Option(["--shots", "n_shots"], type=int, help="Solved questions, for few_shot  [default: 4]"),
+        click.Option(["--max-tries"], type=int, help="For resample  [default: 10]"),
+        click.Option(["--temperature"], type=float, help="For resample  [default: 1]"),
+        click.Option(["--max-tokens"], type=int, help="Of a generated answer  [default: 32]"),
+        click.Option(["--count"], type=int, default=120, show_default=True, help="Questions (paper: 500)."),
+        click.Option(["--seed"], type=int, default=0, show_default=True, help="Of questions and sampling."),
+        click.Option(["--dtype"], default="float32", show_default=True, help="Of a model in this process."),
+        click.Option(["--threads"], type=click.IntRange(1), help="Of a model in this process  [default: all cores]"),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Where answers and the table are kept  [default: evaluations/MODEL]",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
+    ],
+    help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "
+    "Options with several values take them one after the other: --hops 1 2 3.",
+)

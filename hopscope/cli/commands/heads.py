@@ -1,0 +1,190 @@
+"""`hopscope heads`: what the heads of a real model do, and which of them do one hop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope import catalogue
+from hopscope.cli.options import as_json, console, print_json
+from hopscope.settings import BadInput
+from hopscope.storage import clear_errors, write_file, write_json
+
+if TYPE_CHECKING:
+    from hopscope.formulations.base import Formulation
+    from hopscope.language.heads.study import Study
+
+#: PyTorch's threads wait for each other busily, which on shared cores is slower than one thread alone. This must be
+#: said before PyTorch is loaded.
+PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
+SHOWN = 12  # paths and connections that are printed; heads.json has all
+
+
+@click.command("heads")
+@click.option(
+    "--model", default="smollm2", show_default=True, help="smollm2, gemma3-270m, a folder, *.gguf or org/name."
+)
+@click.option("--formulation", default="equations", show_default=True, help="The questions' wording.")
+@click.option("--hops", type=int, help="Hops from what is asked to the answer, D; default 1, or the wording's own.")
+@click.option("--chains", type=int, help="Chains to choose from, N; default the wording's own.")
+@click.option("--layout", default="code", show_default=True, help="How a question is put to the model.")
+@click.option(
+    "--count", default=200, show_default=True, help="Questions: for finding, choosing and judging a third each."
+)
+@click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
+@click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
+@click.option("--threads", type=int, help="Of PyTorch; default 2, or 1 on a machine with one core.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default heads/MODEL.")
+@as_json
+def command(
+    model: str,
+    formulation: str,
+    hops: int | None,
+    chains: int | None,
+    layout: str,
+    count: int,
+    seed: int,
+    tests: int,
+    threads: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the heads of a language model that do one hop, and write heads.json, table.csv and pictures.
+
+    First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
+    does; then, if the model answers the hop above chance, its role paths, a minimal set of heads and what stacks on
+    what (docs/heads.md).
+    """
+    for name, value in PATIENCE.items():
+        os.environ.setdefault(name, value)
+    wording = worded(formulation, hops, chains)
+    arrangement = catalogue.find("language.layouts", layout)()
+    from hopscope.language.checkpoints import open_model
+    from hopscope.language.heads.hop import HeadStudy
+    from hopscope.language.heads.study import study
+
+    settings = HeadStudy(count=count, seed=seed, tests=tests)
+    watch(f"opening {model}")
+    opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))
+    made = study(opened, wording, arrangement, settings, watch)
+    files = write(made, out or Path("heads") / opened.name)
+    if as_json:
+        print_json(made.report)
+    else:
+        tell(made.report)
+        click.echo("".join(f"{file}\n" for file in files), nl=False)
+
+
+def worded(name: str, hops: int | None, chains: int | None) -> Formulation:
+    """The formulation as it is asked for; of one hop where nothing is said and its wording allows it."""
+    kind = catalogue.find("formulations", name)
+    given: dict[str, int] = {} if chains is None else {"n_chains": chains}
+    if hops is not None:
+        return kind(n_hops=hops, **given)
+    try:
+        return kind(n_hops=1, **given)
+    except BadInput:
+        return kind(**given)
+
+
+def watch(words: str) -> None:
+    """Say on stderr what is being done."""
+    print(f"hopscope: {words} …", file=sys.stderr)
+
+
+def write(made: Study, folder: Path) -> list[Path]:
+    """heads.json, table.csv and the pictures, each wholly or not at all."""
+    from pandas import DataFrame
+
+    from hopscope.drawing.heads import head_maps, role_maps, stacking_diagram
+    from hopscope.drawing.style import save
+
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    table, report = DataFrame(made.rows()), made.report
+    write_json(folder / "heads.json", report)
+    write_file(folder / "table.csv", table.to_csv(index=False, float_format="%.6g").encode())
+    files = [folder / "heads.json", folder / "table.csv", *save(head_maps(table, report["model"]), folder / "scores")]
+    if report.get("heads"):
+        files += save(role_maps(report["heads"], report["hop"]["roles"], report["model"]), folder / "roles")
+        files += save(stacking_diagram(report), folder / "stacking")
+    return files
+
+
+def tell(report: Mapping[str, Any]) -> None:
+    """The report for people."""
+    out = console()
+    for line in (*score_lines(report), *hop_lines(report)):
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def score_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """The field's scores, and the ablation."""
+    scores, ablation = report["scores"], report["ablation"]
+    yield f"{report['model']}: attention on {scores['sequences']} sequences of repeated random tokens, 0-1"
+    for name, heads in scores["top"].items():
+        yield f"  {name.replace('_', ' '):16}" + "  ".join(f"{row['head']} {row['score']:.3f}" for row in heads)
+    random = ablation["without_random"]
+    yield f"loss on the repeat (nats): {ablation['loss']:.2f}"
+    yield f"  without the top {len(ablation['top'])} induction heads: {ablation['without_top']:.2f}"
+    yield f"  without {len(ablation['top'])} random heads: {', '.join(f'{loss:.2f}' for loss in random)}"
+    yield ""
+
+
+def hop_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Accuracy; then the paths, the set and its stack, if the hop is done at all."""
+    hop, asked = report["hop"], report["protocol"]["formulation"]
+    yield (
+        f"{asked['name']}, {asked['n_hops']} hop{'s' * (asked['n_hops'] > 1)}: {hop['accuracy']:.3f} right "
+        f"({hop['low']:.3f} to {hop['high']:.3f}, n = {hop['n']}), chance {hop['chance']:.3f}"
+    )
+    if not hop["above_chance"]:
+        yield "not above chance: there is no hop here whose heads could be found, so the analysis stops"
+        return
+    yield from path_lines(report)
+    yield from set_lines(report)
+
+
+def path_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """The paths that the answer needs most."""
+    yield "\npaths whose knock-out harms the answer most (log-odds, nats, 95 %):"
+    for row in report["paths"][:SHOWN]:
+        control = f"; shuffled chains {row['shuffled']['mean']:+.3f}" if row["shuffled"] else ""
+        yield (
+            f"  {row['path']:38} {interval(row['knocked_out'])}  by hand {row['by_hand']['mean']:+.3f}"
+            f"  attention {row['strength']:.2f}{control}"
+        )
+
+
+def set_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """The minimal set, its controls, and what stacks on what."""
+    found, depth = report["minimal"], report["depth"]
+    if not found["size"]:
+        yield f"\nno set of heads was found that keeps {found['level']:.0%} of the metric; try more --tests"
+        return
+    kind = "minimal" if found["finished"] else "smallest found (the tests ran out)"
+    yield f"\n{kind} set: {found['size']} of {found['of']} heads; others at their mean pattern"
+    for head in (head for head in report["heads"] if head["minimal"]):
+        control = head["shuffled_strength"]
+        yield f"  {head['path']:38} attention {head['strength']:.2f}, with shuffled chains {control:.2f}"
+    yield f"metric kept on unseen questions: {share(found['set'])}"
+    yield f"  by all heads but these: {share(found['without_set'])}"
+    yield "  by random sets of the same size: " + ", ".join(f"{r['faithfulness']:.2f}" for r in found["random_sets"])
+    yield "\nwhat stacks on what (effect of cutting the connection):"
+    for row in report["stacking"]["cut"][:SHOWN]:
+        yield f"  {row['sender']} → {row['receiver']} {row['part']:6} {interval(row['cut'])}"
+    stack, least = " → ".join(depth["stack"]) or "none", depth["min_layers"]
+    yield f"longest stack: {stack}" + (f"; theory asks for at least {least} layers" if least else "")
+
+
+def interval(value: Mapping[str, float]) -> str:
+    return f"{value['mean']:+.3f} ({value['low']:+.3f} to {value['high']:+.3f})"
+
+
+def share(value: Mapping[str, float]) -> str:
+    return f"{value['faithfulness']:.2f} ({value['low']:.2f} to {value['high']:.2f})"

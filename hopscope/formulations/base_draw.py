@@ -1,0 +1,42 @@
+"""Chance for questions: whole numbers from SHAKE-256, so that a question's bytes depend on no library's generator.
+
+Python promises the same numbers from `random.Random(seed).random()` in every version, but not from its `shuffle` or
+`sample`. A question needs a few dozen small numbers, so they are read off one long hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hopscope.settings import BadInput
+
+#: Raised by one whenever a change here or in a formulation gives any question other bytes; part of every hash.
+VERSION = 1
+#: Of these 2048 bits no question uses 700, so that no number is likelier than another by more than 2^-1300.
+N_BYTES = 256
+
+
+class Draw:
+    """The numbers of one question: the digits of a long hash, read in whatever base is wanted next."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any], seed: int, index: int):
+        if seed < 0 or index < 0:
+            raise BadInput(f"seed and index of a question must be 0 or more; got {seed} and {index}")
+        text = json.dumps([VERSION, name, dict(settings), seed, index])
+        self.left = int.from_bytes(hashlib.shake_256(text.encode()).digest(N_BYTES), "big")
+
+    def below(self, n: int) -> int:
+        """A number from 0 to n − 1."""
+        self.left, digit = divmod(self.left, n)
+        return digit
+
+    def permutation(self, n: int) -> list[int]:
+        """The numbers from 0 to n − 1 in an order drawn evenly (Fisher and Yates)."""
+        order = list(range(n))
+        for last in range(n - 1, 0, -1):
+            other = self.below(last + 1)
+            order[last], order[other] = order[other], order[last]
+        return order

@@ -1,0 +1,200 @@
+"""A model behind any OpenAI-compatible endpoint: llama.cpp, vLLM, a hosted one.
+
+Text comes from /chat/completions (the `chat` layout) and /completions (the others). Log-likelihoods come from
+/completions with `echo`, one prompt per request because some servers refuse lists; or, if asked for, from the
+first token's `top_logprobs`. A server that ignores `echo` answers 200 with the log-probability of a token that it
+made up itself, and every score is at chance to four decimals (llama.cpp #27174). So each endpoint is probed once
+with a known text, and refused by name if it does not return that text's own log-probabilities.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from hopscope.environment import package_version
+from hopscope.language.backends.base import Backend, Sampling
+from hopscope.language.echo import (
+    ABSURD,
+    KNOWN,
+    LIKELY,
+    alternatives,
+    continuations,
+    cut,
+    echo_of,
+    echo_or_flaw,
+    flaw_of,
+    text_of,
+)
+from hopscope.language.layouts.base import Rendered
+from hopscope.language.server import Patience, Server
+from hopscope.settings import BadInput
+
+T = TypeVar("T")
+
+#: How many of the first token's alternatives are asked for; more is refused by most servers.
+TOP = 20
+
+#: Seeds are sent modulo this: llama.cpp keeps 32 bits of them and takes 2^32 - 1 to mean "any".
+SEEDS = 2**31
+
+#: What to do where log-likelihoods cannot be had.
+INSTEAD = "score generated text instead (--protocol greedy_lenient or resample)"
+
+
+class Endpoint(Backend):
+    """A model that is reached over HTTP.
+
+    Args:
+        url: the address before /chat/completions, such as http://127.0.0.1:8080/v1.
+        model: the model's name there; may be left out if the server lists just one.
+        in_flight: how many requests run at once.
+        first_token: take log-likelihoods from the first token's most likely alternatives. That needs no `echo`,
+            but every acceptable answer must be a single token among the first twenty.
+        patience: how long faults are tried again.
+
+    The key is read from HOPSCOPE_API_KEY, else OPENAI_API_KEY; it is sent to `url` and written nowhere.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str = "",
+        *,
+        in_flight: int = 8,
+        first_token: bool = False,
+        patience: Patience | None = None,
+    ):
+        if in_flight < 1:
+            raise BadInput(f"requests in flight must be at least 1; got {in_flight}")
+        key = os.environ.get("HOPSCOPE_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        self.server = Server(url, key, in_flight=in_flight, patience=patience or Patience())
+        self.batch = in_flight
+        self.first_token = first_token
+        self.limit = "max_tokens"
+        try:
+            self.model = model or self.only_model()
+        except BaseException:
+            self.close()
+            raise
+
+    def only_model(self) -> str:
+        """The name of the one model that the server lists. Raises BadInput if it lists none or several."""
+        if len(self.listed) != 1:
+            names = f"lists {', '.join(self.listed[:5])}" if self.listed else "lists no models"
+            raise BadInput(f"{self.server.url} {names}; say which one to ask (--endpoint-model NAME)")
+        return self.listed[0]
+
+    @cached_property
+    def listed(self) -> list[str]:
+        """The models that the server lists; [] if it keeps no list."""
+        answer = self.server.get("/models")
+        entries = answer.get("data") if isinstance(answer, Mapping) else None
+        return [str(entry["id"]) for entry in entries or [] if isinstance(entry, Mapping) and "id" in entry]
+
+    @property
+    def served(self) -> str:
+        """What the server says that it serves: a server with one model serves it under any name."""
+        if self.model in self.listed or len(self.listed) == 1:
+            return self.model if self.model in self.listed else self.listed[0]
+        return "not listed"
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """Where the model is, what it is called there, and what is sent."""
+        return {
+            "endpoint": self.server.url,
+            "model": self.model,
+            "served": self.served,
+            "sampling": "temperature, max_tokens, seed modulo 2^31, stop",
+            "log_likelihood": f"first token among {TOP}" if self.first_token else "echo",
+            "client": f"hopscope {package_version()}",
+        }
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Chat is what such endpoints are for; one that lacks it answers 404 and is named."""
+        return True
+
+    def close(self) -> None:
+        self.server.close()
+
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+        asked = list(zip(requests, sampling, strict=True))
+        try:
+            texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)
+        except BadInput as refusal:
+            if self.limit != "max_tokens" or "max_completion_tokens" not in str(refusal):
+                raise
+            self.limit = "max_completion_tokens"  # what hosted reasoning models call it
+            texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)
+        return [cut(text, request.stop) for text, request in zip(texts, requests, strict=True)]
+
+    def how(self, request: Rendered, sampling: Sampling) -> dict[str, Any]:
+        """How a text is to be generated."""
+        stop = {"stop": list(request.stop)} if request.stop else {}
+        seed = sampling.seed % SEEDS
+        return {"temperature": sampling.temperature, self.limit: sampling.max_tokens, "seed": seed, **stop}
+
+    def ask(
+        self, asked: Sequence[tuple[Rendered, Mapping[str, Any]]], read: Callable[[Mapping[str, Any], Any], T]
+    ) -> list[T]:
+        """Each request put to the path that its layout needs, with the fields given."""
+        posts = []
+        for request, fields in asked:
+            message = {"messages": [{"role": "user", "content": request.text}]}
+            body = {"model": self.model, **(message if request.chat else {"prompt": request.text}), **fields}
+            posts.append(("/chat/completions" if request.chat else "/completions", body))
+        return self.server.post(posts, read)
+
+    def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
+        if self.first_token:
+            return self.first_tokens(requests)
+        if any(request.chat for request in requests):
+            raise BadInput(
+                f"{self.server.url} cannot score the layout 'chat', for /chat/completions echoes no prompt; choose "
+                f"another layout (--layout code), pass --first-token, or {INSTEAD}"
+            )
+        self.probe()
+        echoes = iter(self.echoes([r.text + choice for r in requests for choice in r.choices], echo_of))
+        return [continuations(r.text, [next(echoes) for _ in r.choices]) for r in requests]
+
+    def echoes(self, texts: Sequence[str], read: Callable[[Mapping[str, Any], Any], T]) -> list[T]:
+        """Each text's own tokens, as `read` takes them from the answer."""
+        # One token has to be generated, because some servers refuse to generate none; it is not looked at.
+        fields = {"temperature": 0, "max_tokens": 1, "echo": True, "logprobs": 1}
+        return self.server.post([("/completions", {"model": self.model, "prompt": t, **fields}) for t in texts], read)
+
+    def probe(self) -> None:
+        """Check once that a prompt's own log-probabilities come back. Raises BadInput, naming what does instead."""
+        if "flaw" not in vars(self):
+            self.flaw = self.found_flaw() and self.found_flaw()  # twice, for the first may have been a passing fault
+        if self.flaw:
+            raise BadInput(
+                f"{self.server.url} cannot score log-likelihoods: asked for `echo` and `logprobs` of a known text, "
+                f"{self.flaw}; pass --first-token, or {INSTEAD}"
+            )
+
+    def found_flaw(self) -> str:
+        """What is wrong with the server's echo of a known text; empty if nothing is."""
+        likely, absurd = self.echoes([KNOWN + LIKELY, KNOWN + ABSURD], echo_or_flaw)
+        return flaw_of(likely, absurd)
+
+    def first_tokens(self, requests: Sequence[Rendered]) -> list[list[float]]:
+        """Log-likelihoods of choices that are single tokens, from the alternatives to the first token."""
+        common = {"temperature": 0, "max_tokens": 1}
+        wanted = {True: {"logprobs": True, "top_logprobs": TOP}, False: {"logprobs": TOP}}
+        found = self.ask([(request, common | wanted[request.chat]) for request in requests], alternatives)
+        return [[self.among(first, c) for c in r.choices] for r, first in zip(requests, found, strict=True)]
+
+    def among(self, first: Mapping[str, float], choice: str) -> float:
+        """The log-probability of a choice that is one of the likeliest first tokens. Raises BadInput if it is none."""
+        if choice not in first:
+            shown = f"among its {len(first)} likeliest first ones" if first else "for it shows no alternatives at all"
+            raise BadInput(
+                f"{self.server.url} does not show {choice!r} as a single token {shown}, so that its log-likelihood is "
+                f"not known; {INSTEAD}"
+            )
+        return first[choice]

@@ -1,0 +1,222 @@
+"""A Hugging Face model in this process: log-likelihoods of answers, and text by greedy or seeded sampling.
+
+Prompts of a batch are padded on the left, with explicit positions and mask, so that no number depends on what else is
+in the batch: without explicit positions bfloat16 is off by a tenth of a nat (specs/ecosystem.md, 1.4; lm-eval #704). A
+prompt is computed once for all of its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hopscope.language.backends.base import Backend, Sampling
+from hopscope.language.checkpoints import Opened
+from hopscope.language.echo import cut
+from hopscope.language.layouts.base import Rendered
+
+#: Continuations that are scored at once: each has its own copy of its prompt's keys and values.
+ROWS = 32
+STOPS = 24  # characters at the end of a text among which stop texts are looked for, beyond their own length
+
+
+class Scored(NamedTuple):
+    """A request as tokens: what all of its answers begin with, and how each goes on."""
+
+    prefix: list[int]
+    continuations: list[list[int]]
+
+
+class Writer:
+    """One completion in the making: its tokens, and a generator of its own, so that no other has a say in it."""
+
+    def __init__(self, request: Rendered, how: Sampling):
+        self.request, self.how = request, how
+        self.dice = torch.Generator().manual_seed(how.seed)
+        self.tokens: list[int] = []
+        self.at_work = True
+
+
+class HuggingFace(Backend):
+    """A causal language model.
+
+    Args:
+        opened: by `hopscope.language.checkpoints.open_model`.
+        batch: requests per forward pass.
+    """
+
+    def __init__(self, opened: Opened, batch: int = 16):
+        self.network, self.tokenizer, self.opened = opened.model, opened.tokenizer, opened
+        self.model, self.batch = opened.name, batch
+        pad = self.tokenizer.pad_token_id
+        self.pad = pad if pad is not None else self.tokenizer.eos_token_id or 0
+        ends = self.network.generation_config.eos_token_id if self.network.generation_config else None
+        ends = ends if isinstance(ends, list) else [ends]
+        self.ends = {end for end in [*ends, self.tokenizer.eos_token_id] if end is not None}
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        return dict(self.opened.identity)
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self.tokenizer.chat_template is not None
+
+    # Tokens --------------------------------------------------------------------------------------------------
+
+    def text(self, request: Rendered) -> str:
+        """What the model reads, with its chat template around it if that is wanted."""
+        if not request.chat:
+            return request.text
+        said = [{"role": "user", "content": request.text}]
+        whole: str = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        return whole
+
+    def tokens(self, text: str, request: Rendered) -> list[int]:
+        """A text's tokens; a chat template brings its own first one."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=not request.chat)["input_ids"]
+        return ids
+
+    def scored(self, request: Rendered) -> Scored:
+        """Prompt and answers as tokens.
+
+        Text and answer are tokenised together, as they would stand in a document. Where a token reaches across their
+        boundary all answers are scored from the last one that they share with the prompt: their order is right, their
+        probabilities are all too small by that of the prompt's last characters.
+        """
+        text = self.text(request)
+        whole = [self.tokens(text + choice, request) for choice in request.choices]
+        prompt = self.tokens(text, request)
+        shared = 0
+        while shared < len(prompt) and all(len(ids) > shared + 1 and ids[shared] == prompt[shared] for ids in whole):
+            shared += 1
+        return Scored(prompt[:shared], [ids[shared:] for ids in whole])
+
+    def padded(self, sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens, mask and positions, padded on the left."""
+        longest = max(map(len, sequences))
+        ids = torch.tensor([[self.pad] * (longest - len(s)) + list(s) for s in sequences])
+        mask = torch.tensor([[0] * (longest - len(s)) + [1] * len(s) for s in sequences])
+        return ids, mask, (mask.cumsum(1) - 1).clamp(min=0)
+
+    def sorted_batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Numbers of requests, the longest first, as many at a time as a batch holds."""
+        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        for start in range(0, len(order), self.batch):
+            yield order[start : start + self.batch]
+
+    # Log-likelihoods -----------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
+        scored = [self.scored(request) for request in requests]
+        found: dict[int, list[float]] = {}
+        for batch in self.sorted_batches([len(one.prefix) for one in scored]):
+            found.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
+        return [found[i] for i in range(len(requests))]
+
+    def scores(self, batch: Sequence[Scored]) -> list[list[float]]:
+        """Log-likelihoods of one batch: every prompt once, then whatever answers need beyond their first token."""
+        ids, mask, positions = self.padded([one.prefix for one in batch])
+        deeper = any(len(answer) > 1 for one in batch for answer in one.continuations)
+        out = self.network(ids, attention_mask=mask, position_ids=positions, use_cache=deeper, logits_to_keep=1)
+        first = out.logits[:, -1].float().log_softmax(-1)
+        totals = [[float(first[row, answer[0]]) for answer in one.continuations] for row, one in enumerate(batch)]
+        if not deeper:
+            return totals
+        keys = [(row, tuple(answer[:-1])) for row, one in enumerate(batch) for answer in one.continuations]
+        longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ in their last token alone
+        after: dict[tuple[int, tuple[int, ...]], Tensor] = {}
+        for start in range(0, len(longer), ROWS):
+            some = longer[start : start + ROWS]
+            after.update(zip(some, self.behind(some, out.past_key_values, mask), strict=True))
+        for row, one in enumerate(batch):
+            for number, answer in enumerate(one.continuations):
+                if len(answer) > 1:
+                    rows = after[row, tuple(answer[:-1])]
+                    totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
+        return totals
+
+    def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
+        """For continuations of prompts the log-probabilities behind each of their tokens; each (token, vocabulary)."""
+        rows = torch.tensor([row for row, _ in some])
+        longest = max(len(tokens) for _, tokens in some)
+        ids = torch.tensor([[*tokens, *[self.pad] * (longest - len(tokens))] for _, tokens in some])
+        seen = mask[rows]
+        positions = seen.sum(1, keepdim=True) + torch.arange(longest)
+        whole = torch.cat([seen, torch.ones_like(ids)], 1)  # what is padded stands behind whatever is read
+        copy = copied(cache, rows, self.network.config)
+        out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=copy, use_cache=True)
+        return [
+            found[: len(tokens)].float().log_softmax(-1) for found, (_, tokens) in zip(out.logits, some, strict=True)
+        ]
+
+    # Text ----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+        prompts = [self.tokens(self.text(request), request) for request in requests]
+        found: dict[int, str] = {}
+        for batch in self.sorted_batches(list(map(len, prompts))):
+            texts = self.written(
+                [prompts[i] for i in batch], [requests[i] for i in batch], [sampling[i] for i in batch]
+            )
+            found.update(zip(batch, texts, strict=True))
+        return [found[i] for i in range(len(requests))]
+
+    def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[str]:
+        """Completions of one batch, token by token, until all are at their end."""
+        writers = [Writer(request, how) for _, request, how in batch]
+        ids, mask, positions = self.padded([prompt for prompt, _, _ in batch])
+        cache: Any = None
+        while any(writer.at_work for writer in writers):
+            state = {"attention_mask": mask, "position_ids": positions, "past_key_values": cache, "use_cache": True}
+            out = self.network(ids, **state, logits_to_keep=1)
+            cache = out.past_key_values
+            for writer, logits in zip(writers, out.logits[:, -1].float(), strict=True):
+                if writer.at_work:
+                    self.write(writer, logits)
+            ids = torch.tensor([[writer.tokens[-1]] for writer in writers])
+            mask = torch.cat([mask, torch.ones_like(ids)], 1)
+            positions = positions[:, -1:] + 1
+        return [cut(self.read(writer.tokens), writer.request.stop) for writer in writers]
+
+    def write(self, writer: Writer, logits: Tensor) -> None:
+        """One token more, and whether it was the last."""
+        token = drawn(logits, writer.how.temperature, writer.dice)
+        writer.tokens.append(token)
+        full = len(writer.tokens) == writer.how.max_tokens
+        writer.at_work = not (full or token in self.ends or self.stopped(writer.tokens, writer.request.stop))
+
+    def stopped(self, tokens: Sequence[int], stop: Sequence[str]) -> bool:
+        """Whether a stop text has been written."""
+        if not stop:
+            return False
+        tail = self.tokenizer.decode(tokens[-STOPS:], skip_special_tokens=True)
+        return any(text in tail for text in stop)
+
+    def read(self, tokens: Sequence[int]) -> str:
+        """Tokens as text, without those that end it."""
+        text: str = self.tokenizer.decode([t for t in tokens if t not in self.ends], skip_special_tokens=True)
+        return text
+
+
+def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
+    """The next token: the likeliest at temperature 0, else one drawn by this completion's own generator."""
+    if temperature == 0:
+        return int(logits.argmax())
+    chances = (logits.double() / temperature).softmax(-1)
+    return int(torch.multinomial(chances, 1, generator=dice))
+
+
+def copied(cache: Any, rows: Tensor, config: Any) -> Any:
+    """A cache of keys and values with the given rows of another, which stays as it is."""
+    from transformers import DynamicCache
+
+    copy: Any = DynamicCache(config=config)
+    for index, layer in enumerate(cache.layers):
+        copy.update(layer.keys[rows], layer.values[rows], index)
+    return copy

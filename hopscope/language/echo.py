@@ -1,0 +1,147 @@
+"""What OpenAI-compatible servers answer, read with suspicion: texts, and the log-probabilities of a given text.
+
+Every reader takes the request's body and the answer's JSON, and raises `Fault` for what is no answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from hopscope.language.server import Fault
+
+#: The probe: a text, how it goes on, and how it surely does not.
+KNOWN, LIKELY, ABSURD = "Monday, Tuesday, Wednesday, Thursday,", " Friday", " xylophone"
+
+
+class NoEcho(Fault):
+    """The answer is not what `echo` asks for."""
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A text as a server cuts it into tokens.
+
+    Attributes:
+        ends: where each token ends within the text.
+        log_probs: each token's log-probability given all before it; None for a first one with nothing before it.
+    """
+
+    ends: tuple[int, ...]
+    log_probs: tuple[float | None, ...]
+
+
+def first_choice(answer: Any) -> Mapping[str, Any]:
+    """The one choice that was asked for."""
+    choices = answer.get("choices") if isinstance(answer, Mapping) else None
+    if not isinstance(choices, Sequence) or not choices or not isinstance(choices[0], Mapping):
+        raise Fault("an answer without choices")
+    return choices[0]
+
+
+def echo_or_flaw(body: Mapping[str, Any], answer: Any) -> Echo | NoEcho:
+    """The prompt's own tokens, or what is wrong with them, so that a probe is not repeated like a fault."""
+    try:
+        return echo_of(body, answer)
+    except NoEcho as flaw:
+        return flaw
+
+
+def text_of(body: Mapping[str, Any], answer: Any) -> str:
+    """The generated text; `content: null`, and nothing but reasoning, is none."""
+    choice = first_choice(answer)
+    holder = choice.get("message") if "messages" in body else choice
+    if not isinstance(holder, Mapping):
+        raise Fault("an answer without a message")
+    text = holder.get("content" if "messages" in body else "text")
+    reasoned = holder.get("reasoning_content") or holder.get("reasoning")
+    if text is None or (text == "" and reasoned):
+        raise Fault("content: null" if text is None else "reasoning, but no content", empty=True)
+    if not isinstance(text, str):
+        raise Fault("content that is no text")
+    return text
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+    """The text before its first stop text; some servers keep it, others do not know `stop`."""
+    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
+
+
+def echo_of(body: Mapping[str, Any], answer: Any) -> Echo:
+    """The prompt's own tokens. Raises NoEcho, saying what came back instead."""
+    text, found = body["prompt"], first_choice(answer).get("logprobs")
+    if not isinstance(found, Mapping):
+        raise NoEcho("it returned no log-probabilities")
+    tokens, log_probs = found.get("tokens"), found.get("token_logprobs")
+    if tokens is None and isinstance(content := found.get("content"), Sequence):  # the format of chat
+        tokens, log_probs = [t.get("token") for t in content], [t.get("logprob") for t in content]
+    if not all_strings(tokens) or not isinstance(log_probs, Sequence) or len(tokens) != len(log_probs):
+        raise NoEcho("it returned log-probabilities without their tokens")
+    for start in (0, 1):  # a token for the text's beginning, such as <s>, may come first
+        ends = list(itertools.takewhile(lambda end: end <= len(text), itertools.accumulate(map(len, tokens[start:]))))
+        if ends and "".join(tokens[start : start + len(ends)]) == text:
+            return Echo(tuple(ends), finite(log_probs[: start + len(ends)])[start:])
+    returned = "".join(tokens)
+    if text in returned or returned.startswith(text[:8]):
+        raise NoEcho("it returned tokens that do not make up the text")
+    raise NoEcho(f"it ignored `echo` and returned only {returned[:40]!r}")
+
+
+def all_strings(tokens: Any) -> TypeGuard[Sequence[str]]:
+    return isinstance(tokens, Sequence) and bool(tokens) and all(isinstance(token, str) for token in tokens)
+
+
+def finite(log_probs: Sequence[Any]) -> tuple[float | None, ...]:
+    """Log-probabilities that are some: finite and not above 0; the first may be missing."""
+    for value in log_probs if log_probs[0] is not None else log_probs[1:]:
+        if not isinstance(value, int | float) or not math.isfinite(value) or value > 1e-3:
+            raise NoEcho(f"it returned {value!r} as a log-probability")
+    return tuple(log_probs)
+
+
+def continuations(text: str, echoes: Sequence[Echo]) -> list[float]:
+    """log p of what follows `text` in each echo: the sum over all tokens after the last boundary that they share.
+
+    Mostly that boundary is the text's end. Where a token reaches across it, the tokens before are the same in all
+    echoes, and the one that reaches across is counted with every choice: their order is right, and their total mass
+    too small by the probability of the text's last characters.
+    """
+    shared = {0, *echoes[0].ends}.intersection(*({0, *echo.ends} for echo in echoes))
+    boundary = max(end for end in shared if end <= len(text))
+    return [after(echo, boundary) for echo in echoes]
+
+
+def after(echo: Echo, boundary: int) -> float:
+    values = [value for end, value in zip(echo.ends, echo.log_probs, strict=True) if end > boundary]
+    if any(value is None for value in values):
+        raise NoEcho("it returned no log-probability for the text's first token")
+    return math.fsum(value for value in values if value is not None)
+
+
+def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
+    """What shows that the probe's echoes are not a model's; empty if nothing does."""
+    if isinstance(likely, NoEcho) or isinstance(absurd, NoEcho):
+        return str(likely if isinstance(likely, NoEcho) else absurd)
+    if len(values := {value for value in (*likely.log_probs, *absurd.log_probs) if value is not None}) < 2:
+        return f"it gave every token the same log-probability {values}"
+    try:
+        good, bad = continuations(KNOWN, [likely, absurd])
+    except NoEcho as flaw:
+        return str(flaw)
+    return "" if abs(good - bad) > 1e-6 else f"it held {LIKELY!r} and {ABSURD!r} for equally likely after {KNOWN!r}"
+
+
+def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:
+    """The likeliest first tokens with their log-probabilities, from either format; {} if there are none."""
+    found = first_choice(answer).get("logprobs")
+    if not isinstance(found, Mapping):
+        return {}
+    if content := found.get("content"):
+        listed = content[0].get("top_logprobs") or []
+        pairs = [(entry["token"], entry["logprob"]) for entry in listed]
+    else:
+        pairs = list(((found.get("top_logprobs") or [{}])[0] or {}).items())
+    return {token: float(value) for token, value in reversed(pairs)}  # the first of equal tokens wins

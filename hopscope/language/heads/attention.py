@@ -1,0 +1,201 @@
+"""Attention inside a Hugging Face model, read and edited: the one file that knows how transformers calls attention.
+
+A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes what
+`eager` computes, and hands every step to an `Edit`, which may look or answer with something else. All else here works
+on plain tensors. It serves models built like Llama (a pre-norm stack of layers with `q_proj`, `k_proj`, `v_proj`,
+`o_proj`), grouped key and value heads and sliding windows included; others are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from hopscope.language.checkpoints import Opened
+from hopscope.settings import BadInput
+
+NAME = "hopscope"
+CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own
+
+
+class Edit:
+    """What is done inside every attention layer; this one does nothing. Keys and values are given per query head."""
+
+    #: The first layer in which anything is changed.
+    first: int = 0
+
+    def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, with their position codes: each batch head position d_head."""
+        return q, k, v
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        """Attention weights after the softmax: batch head query key."""
+        return pattern
+
+    def output(self, layer: int, z: Tensor) -> Tensor:
+        """What each head hands to the output projection: batch position head d_head."""
+        return z
+
+
+def attend(
+    module: Any,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scaling: float,
+    hopscope_edit: Edit | None = None,
+    **more: Any,
+) -> tuple[Tensor, Tensor]:
+    """Softmax attention as transformers calls it, step by step through an edit."""
+    if more.get("softcap") is not None or more.get("s_aux") is not None:
+        raise BadInput("attention with capped scores or sinks is not plain softmax; choose a model built like Llama")
+    edit, layer = hopscope_edit or Edit(), module.layer_idx
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    q, k, v = edit.inputs(layer, q, k, v)
+    scores = q @ k.transpose(2, 3) * scaling
+    if mask is not None:
+        scores = scores + mask
+    pattern = edit.pattern(layer, scores.softmax(-1, dtype=torch.float32).to(q.dtype))
+    z = edit.output(layer, (pattern @ v).transpose(1, 2))
+    return z.contiguous(), pattern
+
+
+class Lens:
+    """A model whose attention can be read and edited. Raises BadInput for one that is not built as this file expects.
+
+    Attributes:
+        n_layers: number of layers.
+        n_heads: query heads per layer; several may share a key and value head.
+    """
+
+    def __init__(self, opened: Opened):
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import eager_mask
+
+        if opened.model.dtype != torch.float32:
+            raise BadInput(f"heads are studied in float32, for differences are small; got {opened.model.dtype}")
+        self.name, self.model, self.tokenizer = opened.name, opened.model, opened.tokenizer
+        self.check_build()
+        self.n_layers = len(self.layers)
+        self.n_heads = int(self.model.config.num_attention_heads)
+        ids = torch.arange(8)[None] % int(self.model.config.vocab_size)
+        with torch.no_grad():
+            before = self.model(ids).logits
+            AttentionInterface.register(NAME, attend)
+            AttentionMaskInterface.register(NAME, eager_mask)
+            self.model.set_attn_implementation(NAME)
+            seen = Seen()
+            after = self.model(ids, hopscope_edit=seen).logits
+        if len(seen.patterns) != self.n_layers or float((before - after).abs().max()) > CLOSE:
+            raise BadInput(
+                f"{self.name} computes attention in a way of its own; heads can be studied in models built like Llama"
+            )
+
+    def check_build(self) -> None:
+        parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "input_layernorm")
+        layers = getattr(getattr(self.model, "model", None), "layers", ())
+        for part in parts:
+            try:
+                for layer in layers:
+                    layer.get_submodule(part)
+            except AttributeError:
+                layers = ()
+        if not len(layers):
+            raise BadInput(
+                f"{self.name} has no layers with {', '.join(parts)}; heads can be studied in models built like Llama"
+            )
+
+    @property
+    def layers(self) -> Any:
+        """The model's layers."""
+        return self.model.model.layers
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """(layer, head) of every head."""
+        return [(layer, head) for layer in range(self.n_layers) for head in range(self.n_heads)]
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The residual stream before the first layer."""
+        return self.model.get_input_embeddings()(ids)
+
+    def run(self, residual: Tensor, edit: Edit | None = None, start: int = 0, all_positions: bool = False) -> Tensor:
+        """The logits at the last position (or at all), from the residual stream before layer `start`.
+
+        Args:
+            residual: batch position d_model.
+            edit: seen by the layers from `start` on.
+            start: layers before it are passed over.
+            all_positions: batch position token instead of batch token.
+        """
+        with passed_over(self.layers, start):
+            logits = self.model(
+                inputs_embeds=residual, use_cache=False, hopscope_edit=edit, logits_to_keep=0 if all_positions else 1
+            ).logits
+        return logits if all_positions else logits[:, -1]
+
+    def streams(self, ids: Tensor, edit: Edit | None = None) -> tuple[list[Tensor], Tensor]:
+        """The residual stream before each layer, and the logits at the last position."""
+        found: list[Tensor] = []
+        hooks = [layer.register_forward_pre_hook(lambda _, args: found.append(args[0])) for layer in self.layers]
+        try:
+            logits = self.run(self.embed(ids), edit)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found, logits
+
+    def written(self, layer: int, z: Tensor) -> Tensor:
+        """What a layer's attention adds to the residual stream if its heads hand over `z`."""
+        block = self.layers[layer]
+        out = block.self_attn.o_proj(z.flatten(2))
+        # Gemma normalises what attention adds; in Llama the norm of this name comes before the MLP.
+        return block.post_attention_layernorm(out) if hasattr(block, "pre_feedforward_layernorm") else out
+
+    def inputs(self, layer: int, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries, keys and values that one layer makes of a residual stream, as `Edit.inputs` sees them."""
+        caught: list[tuple[Tensor, Tensor, Tensor]] = []
+
+        class Catch(Edit):
+            def inputs(self, at: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+                caught.append((q, k, v))
+                raise Caught
+
+        with passed_over(self.layers, layer), contextlib.suppress(Caught):
+            self.model(inputs_embeds=residual, use_cache=False, hopscope_edit=Catch())
+        return caught[0]
+
+
+class Caught(Exception):
+    """Ends a pass as soon as it has shown what was wanted."""
+
+
+class Seen(Edit):
+    """Keeps the pattern and the output of every layer."""
+
+    def __init__(self) -> None:
+        self.patterns: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        self.patterns.append(pattern)
+        return pattern
+
+    def output(self, layer: int, z: Tensor) -> Tensor:
+        self.outputs.append(z)
+        return z
+
+
+@contextlib.contextmanager
+def passed_over(layers: Any, start: int) -> Iterator[None]:
+    """Let layers before `start` hand on what they are given. May be nested."""
+    with contextlib.ExitStack() as stack:
+        for layer in layers[:start]:
+            stack.enter_context(patch.object(layer, "forward", lambda hidden_states, *_, **__: hidden_states))
+        yield

@@ -1,0 +1,221 @@
+"""The five formulations as tasks for inspect_ai, the runner of evaluations by the UK's AI Security Institute.
+
+    inspect eval hopscope/equations --model openai-api/local/name -T hops=1 -T count=120
+
+inspect finds this file through its entry point (pyproject.toml), and brings providers, logs, a viewer and resumption.
+The protocol is the paper's: answer directly, resample until acceptable (Musat, ICLR 2025, section 4 and appendix A),
+with a cap. A question that runs out of tries is scored as not answered (N), a class of its own. A request that fails is
+retried by inspect, within bounds set here, and is then an error of its sample, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from math import nan
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, get_model, modelapi
+from inspect_ai.scorer import (
+    CORRECT,
+    INCORRECT,
+    NOANSWER,
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    metric,
+    scorer,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from hopscope import catalogue
+from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base_draw import VERSION
+from hopscope.intervals import wilson
+from hopscope.language.backends.known import Known
+from hopscope.language.echo import cut
+from hopscope.language.layouts.base import Layout
+from hopscope.language.protocols.resample import Resample
+from hopscope.settings import BadInput, flag_of
+
+#: inspect retries for ever unless told otherwise; the command line overrides these.
+BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
+
+#: Every question that a task was made of, by its text: what models of known answer look up.
+ASKED: dict[str, Question] = {}
+
+
+@task
+def equations(**settings: Any) -> Task:
+    """Variables defined by each other: what is the value of s? (A.1)."""
+    return task_of("equations", **settings)
+
+
+@task
+def lives_with(**settings: Any) -> Task:
+    """People who live with each other: where does Rose live? (A.2)."""
+    return task_of("lives_with", **settings)
+
+
+@task
+def kingdoms(**settings: Any) -> Task:
+    """Kingdoms, beliefs, meals and diseases: who has Chronogy? (A.3)."""
+    return task_of("kingdoms", **settings)
+
+
+@task
+def functions(**settings: Any) -> Task:
+    """Functions and arguments: what is the value of f(i)? Conditional retrieval (A.4)."""
+    return task_of("functions", **settings)
+
+
+@task
+def relatives(**settings: Any) -> Task:
+    """Occupations and relatives: where does Eve live? Conditional retrieval (A.5)."""
+    return task_of("relatives", **settings)
+
+
+def task_of(
+    name: str,
+    *,
+    count: int = 120,
+    seed: int = 0,
+    layout: str = "chat",
+    max_tries: int = 10,
+    temperature: float = 1.0,
+    max_tokens: int = 32,
+    **own: Any,
+) -> Task:
+    """A formulation's questions 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
+    formulation = formulation_of(name, own)
+    shown: Layout = catalogue.find("language.layouts", layout)()
+    return Task(
+        dataset=MemoryDataset([sample(formulation, shown, seed, index) for index in range(count)], name=name),
+        solver=resample_until_acceptable(max_tries, temperature, max_tokens),
+        scorer=acceptable_answer(),
+        config=GenerateConfig(**BOUNDS),
+        version=VERSION,
+    )
+
+
+def formulation_of(name: str, own: Mapping[str, Any]) -> Formulation:
+    kind: type[Formulation] = catalogue.find("formulations", name)
+    fields = {flag_of(field): field.name for field in dataclasses.fields(kind)}
+    return kind.from_dict({fields.get(flag.replace("_", "-"), flag): value for flag, value in own.items()})
+
+
+def sample(formulation: Formulation, layout: Layout, seed: int, index: int) -> Sample:
+    """One question, with what it was made from. Raises BadInput for a layout that is no chat."""
+    question = formulation.question(seed, index)
+    rendered = layout.render(formulation, question)
+    ASKED[rendered.text] = question
+    if not rendered.chat:
+        raise BadInput(
+            f"inspect asks by chat messages, and the layout {layout.name()!r} is a text to be continued; use "
+            f"layout=chat, or hopscope evaluate --layout {layout.name()}"
+        )
+    made_from = {"formulation": formulation.name(), "settings": formulation.as_dict(), "seed": seed, "index": index}
+    more = {"acceptable": list(question.acceptable), "stop": list(rendered.stop)}
+    return Sample(input=rendered.text, target=question.answer, id=f"{seed}-{index}", metadata=made_from | more)
+
+
+def question_of(made_from: Mapping[str, Any]) -> Question:
+    """The question of a sample, made again."""
+    kind: type[Formulation] = catalogue.find("formulations", made_from["formulation"])
+    return kind.from_dict(made_from["settings"]).question(made_from["seed"], made_from["index"])
+
+
+@solver
+def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max_tokens: int = 32) -> Solver:
+    """Ask as the protocol `resample` of `hopscope evaluate` does, with its seeds and its rule of acceptance."""
+    protocol = Resample(max_tries, temperature, max_tokens)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        question, stop, asked = question_of(state.metadata), state.metadata["stop"], list(state.messages)
+        answers: list[dict[str, str]] = []
+        while protocol.wants_more(question, answers):
+            how = protocol.sampling(question, len(answers))
+            wanted = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed}
+            config = GenerateConfig(**wanted, stop_seqs=stop or None)
+            state.output = await get_model().generate(asked, config=config)
+            answers.append({"text": cut(state.output.completion, stop)})
+        judged = protocol.judge(question, answers)
+        state.store.set("label", judged.label)
+        state.store.set("tries", judged.tries)
+        state.messages = [*asked, state.output.message]
+        return state
+
+    return solve
+
+
+# Measures are those of the table of `hopscope evaluate`; inspect's own accuracy would count run-outs as wrong.
+# inspect tells new metrics from old ones by their annotations, so these are no lambdas.
+
+
+@metric
+def accuracy() -> Metric:
+    """The share of right answers among the acceptable ones, with its 95 % interval (Wilson)."""
+
+    def measure(scores: list[SampleScore]) -> Value:
+        correct, n = sum(about(score)["correct"] for score in scores), answered(scores)
+        low, high = wilson(correct, n)
+        return {"accuracy": correct / n if n else nan, "low": low, "high": high}
+
+    return measure
+
+
+@metric
+def form() -> Metric:
+    """The share of tries that were acceptable, tries per answered question, and questions that ran out of tries."""
+
+    def measure(scores: list[SampleScore]) -> Value:
+        n, tries = answered(scores), sum(about(score)["tries"] for score in scores)
+        valid, per_answer = n / tries if tries else nan, tries / n if n else nan
+        return {"valid": valid, "tries": per_answer, "run_outs": len(scores) - n}
+
+    return measure
+
+
+def answered(scores: list[SampleScore]) -> int:
+    return sum(about(score)["answered"] for score in scores)
+
+
+def about(score: SampleScore) -> dict[str, Any]:
+    return score.score.metadata or {}
+
+
+@scorer(metrics=[accuracy(), form()])
+def acceptable_answer() -> Scorer:
+    """C for the right answer, I for another acceptable one, N for a question that ran out of tries."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        label = state.store.get("label")
+        value = NOANSWER if label is None else CORRECT if label == target.text else INCORRECT
+        told = {"tries": state.store.get("tries"), "answered": label is not None, "correct": value == CORRECT}
+        return Score(value=value, answer=label, explanation=state.output.completion, metadata=told)
+
+    return score
+
+
+@modelapi(name="hopscope-known")
+class KnownModel(ModelAPI):
+    """A model of known answer, `hopscope-known/oracle`, to test a runner with: it needs no network and takes no time."""
+
+    def __init__(self, model_name: str, *args: Any, **more: Any):
+        super().__init__(model_name, *args, **more)
+        self.known = Known(model_name)
+        self.known.questions = ASKED
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput:
+        """Its answer to the last message. Tokens are stated, because inspect would fetch a tokeniser to count them."""
+        output = ModelOutput.from_content(self.model_name, self.known.answer(input[-1].text, config.seed or 0))
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return output

@@ -1,0 +1,19 @@
+"""The paper's prompt as a user's message, in the model's own chat template (Musat, ICLR 2025, appendix A)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.formulations.base import Formulation, Question
+from hopscope.language.layouts.base import Layout, Rendered
+
+
+@dataclass(frozen=True)
+class Chat(Layout):
+    """The assistant's reply is the answer; a reply may have several lines, so nothing stops it but its end."""
+
+    def render(self, formulation: Formulation, question: Question) -> Rendered:
+        return Rendered(question.prompt, True, question.acceptable, question.spans, stop=())
+
+    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+        return Rendered(question.ask, True, question.acceptable, question.ask_spans, stop=())

@@ -1,0 +1,24 @@
+"""The statements and a stem that a model continues with the answer, as it would a program and its output.
+
+For equations and functions the stem is `print(s)` and the beginning of a comment that tells its output; for those in
+words it is the beginning of a sentence. Small models answer best so (specs/ecosystem.md, 1.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.formulations.base import Formulation, Question, shifted
+from hopscope.language.layouts.base import Layout, Rendered, spaced
+
+
+@dataclass(frozen=True)
+class Code(Layout):
+    """The answer is what follows on the line."""
+
+    def render(self, formulation: Formulation, question: Question) -> Rendered:
+        spans = question.statement_spans + shifted(question.stem_spans, len(question.facts) + 1)
+        return Rendered(f"{question.facts}\n{question.stem}", False, spaced(question.acceptable), spans)
+
+    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+        return Rendered(question.stem, False, spaced(question.acceptable), question.stem_spans)

@@ -1,0 +1,37 @@
+"""As `code`, after some solved questions of the same formulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.formulations.base import Formulation, Question, shifted
+from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.layouts.code import Code
+from hopscope.settings import setting
+
+#: Solved questions are those of this seed above the question's own, so that none is ever asked and shown.
+ELSEWHERE = 1_000_003
+
+
+@dataclass(frozen=True)
+class FewShot(Layout):
+    """Every question has solved ones of its own before it."""
+
+    n_shots: int = setting(4, "solved questions before the one that is asked", low=1, high=64)
+
+    def render(self, formulation: Formulation, question: Question) -> Rendered:
+        return self.after(self.solved(formulation, question), Code().render(formulation, question))
+
+    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+        return self.after(self.solved(formulation, question), Code().blank(formulation, question))
+
+    def solved(self, formulation: Formulation, question: Question) -> str:
+        """The solved questions, each with its answer and an empty line behind it."""
+        first, seed = question.index * self.n_shots, question.seed + ELSEWHERE
+        shots = (formulation.question(seed, first + number) for number in range(self.n_shots))
+        return "".join(f"{Code().render(formulation, shot).text} {shot.answer}\n\n" for shot in shots)
+
+    @staticmethod
+    def after(text: str, rendered: Rendered) -> Rendered:
+        """What is asked, behind a text."""
+        return Rendered(text + rendered.text, False, rendered.choices, shifted(rendered.spans, len(text)))

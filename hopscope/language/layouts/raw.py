@@ -1,0 +1,21 @@
+"""The paper's prompt as a text to be continued, with `Answer:` below it: for models without a chat template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.formulations.base import Formulation, Question
+from hopscope.language.layouts.base import Layout, Rendered, spaced
+
+LEAD = "\nAnswer:"
+
+
+@dataclass(frozen=True)
+class Raw(Layout):
+    """The answer is what follows on the line."""
+
+    def render(self, formulation: Formulation, question: Question) -> Rendered:
+        return Rendered(question.prompt + LEAD, False, spaced(question.acceptable), question.spans)
+
+    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+        return Rendered(question.ask + LEAD, False, spaced(question.acceptable), question.ask_spans)

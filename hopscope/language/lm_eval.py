@@ -1,0 +1,104 @@
+"""Questions as tasks for EleutherAI's lm-evaluation-harness: data files alone, nothing of it is imported.
+
+A formulation becomes one JSONL file and two tasks. `…_choice` is multiple choice by log-likelihood: the statements
+and the stem (`print(s)\\n# output:`), continued by each acceptable answer. `…_generate` asks the prompt of appendix A,
+takes the first line of a greedy completion, and scores it twice: `strict`, the answer alone (Musat, ICLR 2025, section
+4, without its resampling, which lm-eval cannot do), and `lenient`, the last acceptable answer in the line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base_draw import VERSION
+from hopscope.storage import clear_errors, write_file
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: the tasks' names, in `folder`, on `count` questions."""
+
+    folder: Path
+    tasks: tuple[str, str]
+    count: int
+
+
+def export(formulation: Formulation, folder: Path, count: int, seed: int) -> Exported:
+    """Write questions 0 … count − 1 under a seed. Raises CannotSave.
+
+    The tasks name the JSONL file by its absolute path, because lm-eval would look for a relative one in the folder
+    that it is started from: a folder that has been moved is exported anew.
+    """
+    folder = folder.resolve()
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    name = task_name(formulation)
+    questions = [formulation.question(seed, index) for index in range(count)]
+    data = folder / f"{name}.jsonl"
+    write_file(data, "".join(json.dumps(document(question)) + "\n" for question in questions).encode())
+    about = {"version": VERSION, "formulation": formulation.name(), **formulation.as_dict(), "seed": seed}
+    tasks = {f"{name}_choice": choice(), f"{name}_generate": generate(questions[0].acceptable)}
+    for task, settings in tasks.items():
+        shared = {"task": task, "tag": ["hopscope"], "dataset_path": "json", "test_split": "test", "num_fewshot": 0}
+        place = {"dataset_kwargs": {"data_files": {"test": str(data)}}}
+        write_file(folder / f"{task}.yaml", to_yaml({**shared, **place, **settings, "metadata": about}))
+    return Exported(folder, (f"{name}_choice", f"{name}_generate"), count)
+
+
+def task_name(formulation: Formulation) -> str:
+    """`hopscope_equations_5_hops_4_chains`, and whatever else is set."""
+    more = [str(value) for field, value in formulation.as_dict().items() if field not in ("n_hops", "n_chains")]
+    hops, chains = f"{formulation.n_hops}_hops", f"{formulation.n_chains}_chains"
+    return "_".join(["hopscope", formulation.name(), hops, chains, *more])
+
+
+def document(question: Question) -> dict[str, Any]:
+    """A question as one line of the JSONL file."""
+    return {
+        "index": question.index,
+        "prompt": question.prompt,
+        "continued": f"{question.facts}\n{question.stem}",
+        "answer": question.answer,
+        "acceptable": list(question.acceptable),
+        "right": question.acceptable.index(question.answer),
+    }
+
+
+def choice() -> dict[str, Any]:
+    """Multiple choice on the stem; the answers follow after a space."""
+    return {
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{continued}}",
+        "doc_to_choice": "acceptable",
+        "doc_to_target": "right",
+        "target_delimiter": " ",
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+    }
+
+
+def generate(acceptable: tuple[str, ...]) -> dict[str, Any]:
+    """Greedy generation on the prompt; a completion without an acceptable answer counts as `[invalid]`."""
+    answers = "|".join(map(re.escape, acceptable))
+    strict = {"function": "regex", "regex_pattern": rf"\A\s*({answers})\s*\Z", "fallback": "[invalid]"}
+    lenient = {"function": "regex", "regex_pattern": rf"\b({answers})\b", "group_select": -1, "fallback": "[invalid]"}
+    return {
+        "output_type": "generate_until",
+        "doc_to_text": "{{prompt}}",
+        "doc_to_target": "{{answer}}",
+        "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 32},
+        "filter_list": [
+            {"name": name, "filter": [way, {"function": "take_first"}]}
+            for name, way in (("strict", strict), ("lenient", lenient))
+        ],
+        "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+    }
+
+
+def to_yaml(settings: dict[str, Any]) -> bytes:
+    """YAML with one setting a line; JSON's values are YAML's, so that no library is needed."""
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in settings.items()).encode()

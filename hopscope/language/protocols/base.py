@@ -1,0 +1,95 @@
+"""What every protocol offers: what is asked of a model, when a question has been answered, and how it is judged.
+
+One number hides how it came about: the same answers are right in 0 %, 27 % or 55 % of cases by different rules
+(docs/language.md). So a rule is a choice of its own, in a file of its own. Protocols that ask the same share answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+from hopscope.formulations.base import Question
+from hopscope.language.backends.base import Sampling
+from hopscope.settings import Settings
+
+#: What a model said to one attempt: `{text}`, or `{scores, blank}`, lists of log-likelihoods in nats.
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One question, judged.
+
+    Attributes:
+        index: of the question.
+        label: the acceptable answer that the model is taken to have given; None if it gave none.
+        correct: whether that is the right one.
+        tries: how often it was asked.
+        accepted: how many of these answers were of the right form.
+        run_out: whether it was asked as often as allowed without an acceptable answer.
+        mass: total probability of the acceptable answers; NaN where it is not known.
+        corrected: as `label`, when every answer's score is taken relative to what it gets without the statements; None
+            where that is not known.
+    """
+
+    index: int
+    label: str | None
+    correct: bool
+    tries: int
+    accepted: int
+    run_out: bool = False
+    mass: float = nan
+    corrected: str | None = None
+
+
+class Protocol(Settings, ABC):
+    """A way to score. Subclasses are frozen dataclasses, one per file."""
+
+    #: Whether the model's probabilities are asked for, or its words.
+    scores = False
+
+    @classmethod
+    def name(cls) -> str:
+        """The protocol's name: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    @abstractmethod
+    def request(self) -> dict[str, Any]:
+        """What is asked, whoever judges it: answers to equal requests are shared between protocols."""
+
+    def sampling(self, question: Question, attempt: int) -> Sampling:
+        """How a text is to be generated."""
+        raise NotImplementedError(f"{self.name()} asks for no text")
+
+    def wants_more(self, question: Question, answers: Sequence[Answer]) -> bool:
+        """Whether the question is to be asked again, after these answers."""
+        return not answers
+
+    @abstractmethod
+    def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
+        """A question that needs no more answers."""
+
+
+def sampling_seed(seed: int, index: int, attempt: int) -> int:
+    """The seed of one attempt at one question, 0 to 2^31 − 1: the same however often a run is interrupted."""
+    digest = hashlib.sha256(f"{seed}/{index}/{attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def accepted(text: str, acceptable: Sequence[str]) -> str | None:
+    """The answer, if the text is an acceptable one and nothing else; blanks around and one full stop are allowed."""
+    bare = text.strip().removesuffix(".").rstrip()
+    return bare if bare in acceptable else None
+
+
+def last_named(text: str, acceptable: Sequence[str]) -> str | None:
+    """The acceptable answer that stands last in a text as a word of its own; None if there is none."""
+    either = "|".join(re.escape(answer) for answer in sorted(acceptable, key=len, reverse=True))
+    found = re.findall(rf"(?<!\w)(?:{either})(?!\w)", text)
+    return found[-1] if found else None

@@ -1,0 +1,33 @@
+"""The likeliest text, which must be an acceptable answer and nothing else; one full stop is forgiven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.formulations.base import Question
+from hopscope.language.backends.base import Sampling
+from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted
+from hopscope.settings import setting
+
+
+@dataclass(frozen=True)
+class GreedyStrict(Protocol):
+    """An answer of another form is not correct, and not valid."""
+
+    max_tokens: int = setting(32, "after how many tokens an answer is cut off", low=1)
+
+    def request(self) -> dict[str, Any]:
+        return {"asks": "text", "temperature": 0.0, "max_tokens": self.max_tokens}
+
+    def sampling(self, question: Question, attempt: int) -> Sampling:
+        return Sampling(0.0, self.max_tokens, 0)
+
+    def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
+        label = self.label(str(answers[0]["text"]), question.acceptable)
+        return Judged(question.index, label, label == question.answer, 1, int(label is not None))
+
+    def label(self, text: str, acceptable: Sequence[str]) -> str | None:
+        """The answer that a text gives."""
+        return accepted(text, acceptable)

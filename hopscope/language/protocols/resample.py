@@ -1,0 +1,44 @@
+"""The paper's: sample again until the answer is an acceptable one and nothing else (Musat, ICLR 2025, sections 4, A).
+
+The paper states no limit. A small model may never answer in the form that is asked for, so there is one here, and
+questions that run out of tries are a class of their own: neither right nor wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.formulations.base import Question
+from hopscope.language.backends.base import Sampling
+from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, sampling_seed
+from hopscope.settings import setting
+
+
+@dataclass(frozen=True)
+class Resample(Protocol):
+    """Every try has a seed of its own, so that resumed runs go on with the same ones."""
+
+    max_tries: int = setting(10, "tries before a question has run out (the paper has no limit)", low=1)
+    temperature: float = setting(1.0, "of sampling", low=0)
+    max_tokens: int = setting(32, "after how many tokens an answer is cut off", low=1)
+
+    def request(self) -> dict[str, Any]:
+        return {"asks": "text", "temperature": self.temperature, "max_tokens": self.max_tokens}
+
+    def sampling(self, question: Question, attempt: int) -> Sampling:
+        seed = sampling_seed(question.seed, question.index, attempt)
+        return Sampling(self.temperature, self.max_tokens, seed)
+
+    def wants_more(self, question: Question, answers: Sequence[Answer]) -> bool:
+        given = answers[: self.max_tries]
+        return len(given) < self.max_tries and not any(accepted(a["text"], question.acceptable) for a in given)
+
+    def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
+        labels = [accepted(str(answer["text"]), question.acceptable) for answer in answers[: self.max_tries]]
+        label = next((label for label in labels if label is not None), None)
+        tries = labels.index(label) + 1 if label is not None else len(labels)
+        return Judged(
+            question.index, label, label == question.answer, tries, int(label is not None), run_out=label is None
+        )

@@ -1,0 +1,85 @@
+"""Answers on disk: one line per attempt, appended as they come, so that nothing is ever asked twice.
+
+A record is found by its key, a hash of everything that the answer depends on. A line that a kill tore is dropped; a
+batch that was being asked when the process died is asked again, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from hopscope.storage import Busy, Damaged, append, clear_errors, sync_file
+
+NAME = "records.jsonl"
+Record = dict[str, Any]
+
+
+def key_of(about: Mapping[str, Any]) -> str:
+    """The key of an attempt: sixteen hexadecimal digits of a hash of all that its answer depends on."""
+    text = json.dumps(about, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Records:
+    """What was said to every attempt, by its key; in a folder, or in memory alone if there is none."""
+
+    def __init__(self, folder: Path | None):
+        self.path = folder and folder / NAME
+        self.said: dict[str, dict[str, Any]] = {}
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: Path | None) -> Iterator[Records]:
+        """The records of a folder, to read and to add to. Raises Busy while another process does so; CannotSave."""
+        records = cls(folder)
+        if folder is None:
+            yield records
+            return
+        with clear_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(folder / ".lock")
+            try:
+                lock.acquire(timeout=0)
+            except filelock.Timeout as error:
+                raise Busy(
+                    f"another process is evaluating into {folder}; wait for it, or choose another --out"
+                ) from error
+        try:
+            records.load()
+            yield records
+        finally:
+            lock.release()
+
+    def load(self) -> None:
+        """Read what is there; a torn last line is cut off."""
+        assert self.path is not None
+        if not self.path.is_file():
+            return
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            with clear_errors(self.path), self.path.open("r+b") as file:
+                file.truncate(len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                record = json.loads(line)
+                self.said[record["key"]] = record["said"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Keep attempts, safe from a kill when this returns."""
+        lines = []
+        for record in records:
+            self.said[record["key"]] = record["said"]
+            lines.append(json.dumps(record) + "\n")
+        if self.path is not None and lines:
+            append(self.path, "".join(lines).encode())
+            sync_file(self.path)

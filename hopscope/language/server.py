@@ -1,0 +1,274 @@
+"""A server that is asked over HTTP, on the assumption that it fails: faults are tried again, for a bounded time.
+
+Faults that servers of language models show: 429 and 5xx, time-outs, connections reset, JSON cut short, an empty list
+of choices, `content: null`. None of them is ever an answer. The client is httpx2 (Pydantic's continuation of httpx,
+which is no longer maintained; openai and huggingface_hub brought it along already). The openai package would retry by
+rules of its own, which see status codes but not answers without content; so we send plain JSON and retry ourselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from hopscope.language.backends.base import Unreachable
+from hopscope.settings import BadInput, Settings, setting
+
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
+
+log = logging.getLogger("hopscope")
+
+#: After so many seconds without any answer the user is told what we wait for.
+TELL = 3.0
+
+#: What a server says when asking again is pointless, and what the user can do about it.
+FINAL = {
+    401: "set HOPSCOPE_API_KEY to a valid key",
+    403: "set HOPSCOPE_API_KEY to a key that may use this model",
+    404: "check the address, which often ends in /v1, and the model's name",
+}
+
+#: Statuses below 500 after which the same request may succeed.
+PASSING = (408, 409, 425, 429)
+
+
+class NoContent(Unreachable):
+    """The server answers, but without a text; reasoning models do when their tokens are used up before the answer."""
+
+
+class Fault(Exception):
+    """One request failed in a way that may pass.
+
+    Attributes:
+        after: seconds before which the server does not want to be asked again.
+        empty: whether the server answered in due form, but with `content: null`.
+    """
+
+    def __init__(self, reason: str, after: float = 0.0, empty: bool = False):
+        super().__init__(reason)
+        self.after = after
+        self.empty = empty
+
+
+@dataclass(frozen=True)
+class Patience(Settings):
+    """How long a server is asked again.
+
+    An endpoint that answers nothing at all is given up after at most `silence + timeout` seconds, five minutes by
+    default; a single request that fails while others succeed, after `tries` failures.
+    """
+
+    timeout: float = setting(60.0, "seconds that one request may take", low=0.01)
+    silence: float = setting(240.0, "seconds without any answer after which the endpoint is given up", low=0)
+    tries: int = setting(50, "failures after which one request is given up", low=1)
+    empty: int = setting(8, "answers without content after which one request is given up", low=1)
+    pause: float = setting(0.5, "seconds before the second try; doubled every time", low=0)
+    longest: float = setting(8.0, "the longest pause that we choose ourselves, in seconds", low=0)
+
+
+class Server:
+    """An address that takes and gives JSON. Requests run side by side; results keep the order of the requests."""
+
+    def __init__(self, url: str, key: str | None, *, in_flight: int, patience: Patience):
+        self.url = checked(url)
+        self.patience = patience
+        self.in_flight = in_flight
+        self._key = (key or "").strip()
+        self._jitter = random.Random(0)
+        self._answered = 0.0
+        self._dead = False
+        self._told = False
+        self._client = client(in_flight)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hopscope-server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if not self._loop.is_closed():
+            self._run(self._client.aclose())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path, tried again as long as patience lasts; None if the server has no such path."""
+        return self._ask([("GET", path, None)], lambda _, answer: answer, missing=True)[0]
+
+    def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
+        """What `read` makes of the body and the answer of each (path, body), in their order.
+
+        A Fault that `read` raises is tried again like any other.
+
+        Raises Unreachable, or BadInput where the server refuses a request for good.
+        """
+        return self._ask([("POST", path, body) for path, body in posts], read)
+
+    def _ask(
+        self, requests: Sequence[tuple[str, str, Any]], read: Callable[[Any, Any], T], missing: bool = False
+    ) -> list[T]:
+        self._answered, self._told = time.monotonic(), False
+        return self._run(self._all([(*request, read, missing) for request in requests]))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work done on our own thread, so that it can be called from a notebook, and interrupted at once."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _all(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
+        slots = asyncio.Semaphore(self.in_flight)
+
+        async def one(request: tuple[Any, ...]) -> Any:
+            async with slots:
+                return await self._patiently(*request)
+
+        try:
+            async with asyncio.TaskGroup() as group:  # the first that gives up stops the others
+                tasks = [group.create_task(one(request)) for request in requests]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _patiently(
+        self, method: str, path: str, body: Any, read: Callable[[Any, Any], T], missing: bool
+    ) -> T | None:
+        """One request, until it is answered or given up."""
+        failures = empty = 0
+        while True:
+            try:
+                answer = await self._once(method, path, body, missing)
+                result = None if answer is None else read(body, answer)
+                self._answered, self._dead = time.monotonic(), False
+                return result
+            except Fault as fault:
+                failures, empty = failures + 1, empty + fault.empty
+                await asyncio.sleep(self._delay(fault, failures, empty))
+
+    def _delay(self, fault: Fault, failures: int, empty: int) -> float:
+        """Seconds to wait before the next try. Raises Unreachable where there is to be none."""
+        rules = self.patience
+        chosen = min(rules.longest, rules.pause * 2.0 ** min(failures - 1, 30)) * self._jitter.uniform(0.5, 1.0)
+        delay = max(chosen, fault.after)
+        silent = time.monotonic() - self._answered
+        if empty >= rules.empty:
+            raise NoContent(
+                f"{self.url} answered {empty} times without content ({fault}); a model that reasons first needs more "
+                f"tokens: raise --max-tokens, then run the same command again"
+            )
+        if failures >= rules.tries:
+            raise Unreachable(
+                f"{self.url} failed {failures} times on one request, last with: {fault}; run the same command again "
+                f"to go on"
+            )
+        if self._dead or silent + delay > rules.silence:
+            self._dead = True  # until it answers, what else is asked of it is tried once
+            wait = f" and wants to be left alone for {fault.after:.0f} s" if fault.after > chosen else ""
+            raise Unreachable(
+                f"{self.url} has answered nothing for {silent:.0f} s{wait} (last: {fault}); run the same command again "
+                f"to go on"
+            )
+        if silent > TELL and not self._told:
+            self._told = True
+            log.warning("%s: %s; asking again for up to %.0f s", self.url, fault, rules.silence - silent)
+        return delay
+
+    async def _once(self, method: str, path: str, body: Any, missing: bool) -> Any:
+        """One try. Raises Fault for what may pass, Unreachable and BadInput for what will not."""
+        import httpx2
+
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            async with asyncio.timeout(self.patience.timeout):  # of the whole answer, also of one that drips
+                answer = await self._client.request(method, self.url + path, json=body, headers=headers)
+        except TimeoutError as error:
+            raise Fault(f"no answer within {self.patience.timeout:g} s") from error
+        except httpx2.HTTPError as error:
+            raise Fault(f"{type(error).__name__} {self._hidden(str(error))}".strip()) from error
+        if missing and answer.status_code in (404, 405, 501):
+            return None
+        if answer.status_code != 200:
+            raise self._refusal(answer)
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise Fault("an answer that is no JSON, or is cut short") from error
+
+    def _refusal(self, answer: httpx2.Response) -> Exception:
+        """What a status other than 200 means."""
+        status, said = answer.status_code, self._hidden(complaint(answer.text))
+        told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
+        if status in FINAL:
+            return Unreachable(f"{told}; {FINAL[status]}, then run the same command again to go on")
+        if status == 429 and "insufficient_quota" in answer.text:
+            return Unreachable(f"{told}; the account's quota is used up: extend it, then run the same command again")
+        if status in PASSING or (status >= 500 and status != 501):
+            return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
+        if 300 <= status < 400:
+            return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
+        return BadInput(f"{told}; this server or model does not take the request as it stands")
+
+    def _hidden(self, text: str) -> str:
+        """A server's words without the key, which some repeat."""
+        return text.replace(self._key, "(key)") if self._key else text
+
+
+def client(in_flight: int) -> httpx2.AsyncClient:
+    try:
+        import httpx2
+    except ImportError as error:
+        raise BadInput("endpoints need httpx2; install it with: pip install 'hopscope[language]'") from error
+    limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)
+    return httpx2.AsyncClient(timeout=None, limits=limits, follow_redirects=False)
+
+
+def checked(url: str) -> str:
+    """An address as we keep it: without a slash at its end, and without secrets."""
+    parts = urlsplit(url)
+    try:
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        known = False
+    if not known:
+        raise BadInput(f"an endpoint's address looks like http://127.0.0.1:8080/v1; got {url!r}")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise BadInput("an endpoint's address must hold no key, user, query or fragment; put keys in HOPSCOPE_API_KEY")
+    return url.rstrip("/")
+
+
+def wanted_pause(header: str | None) -> float:
+    """Seconds that a Retry-After header asks for: it holds seconds or a date (RFC 9110, 10.2.3)."""
+    if not header:
+        return 0.0
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+        except ValueError:
+            return 0.0
+
+
+def complaint(text: str) -> str:
+    """The sentence in a server's error, in at most 200 characters."""
+    try:
+        error = json.loads(text)["error"]
+        said = error["message"] if isinstance(error, dict) else error
+    except (ValueError, KeyError, TypeError):
+        said = "" if text.lstrip().startswith("<") else text
+    return " ".join(str(said).split())[:200]
