@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = .venv-peers
 
-.PHONY: demo setup test check slow bench bench-circuits bench-builds peers language docs figures all clean
+.PHONY: demo setup test check slow bench bench-circuits bench-builds bench-questions peers language docs figures all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -33,6 +33,9 @@ bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and
 
 bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their truth hidden
 	$(BIN)/python -m bench.builds --n 100 --seed 0
+
+bench-questions: $(VENV)/dev  ## a million questions against the independent solver, and every shortcut
+	$(BIN)/python -m bench.questions
 
 language: $(VENV)/language  ## language models: transformers, a runner, and SmolLM2-135M-Instruct to try them on
 

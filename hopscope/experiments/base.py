@@ -115,7 +115,7 @@ class Finished:
         if not done.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                with filelock.FileLock(folder / ".lock", timeout=0):
+                with filelock.FileLock(folder / ".work.lock", timeout=0):
                     work.do(folder, should_stop)
                     write_json(done, {"version": code_version()})
             except filelock.Timeout as error:

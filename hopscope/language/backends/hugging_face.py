@@ -161,9 +161,7 @@ class HuggingFace(Backend):
         prompts = [self.tokens(self.text(request), request) for request in requests]
         found: dict[int, str] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
-            texts = self.written(
-                [prompts[i] for i in batch], [requests[i] for i in batch], [sampling[i] for i in batch]
-            )
+            texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])
             found.update(zip(batch, texts, strict=True))
         return [found[i] for i in range(len(requests))]
 

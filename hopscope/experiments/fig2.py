@@ -1,0 +1,231 @@
+"""Language models on the five formulations, and on equations of growing depth (Musat, ICLR 2025, figure 2, section 4).
+
+The paper asks large hosted models 500 questions per formulation, directly and again until the answer is acceptable, and
+finds them nearly perfect up to D = 5. Here the models are those that run anywhere (135 and 270 million parameters),
+so the paper's sentences stand beside our numbers undecided; judged is what such models can do: one hop, not two. Any
+other can be asked the same with `hopscope evaluate`. At scale `quick` the models are of known answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope import catalogue
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.base import Claim, Finished, Stopped, Work, verdict
+from hopscope.language.backends.base import Backend
+from hopscope.language.backends.known import Known
+from hopscope.language.evaluation import Evaluation, evaluate
+from hopscope.language.opening import open_backend
+from hopscope.settings import setting
+from hopscope.storage import read_json, write_json
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 600, "paper": 4000}
+
+FORMULATIONS = ("equations", "lives_with", "kingdoms", "functions", "relatives")  # F1 to F5
+DEPTHS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Asked(Work):
+    """One row of the table: a model, a formulation, a layout, a protocol."""
+
+    label = "asked"
+
+    model: str = setting("smollm2", "which")
+    formulation: str = setting("equations", "which")
+    n_hops: int = setting(0, "D; 0: the formulation's own")
+    layout: str = setting("code", "which")
+    protocol: str = setting("log_likelihood", "which")
+    count: int = setting(120, "questions")
+    max_tries: int = setting(5, "of resampling")
+    max_tokens: int = setting(8, "of a generated answer: longer ones are no acceptable answer alone")
+    dtype: str = setting("bfloat16", "of a model in this process, which is that of its weights")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        def watch(done: int, of: int) -> None:
+            if done < of and should_stop():
+                raise Stopped
+
+        kind = catalogue.find("formulations", self.formulation)
+        formulation = kind(n_hops=self.n_hops) if self.n_hops else kind()
+        layout = catalogue.find("language.layouts", self.layout)()
+        rule = catalogue.find("language.protocols", self.protocol)
+        protocol = rule(**{f.name: getattr(self, f.name) for f in fields(rule) if hasattr(self, f.name)})
+        backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
+        if isinstance(backend, Known):
+            backend.learn(formulation, layout, settings.seed, range(settings.count))
+        result = evaluate(backend, formulation, layout, protocol, settings, folder, watch=watch)
+        write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
+
+
+def none_for_nan(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and value != value else value
+
+
+@lru_cache(maxsize=1)
+def opened(model: str, dtype: str) -> Backend:
+    """A model, opened once for all of its rows that follow each other."""
+    return open_backend(model, dtype=dtype)
+
+
+def runs(scale: str) -> Iterator[Asked]:
+    """All formulations, equations by depth; at paper scale 500 questions in two layouts, and the paper's protocol."""
+    if scale == "quick":
+        for model in ("known:oracle", "known:last_line"):
+            yield from every_formulation(model, "code", 24)
+            yield from every_depth(model, "code", 24)
+        return
+    count = {"cpu": 120, "paper": 500}[scale]
+    yield from every_depth("smollm2", "code", count)
+    yield from every_formulation("smollm2", "code", count)
+    if scale == "paper":
+        yield from every_formulation("smollm2", "chat", count)
+        for formulation in FORMULATIONS:
+            yield Asked("smollm2", formulation, layout="chat", protocol="resample", count=100)
+        yield Asked("smollm2", "equations", 1, layout="chat", protocol="resample", count=100)
+        yield from every_depth("gemma3-270m", "code", 120)
+        yield from every_formulation("gemma3-270m", "code", 120)
+
+
+def every_formulation(model: str, layout: str, count: int) -> Iterator[Asked]:
+    """The five as the paper has them; equations in this layout by depth are another matter if it is `code`."""
+    for formulation in FORMULATIONS:
+        if not (formulation == "equations" and layout == "code"):
+            yield Asked(model, formulation, layout=layout, count=count)
+
+
+def every_depth(model: str, layout: str, count: int) -> Iterator[Asked]:
+    """Equations with D = 1 to 8."""
+    for hops in DEPTHS:
+        yield Asked(model, "equations", hops, layout=layout, count=count)
+
+
+def table(finished: list[Finished]) -> DataFrame:
+    """The rows of `hopscope evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
+    rows: list[dict[str, Any]] = []
+    for one in finished:
+        row = {name: value for name, value in read_json(one.path / "row.json").items() if name != "settings"}
+        rows.append({"run": one.work.identity, "version": one.version, **row})
+    return DataFrame(rows)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: accuracy by formulation. Right: on equations by depth. Bars are 95 % intervals, dashes guessing."""
+    shown = picture(10.0, 4.2)
+    left, right = shown.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
+    series = list(dict.fromkeys(zip(table.model, table.layout, table.protocol, strict=True)))
+    for index, (model, layout, protocol) in enumerate(series):
+        part = table[(table.model == model) & (table.layout == layout) & (table.protocol == protocol)]
+        label = f"{model}, {layout}, {protocol.replace('_', ' ')}"
+        places = [FORMULATIONS.index(name) + 0.13 * (index - (len(series) - 1) / 2) for name in own(part).formulation]
+        draw(left, places, own(part), colour(index), label)
+        equations = part[part.formulation == "equations"].sort_values("hops")
+        if len(equations) > 2:
+            draw(right, [hops + 0.06 * index for hops in equations.hops], equations, colour(index), label, lines=True)
+    for place, name in enumerate(FORMULATIONS):
+        chance = table[table.formulation == name].chance
+        if len(chance):
+            left.plot([place - 0.45, place + 0.45], [chance.iloc[0]] * 2, color=GREY, lw=1.0, ls="--", zorder=0)
+    right.axhline(0.25, color=GREY, lw=1.0, ls="--", zorder=0)
+    left.set_xticks(range(len(FORMULATIONS)), FORMULATIONS)
+    left.set(ylim=(0, 1.02), ylabel="accuracy", title="Formulations, at the paper's settings")
+    right.set(xlabel="D, hops", title="Equations by depth")
+    left.legend(loc="upper left", fontsize=7.5)
+    return shown
+
+
+def own(part: DataFrame) -> DataFrame:
+    """Rows at the paper's settings: equations at D = 5."""
+    return part[(part.formulation != "equations") | (part.hops == 5)]
+
+
+def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, lines: bool = False) -> None:
+    """Points with their intervals; one of which nothing is known has none."""
+    known = rows.n.to_numpy() > 0
+    if not known.any():
+        return
+    rows, places = rows[known], [place for place, there in zip(places, known, strict=True) if there]
+    off = [rows.accuracy - rows.low, rows.high - rows.accuracy]
+    style = "-o" if lines else "o"
+    ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What the paper says of large models, beside ours; and what can be judged of small ones."""
+    scored = table[table.protocol == "log_likelihood"]
+    equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
+    said = f"Large models solve equations almost perfectly up to D = 5 (ours: {names(table)})."
+    yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5])
+    rest = scored[scored.formulation != "equations"]
+    yield paper_says("other_formulations", "Large models do great on the other four formulations, too.", rest)
+    one, more = equations[equations.hops == 1], equations[equations.hops > 1]
+    yield judged("one_hop_above_chance", "Every model answers one hop above chance.", one, "low", lambda x: x > 0.25)
+    yield judged(
+        "two_hops_at_chance", "No model answers two hops or more above chance.", more, "low", lambda x: x <= 0.25
+    )
+    yield form(table)
+
+
+def names(table: DataFrame) -> str:
+    return ", ".join(dict.fromkeys(table.model))
+
+
+def paper_says(name: str, sentence: str, rows: DataFrame) -> Claim:
+    """A sentence about models that we do not have."""
+    return Claim(
+        name,
+        "4",
+        sentence,
+        number=rows.accuracy.mean(),
+        spread=(rows.accuracy.min(), rows.accuracy.max()),
+        n=int(rows.n.sum()),
+        seeds=(0,),
+        threshold="accuracy of the paper's large models; ours are far smaller",
+        verdict="undecided",
+    )
+
+
+def judged(name: str, sentence: str, rows: DataFrame, column: str, holds: Callable[[float], bool]) -> Claim:
+    """A sentence about every row; the number is the mean accuracy, the spread over rows."""
+    passing = sum(holds(value) for value in rows[column])
+    return Claim(
+        name,
+        "beyond (4)",
+        f"{sentence[:-1]} (in {passing} of {len(rows)} rows).",
+        number=rows.accuracy.mean(),
+        spread=(rows.accuracy.min(), rows.accuracy.max()),
+        n=int(rows.n.sum()),
+        seeds=(0,),
+        threshold="95 % interval (Wilson) against 0.25, by log-likelihood, layout code",
+        verdict=verdict(passing == len(rows)) if len(rows) else "undecided",
+    )
+
+
+def form(table: DataFrame) -> Claim:
+    """How often a small model answers in the form that the paper's protocol waits for."""
+    rows = table[table.protocol == "resample"]
+    known = len(rows) > 0
+    return Claim(
+        "form_of_answers",
+        "4, A",
+        "Asked to say only the answer, a small model does so in less than a tenth of its tries, so that the paper's "
+        "protocol, which waits for an acceptable answer, leaves most questions unanswered.",
+        number=rows.valid.mean() if known else float("nan"),
+        spread=(rows.valid.min(), rows.valid.max()) if known else (float("nan"), float("nan")),
+        n=int((rows.n + rows.run_outs).sum()) if known else int(table.n.sum()),
+        seeds=(0,),
+        threshold="greatest share of valid tries < 0.1 (ours)",
+        verdict=verdict(bool((rows.valid < 0.1).all())) if known else "undecided",
+    )
