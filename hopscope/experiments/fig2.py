@@ -91,9 +91,8 @@ def runs(scale: str) -> Iterator[Asked]:
     yield from every_formulation("smollm2", "code", count)
     if scale == "paper":
         yield from every_formulation("smollm2", "chat", count)
-        for formulation in FORMULATIONS:
-            yield Asked("smollm2", formulation, layout="chat", protocol="resample", count=100)
-        yield Asked("smollm2", "equations", 1, layout="chat", protocol="resample", count=100)
+        for formulation, hops in (("equations", 1), ("equations", 5), ("kingdoms", 5)):
+            yield Asked("smollm2", formulation, hops, layout="chat", protocol="resample", count=100)
         yield from every_depth("gemma3-270m", "code", 120)
         yield from every_formulation("gemma3-270m", "code", 120)
 

@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from hopscope.settings import BadInput, Settings, setting
 from hopscope.storage import write_file
 
 TABLE = "table.csv"
+KEPT = 4096  # questions that are kept in memory
 Watch = Callable[[int, int], None]
 
 
@@ -111,17 +113,20 @@ class Cell:
     ):
         self.backend, self.formulation, self.layout = backend, formulation, layout
         self.protocol, self.settings = protocol, settings
-        questions = (formulation.question(settings.seed, index) for index in range(settings.count))
-        self.questions: list[Question] = list(questions)
-        self.rendered = [layout.render(formulation, question) for question in self.questions]
-        if self.rendered[0].chat and not backend.has_chat_template:
+        self.made = lru_cache(maxsize=KEPT)(self.make)
+        if self.made(0)[1].chat and not backend.has_chat_template:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
         self.identity = dict(backend.identity)
         self.blanks: dict[Rendered, list[float]] = {}
 
+    def make(self, index: int) -> tuple[Question, Rendered]:
+        """A question, and what the model is given; made anew when wanted, for a hundred thousand take gigabytes."""
+        question = self.formulation.question(self.settings.seed, index)
+        return question, self.layout.render(self.formulation, question)
+
     def about(self, number: int, attempt: int) -> dict[str, Any]:
         """All that one answer depends on."""
-        question, rendered = self.questions[number], self.rendered[number]
+        question, rendered = self.made(number)
         return {
             "model": self.backend.model,
             "backend": self.identity,
@@ -141,17 +146,20 @@ class Cell:
     def known(self, number: int, records: Records) -> list[dict[str, Any]]:
         """The answers to a question that are needed and were given, in the order of attempts."""
         answers: list[dict[str, Any]] = []
-        while self.protocol.wants_more(self.questions[number], answers):
+        while self.wants_more(number, answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
             if said is None:
                 break
             answers.append(said)
         return answers
 
+    def wants_more(self, number: int, answers: Sequence[Mapping[str, Any]]) -> bool:
+        return self.protocol.wants_more(self.made(number)[0], answers)
+
     def run(self, records: Records, watch: Watch) -> Result:
         """Ask whatever is missing, batch by batch, then judge."""
-        answers = [self.known(number, records) for number in range(len(self.questions))]
-        wanting = [n for n, given in enumerate(answers) if self.protocol.wants_more(self.questions[n], given)]
+        answers = [self.known(number, records) for number in range(self.settings.count)]
+        wanting = [number for number, given in enumerate(answers) if self.wants_more(number, given)]
         while wanting:
             watch(len(answers) - len(wanting), len(answers))
             batch, wanting = wanting[: self.backend.batch], wanting[self.backend.batch :]
@@ -161,18 +169,17 @@ class Cell:
             records.add(self.record(number, attempt, one) for number, attempt, one in asked)
             for number, _, one in asked:
                 answers[number].append(one)
-            wanting += [n for n in batch if self.protocol.wants_more(self.questions[n], answers[n])]
+            wanting += [number for number in batch if self.wants_more(number, answers[number])]
         watch(len(answers), len(answers))
         return self.judged(answers)
 
     def ask(self, batch: Sequence[int], attempts: Sequence[int]) -> list[dict[str, Any]]:
         """One request for each question of a batch."""
-        requests = [self.rendered[number] for number in batch]
+        questions, requests = [list(part) for part in zip(*map(self.made, batch), strict=True)]
         if not self.protocol.scores:
-            pairs = zip(batch, attempts, strict=True)
-            sampling = [self.protocol.sampling(self.questions[number], attempt) for number, attempt in pairs]
+            sampling = [self.protocol.sampling(q, attempt) for q, attempt in zip(questions, attempts, strict=True)]
             return [{"text": text} for text in self.backend.generate(requests, sampling)]
-        blanks = [self.layout.blank(self.formulation, self.questions[number]) for number in batch]
+        blanks = [self.layout.blank(self.formulation, question) for question in questions]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
@@ -183,23 +190,26 @@ class Cell:
 
     def record(self, number: int, attempt: int, said: Mapping[str, Any]) -> dict[str, Any]:
         """An attempt as a line of records.jsonl."""
-        about, question = self.about(number, attempt), self.questions[number]
+        about, question = self.about(number, attempt), self.made(number)[0]
         right = {"answer": question.answer, "acceptable": list(question.acceptable)}
         return {"key": key_of(about), **about, **right, "said": dict(said)}
 
     def judged(self, answers: Sequence[Sequence[Mapping[str, Any]]]) -> Result:
         """Questions that need no more answers, judged and counted; the others are what is left."""
-        pairs = [(q, given) for q, given in zip(self.questions, answers, strict=True)]
-        whole = [self.protocol.judge(q, given) for q, given in pairs if not self.protocol.wants_more(q, given)]
-        corrected = {q.index: q.answer for q in self.questions}
-        return Result(self.count(whole, corrected), tuple(whole))
+        whole, right = [], {}
+        for number, given in enumerate(answers):
+            question = self.made(number)[0]
+            if not self.protocol.wants_more(question, given):
+                whole.append(self.protocol.judge(question, given))
+                right[number] = question.answer
+        return Result(self.count(whole, right), tuple(whole))
 
     def count(self, judged: Sequence[Judged], right: Mapping[int, str]) -> dict[str, Any]:
         """The row."""
         answered = [one for one in judged if not one.run_out]
         correct, n = sum(one.correct for one in answered), len(answered)
         low, high = wilson(correct, n)
-        tries, left = sum(one.tries for one in judged), len(self.questions) - len(judged)
+        tries, left = sum(one.tries for one in judged), self.settings.count - len(judged)
         fair = [one.corrected == right[one.index] for one in answered if one.corrected is not None]
         labels = Counter("none" if one.label is None else one.label for one in answered)
         return {
