@@ -56,7 +56,7 @@ $(VENV)/core: pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/dev: $(VENV)/core
+$(VENV)/dev: $(VENV)/core $(VENV)/language
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
 	touch $@
 

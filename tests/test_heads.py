@@ -527,6 +527,7 @@ def test_the_longest_stack_is_found():
     a, b, c, d = (0, 0), (1, 0), (1, 1), (3, 0)
     links = [Link(a, b, "key", -1.0), Link(b, d, "query", -0.5), Link(c, d, "value", -2.0)]
     assert longest_stack(links) == [a, b, d]
+    assert longest_stack([*links, Link(a, c, "value", -0.1)]) == [a, c, d]  # as long, and 2.1 against 1.5
     assert longest_stack([]) == []
 
 

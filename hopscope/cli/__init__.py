@@ -61,11 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     warnings.showwarning = warn_plainly
     try:
-        hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
+        code = hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
         sys.stdout.flush()
-        return 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        return code if type(code) is int else 0  # of click's Exit, which it hands back; commands return nothing
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         return 2

@@ -36,12 +36,10 @@ def run(out: Path | None, as_json: bool, **given: Any) -> None:
     cells = list(cells_of(given))
     rows, unreached = [], []
     for name in given["model"]:
-        backend = opened(name, given)
         try:
-            folder = out or Path("evaluations") / backend.model.replace("/", "-").replace(":", "-")
-            found, reason = ask_all(backend, asked_of(backend, cells), settings, folder)
-        finally:
-            backend.close()
+            found, reason = ask_model(name, cells, settings, out, given)
+        except Unreachable as nothing:  # not even for its name
+            found, reason = [], str(nothing)
         rows += [result.row for result in found]
         unreached += [reason] if reason else []
     if as_json:
@@ -50,7 +48,7 @@ def run(out: Path | None, as_json: bool, **given: Any) -> None:
         for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
             console().print(as_table(list(group)))
     if unreached:
-        click.echo(f"hopscope: {unreached[0]}; the table is partial, the same command goes on", err=True)
+        click.echo(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -86,6 +84,18 @@ def opened(name: str, given: dict[str, Any]) -> Backend:
         dtype=given["dtype"],
         threads=threads,
     )
+
+
+def ask_model(
+    name: str, cells: Sequence[Cell], settings: Evaluation, out: Path | None, given: dict[str, Any]
+) -> tuple[list[Result], str | None]:
+    """A model's results, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
+    backend = opened(name, given)
+    try:
+        folder = out or Path("evaluations") / backend.model.replace("/", "-").replace(":", "-")
+        return ask_all(backend, asked_of(backend, cells), settings, folder)
+    finally:
+        backend.close()
 
 
 def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:

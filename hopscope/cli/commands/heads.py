@@ -131,8 +131,9 @@ def score_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name.replace('_', ' '):16}" + "  ".join(f"{row['head']} {row['score']:.3f}" for row in heads)
     random = ablation["without_random"]
     yield f"loss on the repeat (nats): {ablation['loss']:.2f}"
-    yield f"  without the top {len(ablation['top'])} induction heads: {ablation['without_top']:.2f}"
-    yield f"  without {len(ablation['top'])} random heads: {', '.join(f'{loss:.2f}' for loss in random)}"
+    size, each = len(ablation["top"]), ", ".join(f"{loss:.2f}" for loss in random)
+    yield f"  without the top {size} induction heads: {ablation['without_top']:.2f}"
+    yield f"  without {size} random heads: {ablation['median_random']:.2f} in the median (draws: {each})"
     yield ""
 
 

@@ -35,8 +35,8 @@ def command(
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
-    for table in sorted(results.glob("*/table.csv")) if again else ():
-        redraw(table.parent.name, table.parent)
+    for claims_file in sorted(results.glob("*/claims.json")) if again else ():
+        redraw(claims_file.parent.name, claims_file.parent)
     claims = all_claims(results)
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")

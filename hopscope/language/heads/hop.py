@@ -228,9 +228,9 @@ def shown(found: Minimal, cuts: Sequence[dict[str, Any]]) -> list[Head]:
 
 
 def crosses(row: dict[str, Any]) -> bool:
-    """Whether a path leads from one line to another: within a line, shuffling chains role by role means nothing."""
-    step = {re.sub(r"\D", "", row["query"]), re.sub(r"\D", "", row["key"])}
-    return len(step) > 1 or step == {""}
+    """Whether a path leads to a fact from elsewhere: within a fact, shuffling chains role by role means nothing."""
+    steps = {re.sub(r"\D", "", row["query"]), re.sub(r"\D", "", row["key"])}
+    return len(steps) > 1
 
 
 def presented(roles: Roles) -> str:

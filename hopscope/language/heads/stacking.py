@@ -93,10 +93,13 @@ def cut(lens: Lens, on: Base, link: Link, means: Tensor, outputs: Tensor) -> Ten
 
 
 def longest_stack(links: Sequence[Link]) -> list[Head]:
-    """The longest chain of heads, each feeding the next, the lowest first; ties go to the most harmful to cut."""
-    best: dict[Head, list[Head]] = {}
-    for link in sorted(links, key=lambda link: (link.receiver[0], link.estimate)):
-        chain = [*best.get(link.sender, [link.sender]), link.receiver]
-        if len(chain) > len(best.get(link.receiver, [])):
-            best[link.receiver] = chain
-    return max(best.values(), key=len, default=[])
+    """The longest chain of heads, each feeding the next, the lowest first.
+
+    Among equally long ones it is that whose connections together do the most harm if cut.
+    """
+    best: dict[Head, tuple[int, float, list[Head]]] = {}
+    for link in sorted(links, key=lambda link: link.receiver[0]):  # whoever sends has received all before
+        length, harm, chain = best.get(link.sender, (1, 0.0, [link.sender]))
+        found = (length + 1, harm - link.estimate, [*chain, link.receiver])
+        best[link.receiver] = max(best.get(link.receiver, found), found)
+    return max(best.values(), default=(0, 0.0, []))[2]

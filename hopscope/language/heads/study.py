@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from hopscope.language.heads.scores import LAGS, SEQUENCES, WARMING, head_scores
 from hopscope.language.layouts.base import Layout
 
 SCORES = ("induction", "previous_token", "duplicate_token")
-ABLATED, RANDOM_DRAWS = 8, 5
+ABLATED, RANDOM_DRAWS = 8, 7
 
 
 @dataclass
@@ -111,6 +112,7 @@ def measure_scores(made: Study) -> None:
         "without_top": without,
         "top": [short(head) for head in tops["induction"]],
         "without_random": losses,
+        "median_random": median(losses),
         "random": [[short(head) for head in heads] for heads in draws],
         "first_tokens_left_out": WARMING,
     }
