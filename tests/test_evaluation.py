@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -105,20 +107,56 @@ def test_the_oracle_is_always_right(formulation, layout, protocol):
     assert row["run_outs"] == row["left"] == 0 and not row["partial"] and row["low"] == wilson(25, 25)[0]
 
 
-@pytest.mark.parametrize("behaviour", ["last_line", "first_value", "uniform", "always_1"])
-@pytest.mark.parametrize("protocol", [LogLikelihood(), GreedyStrict(), GreedyLenient(), Resample()], ids=str)
-def test_shortcuts_score_what_they_score_by_hand(behaviour, protocol):
-    """The answers that the shortcut gives are worked out here, from the statements' text."""
-    formulation = Equations()
-    row = score(behaviour, protocol)
-    questions = [formulation.question(0, index) for index in range(COUNT)]
-    values = [[line.split(" = ")[1] for line in q.statements if line[-1].isdigit()] for q in questions]
-    if behaviour != "uniform":
-        said = {"last_line": [v[-1] for v in values], "first_value": [v[0] for v in values], "always_1": ["1"] * COUNT}
-        right = sum(s == q.answer for s, q in zip(said[behaviour], questions, strict=True))
-        assert row["correct"] == right
-    assert row["n"] == COUNT and row["low"] < 0.25 < row["high"] + 0.05
-    assert sum(json.loads(row["labels"]).values()) == COUNT
+def numbers(text):
+    return [word for word in text.replace("\n", " ").split() if word.isdigit()]
+
+
+#: What a model says to equations, worked out from the statements' text alone.
+SAID = {
+    "oracle": lambda q: q.answer,
+    "last_line": lambda q: numbers(q.facts)[-1],
+    "first_value": lambda q: numbers(q.facts)[0],
+    "always_1": lambda q: "1",
+    "refuses": lambda q: None,
+    "chatty": lambda q: f"It must be {q.answer}, I think.",
+}
+
+
+@pytest.mark.parametrize("behaviour", SAID)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_known_models_score_what_they_score_by_hand(behaviour, layout, protocol):
+    count, protocol, layout = (
+        40,
+        catalogue.find("language.protocols", protocol)(),
+        catalogue.find("language.layouts", layout)(),
+    )
+    row = score(behaviour, protocol, layout=layout, settings=Evaluation(count=count))
+    questions = [Equations().question(0, index) for index in range(count)]
+    said = [SAID[behaviour](question) for question in questions]
+    silent, wordy = behaviour == "refuses", behaviour == "chatty"
+    if protocol.scores:  # who refuses holds all for equally likely, so that the first one counts
+        said = ["0" if silent else q.answer if wordy else s for q, s in zip(questions, said, strict=True)]
+    elif wordy and protocol.name() == "greedy_lenient":
+        said = [question.answer for question in questions]
+    right = sum(s == question.answer for s, question in zip(said, questions, strict=True))
+    formless = not protocol.scores and (silent or (wordy and protocol.name() != "greedy_lenient"))
+    out = count if formless and protocol.name() == "resample" else 0
+    assert (row["n"], row["run_outs"], row["correct"]) == (count - out, out, right)
+    assert row["valid"] == (0.0 if formless else 1.0)
+    assert math.isnan(row["tries"]) if out else row["tries"] == 1.0
+
+
+@pytest.mark.parametrize("protocol", [LogLikelihood(), GreedyStrict(), Resample()], ids=str)
+def test_guessing_is_right_as_often_as_chance_says(protocol):
+    """Within 3.29 standard errors, the 99.9 % band of the binomial distribution, and with all answers in use."""
+    count = 2000
+    row = score("uniform", protocol, settings=Evaluation(count=count))
+    assert row["chance"] == 0.25 and row["n"] == count
+    assert abs(row["accuracy"] - 0.25) < 3.29 * math.sqrt(0.25 * 0.75 / count)
+    labels = json.loads(row["labels"])
+    assert set(labels) == {"0", "1", "2", "3"} and sum(labels.values()) == count
+    assert all(abs(n / count - 0.25) < 3.29 * math.sqrt(0.25 * 0.75 / count) for n in labels.values())
 
 
 def test_form_decides_what_the_chatty_and_the_silent_score():
@@ -218,8 +256,8 @@ def test_nothing_is_asked_twice_and_protocols_share_texts(tmp_path):
     assert again.asked == 0
 
 
-@pytest.mark.parametrize("what", ["model", "identity", "layout", "hops", "tokens", "protocol", "seed"])
-def test_nothing_is_taken_for_something_else(tmp_path, what):
+@pytest.mark.parametrize("what", ["model", "identity", "layout", "hops", "tokens", "temperature", "seed", "generator"])
+def test_nothing_is_taken_for_something_else(tmp_path, monkeypatch, what):
     evaluate(counting(), Equations(), Code(), GreedyStrict(), ALL, tmp_path)
     formulation, layout, protocol, settings = Equations(), Code(), GreedyStrict(), ALL
     if what == "hops":
@@ -228,8 +266,10 @@ def test_nothing_is_taken_for_something_else(tmp_path, what):
         layout = Chat()
     elif what == "tokens":
         protocol = GreedyStrict(max_tokens=31)
-    elif what == "protocol":
-        protocol = Resample()
+    elif what == "temperature":
+        protocol = Resample(temperature=0.5)
+    elif what == "generator":
+        monkeypatch.setattr("hopscope.language.evaluation.VERSION", 0)
     elif what == "seed":
         settings = Evaluation(count=COUNT, seed=1)
     other = counting("oracle", formulation, layout)
@@ -238,8 +278,41 @@ def test_nothing_is_taken_for_something_else(tmp_path, what):
         other.model = "another"
     elif what == "identity":
         other.identity = {"known": "an altered version"}
-    evaluate(other, formulation, layout, protocol, settings, tmp_path)
+    for _ in range(2):
+        evaluate(other, formulation, layout, protocol, settings, tmp_path)
     assert other.asked == COUNT
+
+
+def altered(asked=None, blank=None):
+    """The layout `code`, changed in its file alone: name and settings are the same."""
+
+    @dataclass(frozen=True)
+    class Altered(Code):
+        def render(self, formulation, question):
+            return dataclasses.replace(super().render(formulation, question), **(asked or {}))
+
+        def blank(self, formulation, question):
+            return dataclasses.replace(super().blank(formulation, question), **(blank or {}))
+
+    Altered.__module__ = Code.__module__
+    return Altered()
+
+
+def test_an_answer_is_for_one_prompt_one_stop_and_one_blank(tmp_path):
+    layouts = [altered(), altered({"stop": ()}), altered({"chat": True}), altered(blank={"text": "?"}), altered()]
+    models = [counting() for _ in layouts]
+    for model, layout in zip(models, layouts, strict=True):
+        evaluate(model, Equations(), layout, LogLikelihood(), Evaluation(count=10), tmp_path)
+    assert [model.asked > 0 for model in models] == [True, True, True, True, False]
+
+
+def test_questions_that_do_not_fit_into_memory_are_made_again(tmp_path, monkeypatch):
+    row = evaluate(counting("last_line"), Equations(), Code(), Resample(), ALL).row
+    monkeypatch.setattr("hopscope.language.evaluation.KEPT", 3)
+    again = counting("last_line")
+    assert evaluate(again, Equations(), Code(), Resample(), ALL, tmp_path).row == row
+    assert evaluate(again, Equations(), Code(), Resample(), ALL, tmp_path).row == row
+    assert again.asked == COUNT
 
 
 def test_a_torn_line_is_asked_again_and_an_altered_one_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 
 import pytest
@@ -28,24 +29,47 @@ TEMPLATE = "{% for m in messages %}<u>{{ m['content'] }}</u>{% endfor %}{% if ad
 
 
 @pytest.fixture(scope="module")
-def tiny():
-    """Two layers of random weights over bytes: every answer is several tokens."""
+def tokenizer():
+    """Over bytes, so that every answer is several tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    bytes_ = Tokenizer(models.BPE({c: i for i, c in enumerate([*letters, "<end>"])}, [("Ġ", "B")][:0]))
+    bytes_ = Tokenizer(models.BPE({c: i for i, c in enumerate([*letters, "<end>"])}, []))
     bytes_.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bytes_.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bytes_, eos_token="<end>")
-    tokenizer.chat_template = TEMPLATE
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=bytes_, eos_token="<end>")
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+SHAPE = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
+SHAPE |= {"num_key_value_heads": 2, "max_position_embeddings": 2048}
+
+
+def random_weights(kind, config, tokenizer):
     torch.manual_seed(0)
-    shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
-    config = transformers.LlamaConfig(vocab_size=300, intermediate_size=64, max_position_embeddings=2048, **shape)
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = kind(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0)  # so that the distributions are not all alike
     return Opened(model, tokenizer, "tiny", {"sha256": "random"})
+
+
+@pytest.fixture(scope="module")
+def tiny(tokenizer):
+    """Two layers of random weights."""
+    return random_weights(
+        transformers.LlamaForCausalLM, transformers.LlamaConfig(num_hidden_layers=2, **SHAPE), tokenizer
+    )
+
+
+@pytest.fixture(scope="module")
+def windowed(tokenizer):
+    """Three layers, of which two see sixteen tokens back, so that their caches forget what the third one keeps."""
+    layers = ["sliding_attention", "full_attention", "sliding_attention"]
+    window = {"sliding_window": 16, "layer_types": layers, "num_hidden_layers": 3, "head_dim": 8}
+    config = transformers.Gemma3TextConfig(**SHAPE, **window)
+    return random_weights(transformers.Gemma3ForCausalLM, config, tokenizer)
 
 
 def requests_of(layout, *formulations):
@@ -83,6 +107,16 @@ def test_batches_change_no_score(tiny, layout, batch):
         assert max(range(len(scores)), key=scores.__getitem__) == max(range(len(naive)), key=naive.__getitem__)
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_windows_of_attention_are_where_they_would_be_without_a_batch(windowed, batch):
+    """Prompts of very different lengths, all longer than the window."""
+    requests = requests_of(Code(), *MIXED)
+    lengths = [len(request.text) for request in requests]
+    assert min(lengths) > 16 and max(lengths) > 10 * min(lengths)
+    for request, scores in zip(requests, HuggingFace(windowed, batch).log_likelihoods(requests), strict=True):
+        assert scores == pytest.approx(one_by_one(windowed, request), abs=1e-4)
+
+
 def test_answers_are_scored_from_where_they_part_from_the_prompt(tiny):
     """An answer of one token, of several, and two of which one begins the other."""
     request = Rendered("a = 1\n", False, ("b", "bc", "bcd", "x y"), ())
@@ -102,6 +136,40 @@ def test_a_token_across_the_boundary_is_scored_from_before_it(tiny):
     scored = backend.scored(Rendered("aa:", False, (" b", " c"), ()))
     assert scored.prefix == [0, 0]
     assert scored.continuations == [[6], [1, 2, 4]]
+
+
+def test_nothing_is_taken_for_an_answer_of_another_template_or_dtype(tiny, tokenizer, tmp_path):
+    """Each of these, with records of the plain model in the same folder, is asked everything anew."""
+
+    class Counting(HuggingFace):
+        asked = 0
+
+        def log_likelihoods(self, requests):
+            self.asked += len(requests)
+            return super().log_likelihoods(requests)
+
+    def asked(opened):
+        backend = Counting(opened)
+        evaluate(backend, Equations(n_hops=1), Chat(), LogLikelihood(), Evaluation(count=3), tmp_path)
+        return backend.asked
+
+    everything = asked(tiny)
+    assert everything >= 3 and asked(tiny) == 0
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = TEMPLATE.replace("<a>", "<b>")
+    ended = copy.deepcopy(tokenizer)
+    ended.add_special_tokens({"additional_special_tokens": ["<a>"]})
+    bare = copy.deepcopy(tiny.model)
+    bare.generation_config.eos_token_id = 7
+    for opened in (
+        Opened(tiny.model, other, "tiny", tiny.identity),
+        Opened(tiny.model, ended, "tiny", tiny.identity),
+        Opened(bare, tokenizer, "tiny", tiny.identity),
+        Opened(tiny.model, tokenizer, "tiny", {**tiny.identity, "dtype": "bfloat16"}),
+        Opened(tiny.model, tokenizer, "larger", tiny.identity),
+    ):
+        assert asked(opened) == everything and asked(opened) == 0
+    assert asked(tiny) == 0
 
 
 def test_sampling_depends_on_the_seed_and_on_nothing_else(tiny):

@@ -36,6 +36,8 @@ from hopscope.storage import write_file
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory
 Watch = Callable[[int, int], None]
+#: The number of a question that is still to be asked, and the answers that it has.
+Waiting = tuple[int, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -118,15 +120,21 @@ class Cell:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
         self.identity = dict(backend.identity)
         self.blanks: dict[Rendered, list[float]] = {}
+        self.done: dict[int, Judged] = {}
+        self.right: dict[int, str] = {}  # the answers of what is done
 
-    def make(self, index: int) -> tuple[Question, Rendered]:
-        """A question, and what the model is given; made anew when wanted, for a hundred thousand take gigabytes."""
+    def make(self, index: int) -> tuple[Question, Rendered, Rendered | None]:
+        """A question, what the model is given, and the same without statements where the protocol wants it.
+
+        It is made anew when needed: a hundred thousand take gigabytes.
+        """
         question = self.formulation.question(self.settings.seed, index)
-        return question, self.layout.render(self.formulation, question)
+        blank = self.layout.blank(self.formulation, question) if self.protocol.scores else None
+        return question, self.layout.render(self.formulation, question), blank
 
     def about(self, number: int, attempt: int) -> dict[str, Any]:
         """All that one answer depends on."""
-        question, rendered = self.made(number)
+        question, rendered, blank = self.made(number)
         return {
             "model": self.backend.model,
             "backend": self.identity,
@@ -139,47 +147,58 @@ class Cell:
             "index": question.index,
             "attempt": attempt,
             "sampling_seed": None if self.protocol.scores else self.protocol.sampling(question, attempt).seed,
-            "text_sha256": hashlib.sha256(rendered.text.encode()).hexdigest()[:16],
+            "text_sha256": hash_of(rendered, blank),
             "choices": list(rendered.choices) if self.protocol.scores else None,
         }
+
+    def run(self, records: Records, watch: Watch) -> Result:
+        """Ask whatever is missing, batch by batch."""
+        waiting = self.look_up(records)
+        while waiting:
+            watch(len(self.done), self.settings.count)
+            batch, waiting = waiting[: self.backend.batch], waiting[self.backend.batch :]
+            attempts = [(number, len(answers)) for number, answers in batch]
+            said = self.ask(attempts)
+            records.add(self.record(*attempt, one) for attempt, one in zip(attempts, said, strict=True))
+            more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
+            waiting += self.unsettled(more)
+        watch(self.settings.count, self.settings.count)
+        return self.result()
+
+    def look_up(self, records: Records) -> list[Waiting]:
+        """Judge what has been answered; returns the rest."""
+        return self.unsettled((number, self.known(number, records)) for number in range(self.settings.count))
 
     def known(self, number: int, records: Records) -> list[dict[str, Any]]:
         """The answers to a question that are needed and were given, in the order of attempts."""
         answers: list[dict[str, Any]] = []
-        while self.wants_more(number, answers):
+        while self.protocol.wants_more(self.made(number)[0], answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
             if said is None:
                 break
             answers.append(said)
         return answers
 
-    def wants_more(self, number: int, answers: Sequence[Mapping[str, Any]]) -> bool:
-        return self.protocol.wants_more(self.made(number)[0], answers)
+    def unsettled(self, given: Iterable[Waiting]) -> list[Waiting]:
+        """Judge the questions that need no more answers; returns the others."""
+        waiting = []
+        for number, answers in given:
+            question = self.made(number)[0]
+            if self.protocol.wants_more(question, answers):
+                waiting.append((number, answers))
+            else:
+                self.done[number], self.right[number] = self.protocol.judge(question, answers), question.answer
+        return waiting
 
-    def run(self, records: Records, watch: Watch) -> Result:
-        """Ask whatever is missing, batch by batch, then judge."""
-        answers = [self.known(number, records) for number in range(self.settings.count)]
-        wanting = [number for number, given in enumerate(answers) if self.wants_more(number, given)]
-        while wanting:
-            watch(len(answers) - len(wanting), len(answers))
-            batch, wanting = wanting[: self.backend.batch], wanting[self.backend.batch :]
-            attempts = [len(answers[number]) for number in batch]
-            said = self.ask(batch, attempts)
-            asked = list(zip(batch, attempts, said, strict=True))
-            records.add(self.record(number, attempt, one) for number, attempt, one in asked)
-            for number, _, one in asked:
-                answers[number].append(one)
-            wanting += [number for number in batch if self.wants_more(number, answers[number])]
-        watch(len(answers), len(answers))
-        return self.judged(answers)
-
-    def ask(self, batch: Sequence[int], attempts: Sequence[int]) -> list[dict[str, Any]]:
-        """One request for each question of a batch."""
-        questions, requests = [list(part) for part in zip(*map(self.made, batch), strict=True)]
+    def ask(self, attempts: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+        """One request for each question of a batch: its number, and how often it has been asked before."""
+        made = [self.made(number) for number, _ in attempts]
+        requests = [rendered for _, rendered, _ in made]
         if not self.protocol.scores:
-            sampling = [self.protocol.sampling(q, attempt) for q, attempt in zip(questions, attempts, strict=True)]
+            pairs = zip(made, attempts, strict=True)
+            sampling = [self.protocol.sampling(question, attempt) for (question, _, _), (_, attempt) in pairs]
             return [{"text": text} for text in self.backend.generate(requests, sampling)]
-        blanks = [self.layout.blank(self.formulation, question) for question in questions]
+        blanks = [blank for _, _, blank in made if blank is not None]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
@@ -194,23 +213,18 @@ class Cell:
         right = {"answer": question.answer, "acceptable": list(question.acceptable)}
         return {"key": key_of(about), **about, **right, "said": dict(said)}
 
-    def judged(self, answers: Sequence[Sequence[Mapping[str, Any]]]) -> Result:
-        """Questions that need no more answers, judged and counted; the others are what is left."""
-        whole, right = [], {}
-        for number, given in enumerate(answers):
-            question = self.made(number)[0]
-            if not self.protocol.wants_more(question, given):
-                whole.append(self.protocol.judge(question, given))
-                right[number] = question.answer
-        return Result(self.count(whole, right), tuple(whole))
+    def result(self) -> Result:
+        """What is done, counted; the others are what is left."""
+        judged = tuple(self.done[number] for number in sorted(self.done))
+        return Result(self.row(judged), judged)
 
-    def count(self, judged: Sequence[Judged], right: Mapping[int, str]) -> dict[str, Any]:
+    def row(self, judged: Sequence[Judged]) -> dict[str, Any]:
         """The row."""
         answered = [one for one in judged if not one.run_out]
         correct, n = sum(one.correct for one in answered), len(answered)
         low, high = wilson(correct, n)
         tries, left = sum(one.tries for one in judged), self.settings.count - len(judged)
-        fair = [one.corrected == right[one.index] for one in answered if one.corrected is not None]
+        fair = [one.corrected == self.right[one.index] for one in answered if one.corrected is not None]
         labels = Counter("none" if one.label is None else one.label for one in answered)
         return {
             "model": self.backend.model,
@@ -242,6 +256,12 @@ class Cell:
         }
 
 
+def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
+    """A hash of all that a model is given."""
+    given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
+    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+
+
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else nan
 
@@ -256,7 +276,8 @@ def tally(
 ) -> Result:
     """What is known of an evaluation, without asking anything: for one that was cut short."""
     cell = Cell(backend, formulation, layout, protocol, settings)
-    return cell.judged([cell.known(number, records) for number in range(settings.count)])
+    cell.look_up(records)
+    return cell.result()
 
 
 # The table -------------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
         answers: list[dict[str, str]] = []
         while protocol.wants_more(question, answers):
             how = protocol.sampling(question, len(answers))
-            wanted = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed}
+            wanted: dict[str, Any] = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed}
             config = GenerateConfig(**wanted, stop_seqs=stop or None)
             state.output = await get_model().generate(asked, config=config)
             answers.append({"text": cut(state.output.completion, stop)})
@@ -205,7 +205,7 @@ def acceptable_answer() -> Scorer:
 
 @modelapi(name="hopscope-known")
 class KnownModel(ModelAPI):
-    """A model of known answer, `hopscope-known/oracle`, to test a runner with: it needs no network and takes no time."""
+    """A model of known answer, `hopscope-known/oracle`, to test a runner with: no network, no latency."""
 
     def __init__(self, model_name: str, *args: Any, **more: Any):
         super().__init__(model_name, *args, **more)

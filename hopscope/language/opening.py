@@ -1,4 +1,4 @@
-"""From a name to a model that can be asked: `smollm2`, a folder, a GGUF file, a hub name, an address, `known:oracle`."""
+"""From a name to a model that can be asked: `smollm2`, a folder, a GGUF file, a hub name, an address, `known:…`."""
 
 from __future__ import annotations
 

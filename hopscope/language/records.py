@@ -62,17 +62,21 @@ class Records:
         assert self.path is not None
         if not self.path.is_file():
             return
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            with clear_errors(self.path), self.path.open("r+b") as file:
-                file.truncate(len(whole))
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                record = json.loads(line)
-                self.said[record["key"]] = record["said"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error
+        end = 0
+        with clear_errors(self.path), self.path.open("r+b") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    self.read(line, number)
+                    end += len(line)
+            file.truncate(end)
+
+    def read(self, line: bytes, number: int) -> None:
+        """One line of the file. Raises Damaged if it is no record."""
+        try:
+            record = json.loads(line)
+            self.said[record["key"]] = record["said"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error
 
     def add(self, records: Iterable[Record]) -> None:
         """Keep attempts, safe from a kill when this returns."""

@@ -169,20 +169,14 @@ class Server:
         if empty >= rules.empty:
             raise NoContent(
                 f"{self.url} answered {empty} times without content ({fault}); a model that reasons first needs more "
-                f"tokens: raise --max-tokens, then run the same command again"
+                f"tokens: raise --max-tokens"
             )
         if failures >= rules.tries:
-            raise Unreachable(
-                f"{self.url} failed {failures} times on one request, last with: {fault}; run the same command again "
-                f"to go on"
-            )
+            raise Unreachable(f"{self.url} failed {failures} times on one request, last with: {fault}")
         if self._dead or silent + delay > rules.silence:
             self._dead = True  # until it answers, what else is asked of it is tried once
             wait = f" and wants to be left alone for {fault.after:.0f} s" if fault.after > chosen else ""
-            raise Unreachable(
-                f"{self.url} has answered nothing for {silent:.0f} s{wait} (last: {fault}); run the same command again "
-                f"to go on"
-            )
+            raise Unreachable(f"{self.url} has answered nothing for {silent:.0f} s{wait} (last: {fault})")
         if silent > TELL and not self._told:
             self._told = True
             log.warning("%s: %s; asking again for up to %.0f s", self.url, fault, rules.silence - silent)
@@ -214,9 +208,9 @@ class Server:
         status, said = answer.status_code, self._hidden(complaint(answer.text))
         told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:
-            return Unreachable(f"{told}; {FINAL[status]}, then run the same command again to go on")
+            return Unreachable(f"{told}; {FINAL[status]}")
         if status == 429 and "insufficient_quota" in answer.text:
-            return Unreachable(f"{told}; the account's quota is used up: extend it, then run the same command again")
+            return Unreachable(f"{told}; the account's quota is used up: extend it")
         if status in PASSING or (status >= 500 and status != 501):
             return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
         if 300 <= status < 400:

@@ -7,7 +7,10 @@ prompt is computed once for all of its answers.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -56,10 +59,11 @@ class HuggingFace(Backend):
         ends = self.network.generation_config.eos_token_id if self.network.generation_config else None
         ends = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in [*ends, self.tokenizer.eos_token_id] if end is not None}
+        self.reading = reading(self.tokenizer, self.ends)
 
     @property
     def identity(self) -> dict[str, str | int]:
-        return dict(self.opened.identity)
+        return {**self.opened.identity, "reading": self.reading}
 
     @property
     def has_chat_template(self) -> bool:
@@ -148,8 +152,8 @@ class HuggingFace(Backend):
         seen = mask[rows]
         positions = seen.sum(1, keepdim=True) + torch.arange(longest)
         whole = torch.cat([seen, torch.ones_like(ids)], 1)  # what is padded stands behind whatever is read
-        copy = copied(cache, rows, self.network.config)
-        out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=copy, use_cache=True)
+        twin = copied(cache, rows)
+        out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=twin, use_cache=True)
         return [
             found[: len(tokens)].float().log_softmax(-1) for found, (_, tokens) in zip(out.logits, some, strict=True)
         ]
@@ -202,6 +206,21 @@ class HuggingFace(Backend):
         return text
 
 
+def reading(tokenizer: Any, ends: set[int]) -> str:
+    """A hash of how text is read and where it ends: vocabulary, merges, chat template; a folder may change these alone.
+
+    The template is also tried on a word, because some put the day's date before what the user says.
+    """
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    words = fast.to_str() if fast is not None else sorted(tokenizer.get_vocab().items())
+    template, tried = tokenizer.chat_template, ""
+    if template is not None:
+        said = [{"role": "user", "content": "a"}]
+        tried = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    text = json.dumps([words, template, tried, sorted(ends)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
     """The next token: the likeliest at temperature 0, else one drawn by this completion's own generator."""
     if temperature == 0:
@@ -210,11 +229,12 @@ def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
     return int(torch.multinomial(chances, 1, generator=dice))
 
 
-def copied(cache: Any, rows: Tensor, config: Any) -> Any:
-    """A cache of keys and values with the given rows of another, which stays as it is."""
-    from transformers import DynamicCache
+def copied(cache: Any, rows: Tensor) -> Any:
+    """A cache of keys and values with the given rows of another, which stays as it is.
 
-    copy: Any = DynamicCache(config=config)
-    for index, layer in enumerate(cache.layers):
-        copy.update(layer.keys[rows], layer.values[rows], index)
-    return copy
+    Layers are copied with all they know: one with a sliding window has read more than it still holds.
+    """
+    twin = copy(cache)
+    twin.layers = [copy(layer) for layer in cache.layers]
+    twin.batch_select_indices(rows)
+    return twin
