@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import json
+import math
+from collections import Counter
 
 import pytest
 import torch
 
 transformers = pytest.importorskip("transformers")
 
+from hopscope.cli import main  # noqa: E402
 from hopscope.formulations.equations import Equations  # noqa: E402
 from hopscope.formulations.lives_with import LivesWith  # noqa: E402
 from hopscope.formulations.relatives import Relatives  # noqa: E402
@@ -218,6 +222,27 @@ def test_the_real_model_one_by_one(smollm2):
     found = HuggingFace(smollm2, 3).log_likelihoods(requests)
     for request, scores in zip(requests, found, strict=True):
         assert scores == pytest.approx(one_by_one(smollm2, request), abs=1e-3)
+
+
+@needs_smollm2
+def test_the_command_asks_the_real_model_and_its_table_is_what_its_answers_say(tmp_path, capsys):
+    """The row is counted again from the answers as they were kept; the second time nothing is asked."""
+    asked = ["--hops", "1", "--layout", "code", "--count", "24", "--threads", "1", "--out", str(tmp_path), "--json"]
+    assert main(["evaluate", *asked]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    kept = (tmp_path / "records.jsonl").read_text()
+    records = [json.loads(line) for line in kept.splitlines()]
+    said = [record["said"]["scores"] for record in records]
+    labels = [record["acceptable"][scores.index(max(scores))] for record, scores in zip(records, said, strict=True)]
+    right = sum(label == record["answer"] for label, record in zip(labels, records, strict=True))
+    mass = sum(math.exp(score) for scores in said for score in scores) / 24
+    assert (row["model"], row["n"], row["correct"], row["left"]) == ("smollm2", 24, right, 0)
+    assert row["mass"] == pytest.approx(mass) and 0.1 < mass < 1
+    assert json.loads(row["labels"]) == dict(sorted(Counter(labels).items()))
+    assert json.loads(row["identity"])["threads"] == 1
+    assert main(["evaluate", *asked]) == 0
+    assert json.loads(capsys.readouterr().out) == [row]
+    assert (tmp_path / "records.jsonl").read_text() == kept
 
 
 @needs_smollm2

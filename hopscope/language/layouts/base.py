@@ -1,6 +1,6 @@
 """What every layout offers: a question as a model is given it, and its answers as the model would write them.
 
-The same question is answered by the same model at 0 % or 55 %, depending on its layout and scoring
+The same questions are answered rightly by the same model in 0 % or 62 % of cases, by layout and scoring
 (docs/language.md). So a layout is a choice of its own, in a file of its own, and part of every record.
 """
 

@@ -1,6 +1,6 @@
 """What every protocol offers: what is asked of a model, when a question has been answered, and how it is judged.
 
-One number hides how it came about: the same answers are right in 0 %, 27 % or 55 % of cases by different rules
+One number hides how it came about: one model is right in 0 %, 23 % or 62 % of cases by different rules
 (docs/language.md). So a rule is a choice of its own, in a file of its own. Protocols that ask the same share answers.
 """
 
