@@ -93,7 +93,8 @@ def runs(scale: str) -> Iterator[Asked]:
         yield from every_formulation("smollm2", "chat", count)
         for formulation, hops in (("equations", 1), ("equations", 5), ("kingdoms", 5)):
             yield Asked("smollm2", formulation, hops, layout="chat", protocol="resample", count=100)
-        yield from every_depth("gemma3-270m", "code", 120)
+        for hops in (1, 2, 3, 5):
+            yield Asked("gemma3-270m", "equations", hops, count=120)
         yield from every_formulation("gemma3-270m", "code", 120)
 
 
@@ -141,7 +142,10 @@ def figure(table: DataFrame) -> Figure:
     left.set_xticks(range(len(FORMULATIONS)), FORMULATIONS)
     left.set(ylim=(0, 1.02), ylabel="accuracy", title="Formulations, at the paper's settings")
     right.set(xlabel="D, hops", title="Equations by depth")
-    left.legend(loc="upper left", fontsize=7.5)
+    for ax, words in ((left, "paper, large models: great"), (right, "paper, large models: almost perfect up to D = 5")):
+        ax.text(0.02, 0.965, words, transform=ax.transAxes, fontsize=8, color=GREY, va="center")
+    handles, labels = left.get_legend_handles_labels()
+    shown.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=8)
     return shown
 
 
