@@ -472,7 +472,9 @@ sys.exit(main(sys.argv[1:]))
 def start(folder: Path, *more: str) -> subprocess.Popen:
     what = ["--model", "known:uniform", "--layout", "code", "--protocol", "resample", "--count", "600"]
     command = [sys.executable, "-c", SLOW, "evaluate", *what, "--out", str(folder), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # What is started from a script's background ignores SIGINT, and hands that on.
+    heeding = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding)
 
 
 def ended(process: subprocess.Popen) -> int:

@@ -25,7 +25,10 @@ SIXTEEN = Path(__file__).parent / "sixteen.py"
 def start(folder: Path, *more: str) -> subprocess.Popen:
     where = ["--runs", str(folder / "runs"), "--results", str(folder / "results"), "--workers", "2"]
     command = [sys.executable, str(SIXTEEN), "sweep", "sixteen", *where, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    # What is started from a script's background ignores SIGINT, and hands that on.
+    heeding = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, start_new_session=True, preexec_fn=heeding)
 
 
 def workers_of(driver: int) -> list[int]:
