@@ -31,6 +31,8 @@ from hopscope.storage import read_json, write_json
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "paper": 4000}
 
+FEW = 10  # answers
+
 FORMULATIONS = ("equations", "lives_with", "kingdoms", "functions", "relatives")  # F1 to F5
 DEPTHS = range(1, 9)
 
@@ -155,7 +157,7 @@ def own(part: DataFrame) -> DataFrame:
 
 
 def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, lines: bool = False) -> None:
-    """Points with their intervals; one of which nothing is known has none."""
+    """Points with their intervals; one of which nothing is known has none, and one of few answers says how few."""
     known = rows.n.to_numpy() > 0
     if not known.any():
         return
@@ -163,6 +165,9 @@ def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, 
     off = [rows.accuracy - rows.low, rows.high - rows.accuracy]
     style = "-o" if lines else "o"
     ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
+    for place, n, accuracy in zip(places, rows.n, rows.accuracy, strict=True):
+        if n < FEW:
+            ax.annotate(f"n = {n}", (place, accuracy), (4, -12), textcoords="offset points", fontsize=7, color=tint)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
