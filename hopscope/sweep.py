@@ -29,6 +29,10 @@ PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
 Watch = Callable[[int, int], None]
 
 
+def unwatched(done: int, of: int) -> None:
+    """Nobody is told."""
+
+
 def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **how: Any) -> None:
     """What a worker does: train whatever nobody has trained or is training, until there is nothing left to take.
 
@@ -62,7 +66,7 @@ def sweep(
     workers: int,
     budget: float | None = None,
     device: str = "auto",
-    watch: Watch = lambda done, of: None,
+    watch: Watch = unwatched,
 ) -> Outcome:
     """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
 
@@ -109,35 +113,42 @@ def stacked(
     results: Path,
     budget: float | None = None,
     device: str = "auto",
-    watch: Watch = lambda done, of: None,
+    watch: Watch = unwatched,
 ) -> Outcome:
     """The same in one process, with runs of one shape stacked into one program (`hopscope.many`): the way on a GPU.
 
     What cannot be stacked, having clamps or a shape of its own, is trained alone. Arguments as for `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
+    left = train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
+    if left:
+        return Outcome(name, scale, [], left, None)
+    return reproduce(name, scale, runs=runs, results=results, device=device)
+
+
+def train_stacks(
+    name: str, scale: str, runs: Path, should_stop: Callable[[], bool], device: str = "auto", watch: Watch = unwatched
+) -> int:
+    """Train an experiment's runs in stacks of one shape, as far as time allows; how many are left."""
     for group in by_shape(declared(name, scale)):
         watch(*finished(name, scale, runs))
-        stop = lambda: time.monotonic() >= deadline  # noqa: E731
         folders = [run_folder(runs, config) for config in group]
         try:
             if all((folder / "DONE").is_file() for folder in folders):
                 continue
-            if stop():
+            if should_stop():
                 break
             if len(group) > 1:
-                train_many(group, folders, device=device, should_stop=stop)
+                train_many(group, folders, device=device, should_stop=should_stop)
             else:
-                carry_out(group[0], folders[0], stop, device=device)
+                carry_out(group[0], folders[0], should_stop, device=device)
         except (Interrupted, Stopped) as stopped:
             if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
                 raise
             break
     done, of = finished(name, scale, runs)
     watch(done, of)
-    if done < of:
-        return Outcome(name, scale, [], of - done, None)
-    return reproduce(name, scale, runs=runs, results=results, device=device)
+    return of - done
 
 
 def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:

@@ -35,6 +35,7 @@ FLOORS = [
     "configuration",
     "measures",
     "runs",
+    "parcels",
     "probes",
     "training",
     "many",
@@ -52,6 +53,7 @@ FLOORS = [
     "investigation",
     "experiments",
     "sweep",
+    "queue",
     "cli",
 ]
 

@@ -294,6 +294,26 @@ def hop_curves_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> Da
     return DataFrame(rows)
 
 
+LEARNT, SOLVED = 0.5, 0.05  # partial losses: of the paper's section 7.2, and ours
+
+
+def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
+    """How each run ended, one row per run and hop.
+
+    Columns: run, version, seed, one per keyword (a function of the configuration), hop, k (of x_k; of hops without a
+    number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below 0.5; NaN:
+    never), solved (whether the loss ended below 0.05), steps (trained).
+    """
+    runs = list(runs)
+    curves = hop_curves_of(runs, **columns)
+    found = curves[["run", "version", "seed", *columns, "hop"]].drop_duplicates().set_index(["run", "hop"])
+    found = found.assign(loss=final(curves), learnt=first_below(curves, LEARNT)).reset_index()
+    numbers = found.hop.str.extract(r"(\d+)$")[0].astype(float)
+    found["k"] = numbers.fillna(found.groupby("run").cumcount() + 1).astype(int)
+    found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
+    return found.assign(solved=found.loss < SOLVED)
+
+
 def final(curves: DataFrame, value: str = "hop_loss", last: int = 100) -> pandas.Series:
     """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100)."""
     recent = curves[curves.step > curves.groupby("run").step.transform("max") - last]

@@ -18,7 +18,7 @@ from pandas import DataFrame
 from hopscope.configuration import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import curriculum
-from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
+from hopscope.experiments.base import LEARNT, SOLVED, Claim, endings_of, verdict
 from hopscope.models.transformer import Architecture
 from hopscope.recipes import recipe
 from hopscope.runs import Run
@@ -27,9 +27,6 @@ from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 400_000}
-
-LEARNT = 0.5  # paper, section 7.2
-SOLVED = 0.05  # ours
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -59,7 +56,7 @@ def table(runs: list[Run]) -> DataFrame:
     Columns: run, version, seed, curriculum, D, layers, hop, k (of x_k), loss, learnt (NaN: never below 0.5), least (the
     exact minimum depth of x_k).
     """
-    curves = hop_curves_of(
+    found = endings_of(
         runs,
         curriculum=lambda config: config.task.as_dict()["curriculum"],
         D=lambda config: config.task.as_dict()["n_hops"],
@@ -67,10 +64,6 @@ def table(runs: list[Run]) -> DataFrame:
         heads=lambda config: config.model.n_heads,
         layers=lambda config: config.model.n_layers,
     )
-    about = ["run", "version", "seed", "curriculum", "D", "order", "heads", "layers", "hop"]
-    found = curves[about].drop_duplicates().set_index(["run", "hop"])
-    found = found.assign(loss=final(curves), learnt=first_below(curves, LEARNT)).reset_index()
-    found["k"] = found.hop.str.removeprefix("x").astype(int)
     return found.assign(least=[least(*row) for row in zip(found.k, found.heads, found.order, strict=True)])
 
 

@@ -8,27 +8,32 @@ the recipe of the demo. The yardstick is the fewest heads that any circuit can d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Discovery, discover
 from hopscope.configuration import Config
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.base import Claim, verdict
+from hopscope.experiments.base_circuits import circuit_of
 from hopscope.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.depth import chain_of
+from hopscope.theory.flow import simulate
 from hopscope.theory.schedules import redundancy
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
 
 
+Head = tuple[int, int]
 NONE = "none"  # in place of a path, where a run has no circuit
 
 
@@ -60,10 +65,9 @@ def table(runs: list[Run]) -> DataFrame:
 
 def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     """One run's rows."""
-    task, quick = run.task, run.config.training.steps <= 100
+    task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
-    settings = Discovery(discovery=16, selection=16, report=32) if quick else Discovery()
-    circuit = discover(run.model, task, settings)
+    circuit = circuit_of(run)
     about = {
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],
@@ -74,7 +78,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         "heads_in_model": run.config.model.n_layers * run.config.model.n_heads,
         "mse": run.report["loss"],
         "threshold": circuit.threshold,
-        "n": settings.report,
+        "n": circuit.protocol["report"],
         **measured(circuit, task),
     }
     for found in circuit.paths if circuit.accepted else ():
@@ -177,6 +181,19 @@ def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Itera
         threshold="fewest heads beyond the exact optimum ≥ 1",
         verdict=verdict(bool((excess >= 1).all())) if known else "undecided",
     )
+    mergers = [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)]
+    yield Claim(
+        "two_heads_combine",
+        "8.2 (ii)",
+        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A); "
+        "the number counts, over all circuits, the heads that could move into another.",
+        number=sum(mergers),
+        spread=(min(mergers, default=0), max(mergers, default=0)),
+        n=n,
+        seeds=seeds,
+        threshold="pairs of heads that, made one, still bring the query all answers ≥ 1; the spread is over circuits",
+        verdict=verdict(sum(mergers) >= 1) if known else "undecided",
+    )
     pairs_first = [first_joins_pairs(circuit) for circuit in circuits]
     yield Claim(
         "first_head_joins_pairs",
@@ -201,6 +218,31 @@ def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Itera
         threshold="different sets of paths = number of circuits",
         verdict=verdict(different == len(circuits)) if len(circuits) > 1 else "undecided",
     )
+
+
+def circuits_of(each: DataFrame, circuits: Any) -> Iterator[tuple[str, int, str]]:
+    """Each circuit as text, with D and the order of its task."""
+    return ((circuits[run], row.D, row.order) for run, row in each.iterrows())
+
+
+def merged_heads(circuit: str, hops: int, order: str) -> list[tuple[Head, Head]]:
+    """Heads that could be one: with the paths of the first moved into the second the task is still solved.
+
+    One head attends from a position to one place, so both must serve different roles. Judged by the flow of information
+    alone (docs/theory.md), which models built by hand realise exactly.
+    """
+    paths, chain = [Path.parse(text) for text in circuit.split("; ")], chain_of(hops, "causal", order)
+    by_head: dict[Head, list[Path]] = {}
+    for path in paths:
+        by_head.setdefault((path.layer, path.head), []).append(path)
+    found = []
+    for one, other in permutations(by_head, 2):
+        apart = not {path.query for path in by_head[one]} & {path.query for path in by_head[other]}
+        moved = [replace(path, layer=other[0], head=other[1]) for path in by_head[one]]
+        rest = [path for path in paths if path not in by_head[one]]
+        if apart and simulate(chain, [*rest, *moved]).solves:
+            found.append((one, other))
+    return found
 
 
 def together(paths: Iterable[str]) -> str:

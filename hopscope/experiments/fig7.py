@@ -16,21 +16,19 @@ from typing import Any
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.circuits.discovery import Discovery, discover
 from hopscope.configuration import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
-from hopscope.emergence.track import Emergence, follow_all
+from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
+from hopscope.experiments.base_circuits import circuit_of, emergence_of, paths_of
 from hopscope.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 720, "paper": 60_000}
-
-SEQUENCES = {"quick": 16, "full": 128}  # the paper averages 32
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -52,26 +50,19 @@ def table(runs: list[Run]) -> DataFrame:
     Columns: run, version, seed, model, circuit (losses on fresh sequences, the latter by hand), verdict; kind (`path`
     or `hop`), event (the name that it has in every run), path, in_circuit, hop (that it serves), onset (as JSON).
     """
-    quick = runs[0].config.training.steps <= 100
-    settings = Discovery(discovery=16, selection=16, report=32) if quick else Discovery()
-    circuits = {run.path: discover(run.model, run.task, settings) for run in runs}
-    paths = {run.path: [found.path for found in circuits[run.path].paths] for run in runs}
-    fallback = [Path(0, 0, "value[1]", "key[1]")]
-    n = SEQUENCES["quick" if quick else "full"]
-    followed = follow_all(runs, lambda run: paths[run.path] or fallback, n=n)
     rows: list[dict[str, Any]] = []
-    for run, emergence in zip(runs, followed, strict=True):
-        circuit = circuits[run.path]
+    for run, emergence in zip(runs, emergence_of(runs), strict=True):
+        circuit = circuit_of(run)
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
-            "n": n,
+            "n": emergence.protocol["sequences"],
             "model": circuit.losses["model"].mean,
             "circuit": circuit.losses["circuit"].mean,
             "verdict": circuit.verdict,
         }
-        rows += [about | event for event in events_of(emergence, paths[run.path])]
+        rows += [about | event for event in events_of(emergence, paths_of(run))]
     return DataFrame(rows)
 
 

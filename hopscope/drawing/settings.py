@@ -1,0 +1,60 @@
+"""Runs that differ in one setting: how each hop ended, and when it was learnt; every seed a dot."""
+
+from __future__ import annotations
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.drawing.style import GREY, colour, picture, styled
+
+SPREAD = 0.1  # between the hops of one setting, as a share of the distance between settings
+
+
+@styled
+def by_setting(table: DataFrame, column: str, label: str, guess: float | None = None) -> Figure:
+    """Left each hop's final loss by setting, right the step at which it was learnt; lines join the medians.
+
+    Args:
+        table: as `hopscope.experiments.base.endings_of` makes it.
+        column: which setting; shown in the order in which its values first come.
+        label: what it is called.
+        guess: the loss of the best guess that follows no chain, drawn as a line.
+    """
+    figure = picture(9.4, 3.7)
+    left, right = figure.subplots(1, 2)
+    values, hops = list(dict.fromkeys(table[column])), list(dict.fromkeys(table.sort_values("k").hop))
+    end = 1.08 * table.steps.max()
+    for index, hop in enumerate(hops):
+        part = table[table.hop == hop]
+        places = numpy.array([values.index(value) for value in part[column]]) + SPREAD * (index - (len(hops) - 1) / 2)
+        scatter(left, places, part.loss.to_numpy(), colour(index), str(hop))
+        never = part.learnt.isna().to_numpy()
+        scatter(right, places, part.learnt.fillna(end).to_numpy(), colour(index), str(hop), hollow=never)
+    for ax in (left, right):
+        ax.set_xticks(range(len(values)), [str(value) for value in values])
+        ax.set(xlabel=label, ylim=(0, None))
+    left.set(ylabel="validation loss, last 100 steps", title="How each hop ended")
+    right.set(ylabel="optimizer steps", title="When its loss went below 0.5 (hollow: never)")
+    left.axhline(0.05, color=GREY, lw=0.8, ls=":", zorder=0)
+    if guess is not None:
+        left.axhline(guess, color=GREY, lw=0.8, ls="--", zorder=0)
+    left.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def scatter(
+    ax: Axes,
+    places: numpy.ndarray,
+    values: numpy.ndarray,
+    tint: str,
+    label: str,
+    hollow: numpy.ndarray | None = None,
+) -> None:
+    """A dot per run, and a line through the medians of those at one place."""
+    there = sorted(set(places))
+    ax.plot(there, [float(numpy.median(values[places == x])) for x in there], color=tint, lw=1.4, label=label)
+    open_ones = numpy.zeros(len(values), bool) if hollow is None else hollow
+    ax.plot(places[~open_ones], values[~open_ones], ls="", marker="o", ms=4, color=tint, alpha=0.8)
+    ax.plot(places[open_ones], values[open_ones], ls="", marker="o", ms=5, mfc="none", mec=tint)

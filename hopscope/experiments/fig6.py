@@ -1,0 +1,111 @@
+"""Loss over training, and each hop's part of it (Musat, ICLR 2025, figure 6, section 9).
+
+The paper's Transformer D (24 layers, D = 4) waits for 450 epochs; then its partial losses fall one after the other. At
+the size that two cores train in minutes: the runs of `fig7`, eight seeds of the demo's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.configuration import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments import fig7
+from hopscope.experiments.base import SOLVED, Claim, crossing, hop_curves_of, verdict
+from hopscope.experiments.base_variants import seeds_of
+from hopscope.runs import Run
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig7`.
+SECONDS = {"quick": 6, "cpu": 400, "paper": 60_000}
+
+HIGH, LOW = 0.9, 0.1  # shares of a loss's fall between which it is called abrupt (ours)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig7`."""
+    yield from fig7.runs(scale)
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per run, logged step and hop; columns as of `hop_curves_of`, with train_loss."""
+    trained = [
+        {"run": run.config.identity, "step": row["step"], "train_loss": row["train_loss"]}
+        for run in runs
+        for row in run.rows
+    ]
+    return hop_curves_of(runs).merge(DataFrame(trained), on=["run", "step"])
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: training and validation loss. Right: validation loss of each hop. Thin: seeds; thick: their median."""
+    shown = picture(9.2, 3.6)
+    left, right = shown.subplots(1, 2, sharey=True)
+    whole = table.drop_duplicates(["run", "step"])
+    draw(left, whole, "train_loss", GREY, "training")
+    draw(left, whole, "val_loss", colour(0), "validation")
+    for index, (hop, part) in enumerate(table.groupby("hop")):
+        draw(right, part, "hop_loss", colour(index), str(hop))
+    left.set(ylabel="mean squared error", title="Loss, all hops")
+    right.set(title="Validation loss of each hop")
+    for ax in (left, right):
+        ax.set(xlabel="optimizer steps", ylim=(0, None))
+        ax.legend(loc="upper right")
+    return shown
+
+
+def draw(ax: Axes, rows: DataFrame, column: str, tint: str, label: str) -> None:
+    """A thin line per run and the median over runs."""
+    for _, run in rows.groupby("run"):
+        ax.plot(run.step, run[column], color=tint, lw=0.6, alpha=0.4)
+    median = rows.groupby("step")[column].median()
+    ax.plot(median.index, median, color=tint, lw=2, label=label)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 9.2, of losses alone; when paths emerge is judged by `fig7`."""
+    ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run").val_loss.first()
+    seeds = seeds_of(table)
+    yield Claim(
+        "solved",
+        "9.2",
+        "The model solves its task (the paper's ends at 0.031, below appendix E's 0.05).",
+        number=ends.max(),
+        spread=(ends.min(), ends.max()),
+        n=len(ends),
+        seeds=seeds,
+        threshold=f"greatest final validation loss < {SOLVED}",
+        verdict=verdict(bool((ends < SOLVED).all())),
+    )
+    yield falls_abruptly(table, seeds)
+
+
+def falls_abruptly(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
+    """Observation i: the first hop waits, and then is learnt at once."""
+    first = table[table.hop == table.hop.iloc[0]]
+    shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
+    return Claim(
+        "first_hop_abrupt",
+        "9.2 (i)",
+        "After slow learning the first hop's loss falls abruptly: its fall, from 90 % to 10 % of the way, is shorter "
+        f"than the wait for it ({len(shares)} of {first.run.nunique()} runs learnt it).",
+        number=max(shares, default=float("nan")),
+        spread=(min(shares, default=float("nan")), max(shares, default=float("nan"))),
+        n=max(1, len(shares)),
+        seeds=seeds,
+        threshold="greatest ratio of fall to wait < 1 (ours; the paper's plateau is 450 of 800 epochs)",
+        verdict=verdict(all(share < 1 for share in shares)) if shares else "undecided",
+    )
+
+
+def fall_to_wait(steps: Series, losses: Series) -> float | None:
+    """Steps from 90 % to 10 % of a loss's fall, over the steps before; None where it fell by less than a half."""
+    top, bottom = losses.iloc[0], losses.iloc[-1]
+    if bottom > top / 2:
+        return None
+    begin, end = (crossing(steps.tolist(), losses.tolist(), bottom + share * (top - bottom)) for share in (HIGH, LOW))
+    return (end - begin) / max(begin, 1.0)

@@ -1,0 +1,88 @@
+"""Longer chains: how far down does a transformer of fixed size get? (Musat, ICLR 2025, sections 5 and 7, to D = 10)
+
+The paper trains D = 3, 4 and 5; theory lets 3 layers do D = 3 and 5 layers D = 15. At the size that two cores train in
+minutes: D = 1 and 2, and D = 3 as one long run of the same model (4 layers, one head), reported as far as it got. On
+paper scale D = 1 to 10, 12 layers of the paper's A, B and C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration import Config
+from hopscope.drawing.curves import compared_curves
+from hopscope.experiments.base import LEARNT, Claim, final, first_below, hop_curves_of, verdict
+from hopscope.experiments.base_variants import seeds_of, variants
+from hopscope.recipes import recipe
+from hopscope.runs import Run
+from hopscope.tasks.retrieval import Retrieval
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 720, "paper": 400_000}
+
+LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # of D = 3 on two cores
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each D, over seeds; D = 2 are runs of `fig7`."""
+    if scale == "paper":
+        for hops in range(1, 11):
+            config = recipe("transformer_abc").config(seed=0, checkpoints="4000")
+            yield Config(config.task.but(n_hops=hops), config.model, config.training)
+        return
+    for hops in (1, 2):
+        yield from variants(scale, task={"n_hops": hops})
+    yield from variants(scale, task={"n_hops": 3}, training=LONG)
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """Every hop's validation loss over training, with D."""
+    return hop_curves_of(runs, D=lambda config: config.task.as_dict()["n_hops"])
+
+
+def figure(table: DataFrame) -> Figure:
+    """A panel per D, a line per hop."""
+    return compared_curves(table, by="D", baselines=Retrieval().baselines)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """How many hops were learnt, and whether the next takes longer."""
+    ends = final(table)
+    hops_of = table.groupby("run").D.first()
+    learnt = (ends < LEARNT).groupby("run").sum()
+    longest = int(table.D.max())
+    reached = learnt[hops_of == longest]
+    words = "; ".join(f"D = {D}: {', '.join(map(str, sorted(learnt[hops_of == D])))}" for D in sorted(set(hops_of)))
+    yield Claim(
+        "every_hop_is_learnt",
+        "7.2, beyond",
+        f"At every D all hops are learnt, by some seed (hops learnt in each run: {words}; the number is that of D = "
+        f"{longest}).",
+        number=reached.max(),
+        spread=(reached.min(), reached.max()),
+        n=len(learnt),
+        seeds=seeds_of(table),
+        threshold="for every D, the greatest number of final partial losses below 0.5 (paper) = D",
+        verdict=verdict(all(learnt[hops_of == D].max() == D for D in set(hops_of))),
+    )
+    times = first_below(table, LEARNT)
+    ratios = [
+        waits[-1] / waits[0]
+        for run in hops_of[hops_of >= 2].index
+        if len(waits := [times[run][hop] for hop in times[run].index if times[run][hop] == times[run][hop]]) >= 2
+    ]
+    yield Claim(
+        "later_hops_take_longer",
+        "7.2, 9.2 (iv)",
+        "The last hop learnt was learnt after the first, by a multiple of its time "
+        f"({len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
+        number=min(ratios, default=float("nan")),
+        spread=(min(ratios, default=float("nan")), max(ratios, default=float("nan"))),
+        n=max(1, len(ratios)),
+        seeds=seeds_of(table),
+        threshold="least ratio of the two steps > 1",
+        verdict=verdict(all(ratio > 1 for ratio in ratios)) if ratios else "undecided",
+    )
