@@ -57,7 +57,7 @@ $(VENV)/core: pyproject.toml
 	touch $@
 
 $(VENV)/dev: $(VENV)/core $(VENV)/language
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,ray]'
 	touch $@
 
 $(VENV)/docs: $(VENV)/core

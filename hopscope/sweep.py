@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from hopscope.configuration import Config
 from hopscope.experiments.base import SCALES, Outcome, Stopped, Work, carry_out, declared, reproduce, run_folder
@@ -67,6 +67,7 @@ def sweep(
     budget: float | None = None,
     device: str = "auto",
     watch: Watch = unwatched,
+    hire: Callable[[Sequence[str], int], Workers] | None = None,
 ) -> Outcome:
     """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
 
@@ -79,6 +80,7 @@ def sweep(
         budget: seconds after which all stop, resumably; None: no limit.
         device: of all workers.
         watch: told how many runs are done, of how many.
+        hire: starts so many workers by a command; by default as processes of this machine.
 
     Raises:
         BadInput: the experiment or scale is unknown, or a run cannot be trained.
@@ -89,7 +91,7 @@ def sweep(
             f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
         )
     deadline = None if budget is None else time.monotonic() + budget
-    crew = Crew(command(name, scale, runs, device), workers)
+    crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
     try:
         while crew.busy() and (deadline is None or time.monotonic() < deadline):
             done, of = finished(name, scale, runs)
@@ -165,6 +167,14 @@ def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
     """How a worker is started."""
     options = ["--scale", scale, "--runs", str(runs), "--device", device]
     return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+
+
+class Workers(Protocol):
+    """Whoever works on a sweep: `Crew` here, `hopscope.ray_crew.RayCrew` on several machines."""
+
+    def busy(self) -> bool: ...
+    def replace_the_dead(self, done: int) -> None: ...
+    def dismiss(self) -> None: ...
 
 
 class Crew:

@@ -53,6 +53,7 @@ FLOORS = [
     "investigation",
     "experiments",
     "sweep",
+    "ray_crew",
     "queue",
     "cli",
 ]

@@ -61,6 +61,7 @@ from hopscope.experiments.base import Claim, hop_curves_of
 from hopscope.tasks.retrieval import Retrieval
 
 SECONDS = {"quick": 1, "cpu": 1, "paper": 1}
+CLAIMS = ("one",)
 
 
 def runs(scale):

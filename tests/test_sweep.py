@@ -90,6 +90,44 @@ def test_three_killed_workers_are_replaced(tmp_path, undisturbed):
     assert_equal(tmp_path, undisturbed)
 
 
+def working_in(folder: Path) -> dict[int, str]:
+    """Processes that name a folder in their command, by pid: workers, wherever they hang in the tree of processes."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and "--worker-of" in words:
+            found[int(path.parent.name)] = words
+    return found
+
+
+def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturbed):
+    """A real cluster on this machine: two workers killed, then the driver, then the same command again."""
+    pytest.importorskip("ray")
+    driver, hit = start(tmp_path, "--engine", "ray"), set()
+    until = time.monotonic() + 60
+    while len(hit) < 2 and driver.poll() is None and time.monotonic() < until:
+        for pid in working_in(tmp_path).keys() - hit:
+            os.kill(pid, signal.SIGKILL)
+            hit.add(pid)
+        time.sleep(0.05)
+    assert len(hit) >= 2
+    while not working_in(tmp_path) and driver.poll() is None:
+        time.sleep(0.05)
+    driver.kill()
+    driver.communicate(timeout=60)
+    until = time.monotonic() + 30
+    while working_in(tmp_path):
+        assert time.monotonic() < until, "a worker outlived its driver"
+        time.sleep(0.1)
+    driver = start(tmp_path, "--engine", "ray")
+    _, err = driver.communicate(timeout=240)
+    assert driver.returncode == 0, err.decode()
+    assert_equal(tmp_path, undisturbed)
+
+
 @pytest.mark.slow
 def test_twenty_kills_of_workers_and_drivers(tmp_path, undisturbed):
     hits = 0
@@ -148,6 +186,7 @@ def test_what_cannot_be_swept_is_refused(tmp_path, capsys):
     assert "did you mean 'curriculum'" in capsys.readouterr().err
     assert main(["sweep", "curriculum", "--engine", "stakced"]) == 2
     assert main(["sweep", "curriculum", "--engine", "stacked", "--workers", "2"]) == 2
+    assert main(["sweep", "curriculum", "--gpus", "0.5"]) == 2
     with pytest.raises(BadInput, match="at least one worker"):
         sweep("curriculum", "quick", runs=tmp_path, results=tmp_path, workers=0)
     assert not list(tmp_path.iterdir())

@@ -21,6 +21,7 @@ from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
+CLAIMS = ("paths_end_strong", "paths_stay")
 
 EMERGED = 0.5  # paper, section 9.1
 

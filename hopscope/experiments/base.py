@@ -7,10 +7,10 @@ An experiment is a file with four functions (docs/contracts.md):
     figure(table)  draws it
     claims(table)  judges it: the paper's sentences as code
 
-and two constants: `SECONDS`, the time that each scale takes on two cores (seconds, measured), and, in the file's
-docstring, paper and section. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model
-share it, and whatever was stopped goes on where it was. What is no training, such as asking a language model, is
-declared as `Work`, and is kept and resumed in the same way.
+and two constants: `SECONDS`, the time that each scale takes on two cores (measured), and `CLAIMS`, the ids of what it
+judges. The file's docstring names paper and section. Runs are trained in `runs/<task>-<identity>`, so experiments that
+want the same model share it, and whatever was stopped goes on where it was. What is no training, such as asking a
+language model, is declared as `Work`, and is kept and resumed in the same way.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Finished:
 def experiment(name: str) -> ModuleType:
     """An experiment's file. Raises BadInput if there is none, TypeError if it is not whole."""
     source = catalogue.module("experiments", name)
-    missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS") if not hasattr(source, part)]
+    missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
         raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
     return source

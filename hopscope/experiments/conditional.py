@@ -23,6 +23,7 @@ from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 600, "paper": 20_000}
+CLAIMS = ("learnt", "premises_first", "circuit_found")
 
 STEPS = {"cpu": 2000, "paper": 10_000}
 

@@ -20,6 +20,7 @@ from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 480, "paper": 25_000}
+CLAIMS = ("width_is_no_depth", "every_setting_can", "sooner_if_deeper")
 
 #: Layers and d_model with which a transformer has about as many parameters as one of 4 layers and 128.
 SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))

@@ -27,6 +27,13 @@ from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 400_000}
+CLAIMS = (
+    "no_curriculum_fails",
+    "later_hops_are_harder",
+    "nothing_below_the_minimum",
+    "minimum_depth_is_reached",
+    "hops_in_order",
+)
 
 
 def runs(scale: str) -> Iterator[Config]:

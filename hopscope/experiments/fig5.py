@@ -31,6 +31,15 @@ from hopscope.theory.schedules import redundancy
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
+CLAIMS = (
+    "solved",
+    "circuits_by_joint_replacement",
+    "few_heads_in_use",
+    "more_heads_than_needed",
+    "two_heads_combine",
+    "first_head_joins_pairs",
+    "circuits_differ",
+)
 
 
 Head = tuple[int, int]

@@ -21,6 +21,7 @@ from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 60_000}
+CLAIMS = ("solved", "first_hop_abrupt")
 
 HIGH, LOW = 0.9, 0.1  # shares of a loss's fall between which it is called abrupt (ours)
 

@@ -29,6 +29,7 @@ from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 720, "paper": 60_000}
+CLAIMS = ("circuit_keeps_the_loss", "hops_in_order", "induction_head_first", "order_over_seeds", "last_hop_late")
 
 
 def runs(scale: str) -> Iterator[Config]:

@@ -22,6 +22,7 @@ from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "paper": 400_000}
+CLAIMS = ("every_hop_is_learnt", "later_hops_take_longer")
 
 LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # of D = 3 on two cores
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+import time
 from pathlib import Path
 
 import click
@@ -39,7 +41,7 @@ def seconds(text: str | None) -> float | None:
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
-@click.option("--list", "list_them", is_flag=True, help="Name every experiment, its claims' sections and its times.")
+@click.option("--list", "list_them", is_flag=True, help="Name every experiment, its claims and its times.")
 @as_json
 def command(
     name: str | None,
@@ -60,6 +62,7 @@ def command(
         raise BadInput("say which experiment, or all; 'hopscope reproduce --list' names them")
     names = catalogue.names("experiments") if name == "all" else [name]
     limit = seconds(budget)
+    deadline = None if limit is None else time.monotonic() + limit
     for each in names:
         declared(each, scale)  # complain about any of them before training the first
     folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
@@ -69,7 +72,7 @@ def command(
             scale,
             runs=runs,
             results=folder,
-            budget=limit,
+            budget=None if deadline is None else max(0.0, deadline - time.monotonic()),
             watcher=lambda label: ProgressBar(label=label),
             device=device,
             threads=threads,
@@ -101,6 +104,7 @@ def show_list(as_json: bool) -> None:
         {
             "name": name,
             "summary": catalogue.summary("experiments", name),
+            "claims": list(experiment(name).CLAIMS),
             "seconds": experiment(name).SECONDS,
         }
         for name in catalogue.names("experiments")
@@ -110,4 +114,5 @@ def show_list(as_json: bool) -> None:
         return
     for one in found:
         times = ", ".join(f"{scale} {spent} s" for scale, spent in one["seconds"].items())
-        click.echo(f"{one['name']}: {one['summary']}\n    {times}")
+        claims = textwrap.fill(", ".join(one["claims"]), 116, initial_indent="    judges ", subsequent_indent="      ")
+        click.echo(f"{one['name']}: {one['summary']}\n{claims}\n    takes {times}")

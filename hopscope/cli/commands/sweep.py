@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import click
 from hopscope.cli.commands.reproduce import seconds, tell
 from hopscope.cli.options import as_json
 from hopscope.experiments.base import SCALES, Stopped, declared
+from hopscope.ray_crew import RayCrew
 from hopscope.settings import BadInput
 from hopscope.sweep import stacked, sweep, work
 
-ENGINES = ("local", "stacked")
+ENGINES = ("local", "stacked", "ray")
 
 
 @click.command("sweep")
@@ -26,8 +28,9 @@ ENGINES = ("local", "stacked")
     default="local",
     show_default=True,
     metavar="|".join(ENGINES),
-    help="How: single-threaded processes, or runs of one shape stacked into one program (on a GPU).",
+    help="How: processes of one thread; runs of one shape stacked into one program (on a GPU); or a Ray cluster.",
 )
+@click.option("--gpus", type=click.FloatRange(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
 @click.option(
@@ -43,6 +46,7 @@ def command(
     scale: str,
     workers: int | None,
     engine: str,
+    gpus: float,
     budget: str | None,
     runs: Path,
     results: Path | None,
@@ -61,12 +65,15 @@ def command(
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if engine == "stacked" and workers:
         raise BadInput("--engine stacked is one process; leave --workers out")
+    if gpus and engine != "ray":
+        raise BadInput("--gpus is for --engine ray; a local sweep takes --device cuda")
     how: dict[str, Any] = {"runs": runs, "results": folder, "budget": limit, "device": device}
     with Counter(name) as watch:
         if engine == "stacked":
             outcome = stacked(name, scale, watch=watch, **how)
         else:
-            outcome = sweep(name, scale, workers=workers or os.cpu_count() or 1, watch=watch, **how)
+            hire = partial(RayCrew, gpus=gpus) if engine == "ray" else None
+            outcome = sweep(name, scale, workers=workers or os.cpu_count() or 1, watch=watch, hire=hire, **how)
     tell([outcome], folder, as_json)
 
 
