@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = .venv-peers
 
-.PHONY: demo setup test check slow bench bench-circuits bench-builds bench-questions peers language docs figures all clean
+.PHONY: demo setup test check slow bench bench-many bench-circuits bench-builds bench-questions peers language docs figures all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -27,6 +27,9 @@ peers: $(PEERS)/done  ## the environment of the libraries that we are compared w
 
 bench: $(VENV)/dev $(PEERS)/done  ## steps/s against peers and against the GEMM peak
 	$(BIN)/python -m bench.steps
+
+bench-many: $(VENV)/dev  ## models a minute: one at a time, stacked, parallel workers, a plain loop
+	$(BIN)/python -m bench.many --json bench/many.json
 
 bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and against the truth of 100 models
 	$(BIN)/python -m bench.circuits

@@ -7,6 +7,7 @@ here as there. Without a cluster (RAY_ADDRESS unset) Ray starts one on this mach
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 from collections.abc import Sequence
@@ -54,9 +55,9 @@ class RayCrew:
         except ImportError as error:
             raise BadInput("--engine ray needs Ray: pip install 'hopscope[ray]'") from error
         self.ray: Any = ray
-        cluster = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": size, "include_dashboard": False}
+        cluster: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": size, "include_dashboard": False}
         try:
-            ray.init(logging_level="ERROR", log_to_driver=False, **cluster)
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, **cluster)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise BadInput(f"could not reach the Ray cluster: {error}") from error
         self.command = list(command)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -308,8 +309,9 @@ def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataF
     curves = hop_curves_of(runs, **columns)
     found = curves[["run", "version", "seed", *columns, "hop"]].drop_duplicates().set_index(["run", "hop"])
     found = found.assign(loss=final(curves), learnt=first_below(curves, LEARNT)).reset_index()
-    numbers = found.hop.str.extract(r"(\d+)$")[0].astype(float)
-    found["k"] = numbers.fillna(found.groupby("run").cumcount() + 1).astype(int)
+    places = found.groupby("run").cumcount() + 1
+    numbers = [re.search(r"\d+$", str(hop)) for hop in found.hop]
+    found["k"] = [int(number[0]) if number else place for number, place in zip(numbers, places, strict=True)]
     found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
     return found.assign(solved=found.loss < SOLVED)
 

@@ -71,7 +71,7 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
     never = table.steps.max() * 2.0
     pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
-    taus = [tau_b(setting, learnt) for setting, learnt in pairs]
+    taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
     mean = float(numpy.mean(taus)) if taus else float("nan")
     chance, against = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
     judged: Verdict = "holds" if chance < CERTAIN else "fails" if against < CERTAIN else "undecided"
@@ -96,6 +96,6 @@ def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], mean: float, sig
     random, hits = numpy.random.default_rng(0), 0
     for _ in range(PERMUTATIONS):
         order = random.permutation(len(pairs[0][0]))  # of runs: their hops stay together
-        shuffled = [tau_b(setting[order], learnt) for setting, learnt in pairs]
+        shuffled = [tau_b(setting[order].tolist(), learnt.tolist()) for setting, learnt in pairs]
         hits += sign * float(numpy.mean(shuffled)) >= sign * mean - 1e-12
     return (hits + 1) / (PERMUTATIONS + 1)

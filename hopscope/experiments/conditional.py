@@ -43,7 +43,7 @@ def table(runs: list[Run]) -> DataFrame:
     Columns: run, version, seed, kind; step, hop, val_loss, hop_loss; path, strength, removal_loss, verdict, by_hand
     (loss with all patterns by hand), model (loss as it is), threshold.
     """
-    rows: list[dict[str, Any]] = hop_curves_of(runs).assign(kind="loss").to_dict("records")
+    rows: list[Any] = hop_curves_of(runs).assign(kind="loss").to_dict("records")
     for run in runs:
         circuit = circuit_of(run)
         about = {
