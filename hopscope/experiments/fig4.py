@@ -96,7 +96,7 @@ def figure(table: DataFrame) -> Figure:
     left.set_title("Loss over all hops asked")
     right.set_title("Partial loss of each hop (dotted: its exact minimum depth)")
     for ax in (left, right):
-        ax.set(xlabel="layers", ylim=(0, None))
+        ax.set(xlabel="layers", ylim=(0, 1.3))
         ax.set_xticks(sorted(table.layers.unique()))
         ax.legend(loc="upper right")
     left.set_ylabel("validation loss, last 100 steps")
@@ -168,11 +168,15 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     solved = taught[taught.loss < SOLVED].groupby("k").layers.min()
     needs = taught.groupby("k").least.first()
     excess = (solved - needs).reindex(needs.index)
-    words = ", ".join(f"x{k}: {solved.get(k, 'never')} of {needs[k]}" for k in needs.index)
+    learnt = taught[taught.loss < LEARNT].groupby("k").layers.min()
+    counts = [
+        f"x{k} with {solved.get(k, 'no number')} (learnt with {learnt.get(k, 'none')}), least {needs[k]}"
+        for k in needs.index
+    ]
     yield Claim(
         "minimum_depth_is_reached",
         "5 (sharpened)",
-        f"Every hop is solved, by some seed, with exactly as many layers as theory asks for ({words}).",
+        f"Every hop is solved, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
         number=excess.max(),
         spread=(excess.min(), excess.max()),
         n=taught.run.nunique(),

@@ -1,0 +1,211 @@
+"""Claims on tables made by hand: each holds where it should, and fails or is left undecided where it should."""
+
+from __future__ import annotations
+
+import pandas
+import pytest
+from pandas import DataFrame
+
+from hopscope.experiments import (
+    appendix_c,
+    appendix_d,
+    conditional,
+    depth_width,
+    emergent_ability,
+    fig6,
+    longer_chains,
+    pair_order,
+    reuse,
+)
+from hopscope.experiments.base_variants import grows_with, somebody_solves
+from hopscope.experiments.fig5 import merged_heads
+
+NAN = float("nan")
+
+
+def judged(source, table: DataFrame):
+    """Verdict and number by claim."""
+    return {claim.id: (claim.verdict, claim.number) for claim in source.claims(table)}
+
+
+def ending(run: str, k: int, loss: float, learnt: float = 100.0, seed: int = 0, **columns) -> dict:
+    about = {"run": run, "version": "v", "seed": seed, "hop": f"x{k}", "k": k, "steps": 1000}
+    return {**about, "loss": loss, "learnt": learnt, "solved": loss < 0.05, **columns}
+
+
+def settings(learnt: list[float]) -> DataFrame:
+    """Settings 1, 2, 3, … with two seeds each, learnt at these steps."""
+    return DataFrame(
+        [
+            ending(f"{value}.{seed}", 1, 0.01, step, seed, size=value)
+            for value, step in enumerate(learnt, 1)
+            for seed in range(2)
+        ]
+    )
+
+
+def test_a_setting_that_delays_is_told_from_one_that_hastens():
+    """Eight runs, pairs of equal settings and steps: every pair that is not tied agrees, so τ-b = 1."""
+    slower = settings([100, 200, 300, 400])
+    claim = grows_with(slower, "size", "later", "Larger is later.")
+    assert (claim.verdict, claim.number, claim.n) == ("holds", pytest.approx(1.0), 8)
+    assert grows_with(slower, "size", "sooner", "Larger is sooner.", -1).verdict == "fails"
+    assert grows_with(settings([100, 400, 400, 100]), "size", "later", "Larger is later.").verdict == "undecided"
+    assert grows_with(settings([NAN, NAN, NAN, NAN]), "size", "later", "Larger is later.").verdict == "undecided"
+    assert grows_with(settings([100, 200, 300, NAN]), "size", "later", "Larger is later.").number == pytest.approx(1.0)
+
+
+def test_every_setting_needs_a_seed_that_solves():
+    table = settings([100, 100])
+    assert somebody_solves(table, "size", "All do.").verdict == "holds"
+    worse = table.assign(solved=[True, False, False, False])
+    claim = somebody_solves(worse, "size", "All do.")
+    assert (claim.verdict, claim.number, claim.spread) == ("fails", 0.0, (0.0, 0.5))
+
+
+def test_pair_order():
+    rows = [ending(f"n{s}", k, 0.02, 90, s, order="nearest_first", layers=4) for s in (0, 1) for k in (1, 2)]
+    rows += [ending("d", k, 0.75, NAN, order="deepest_first", layers=4) for k in (1, 2)]
+    found = judged(pair_order, DataFrame(rows))
+    assert found == {"nearest_first_is_learnt": ("holds", 1.0), "deepest_first_waits": ("holds", 0.75)}
+    rows[-1]["loss"] = 0.3
+    assert judged(pair_order, DataFrame(rows))["deepest_first_waits"] == ("fails", 0.3)
+
+
+def test_depth_and_width():
+    shape = {"layers": 2, "d_model": 180, "shape": "2 × 180", "parameters": 100}
+    rows = [ending("wide", 1, 0.01, 50, least=2, **shape), ending("wide", 2, 0.8, NAN, least=3, **shape)]
+    for layers in (3, 4, 6, 8):
+        shape = {"layers": layers, "d_model": 9, "shape": f"{layers}", "parameters": 110}
+        rows += [
+            ending(f"{layers}.{s}", k, 0.01, 900 / layers, s, least=k + 1, **shape) for s in (0, 1) for k in (1, 2)
+        ]
+    found = judged(depth_width, DataFrame(rows))
+    assert found["width_is_no_depth"] == ("holds", 0.8)
+    assert found["every_setting_can"] == ("holds", 1.0)
+    assert found["sooner_if_deeper"] == ("holds", pytest.approx(-1.0))
+    rows[1]["loss"] = 0.4
+    assert judged(depth_width, DataFrame(rows))["width_is_no_depth"] == ("fails", 0.4)
+
+
+def test_the_step_of_a_continuous_loss():
+    """x1 falls at 2 layers, from 0.9 by 0.85; x2 at 3, from 0.9 by 0.8; before that x2 falls by 0.02."""
+    losses = {1: (0.9, 0.05, 0.05, 0.0), 2: (0.9, 0.88, 0.1, 0.1)}
+    rows = [
+        ending(f"{layers}", k, loss, layers=layers, least=k + 1)
+        for k, curve in losses.items()
+        for layers, loss in enumerate(curve, 1)
+    ]
+    found = judged(emergent_ability, DataFrame(rows))
+    assert found["loss_steps_at_minimum_depth"] == ("holds", pytest.approx(0.85 / 0.9))
+    assert found["nothing_gradual_before"] == ("holds", pytest.approx(0.02))
+    gradual = {1: (0.9, 0.05, 0.05, 0.0), 2: (0.9, 0.5, 0.2, 0.1)}
+    for row in rows:
+        row["loss"] = gradual[row["k"]][row["layers"] - 1]
+    found = judged(emergent_ability, DataFrame(rows))
+    assert found["loss_steps_at_minimum_depth"] == ("fails", pytest.approx(0.3 / 0.8))
+    assert found["nothing_gradual_before"] == ("fails", pytest.approx(0.4))
+
+
+def test_reuse():
+    """One path serves x1 (it costs it most) and costs x2 0.6; another, of x2 alone, is not asked about."""
+    about = {"run": "a", "version": "v", "seed": 0, "in_circuit": True, "last_learnt": True}
+    rows = [
+        {**about, "path": path, "serves": serves, "hop": hop, "cost": cost, "then": 0.9, "now": 0.95}
+        for path, serves, costs in (("p", "x1", (0.8, 0.6)), ("q", "x2", (0.0, 0.7)))
+        for hop, cost in zip(("x1", "x2"), costs, strict=True)
+    ]
+    found = judged(reuse, DataFrame(rows))
+    assert found["later_hops_reuse"] == ("holds", 0.6)
+    assert found["adjustments_are_slight"] == ("holds", pytest.approx(0.05))
+    changed = DataFrame(rows).assign(then=0.2, cost=[0.8, 0.01, 0.0, 0.7])
+    assert {name: verdict for name, (verdict, _) in judged(reuse, changed).items()} == {
+        "later_hops_reuse": "fails",
+        "adjustments_are_slight": "fails",
+    }
+    unlearnt = judged(reuse, DataFrame(rows).assign(last_learnt=False))
+    assert {verdict for verdict, _ in unlearnt.values()} == {"undecided"}
+
+
+def test_maps_and_circuits():
+    about = {"run": "a", "version": "v", "seed": 0, "layers": 2, "heads": 1, "kind": "path", "verdict": "circuit"}
+    rows = [
+        {**about, "layer": 0, "head": 0, "path": "p", "attention": 0.9, "in_circuit": True},
+        {**about, "layer": 1, "head": 0, "path": "q", "attention": 0.3, "in_circuit": False},
+    ]
+    found = judged(appendix_c, DataFrame(rows))
+    assert found == {"circuits_are_seen": ("holds", 0.9), "what_is_seen_is_used": ("holds", 0)}
+    rows[0]["attention"], rows[1]["attention"] = 0.4, 0.8
+    found = judged(appendix_c, DataFrame(rows))
+    assert found == {"circuits_are_seen": ("fails", 0.4), "what_is_seen_is_used": ("fails", 1)}
+
+
+def test_paths_over_training():
+    about = {"run": "a", "version": "v", "seed": 0, "hop": "x1", "in_circuit": True}
+    steady = [{**about, "path": "p", "step": i, "strength": s} for i, s in enumerate((0.1, 0.4, 0.8, 0.9))]
+    assert judged(appendix_d, DataFrame(steady)) == {"paths_end_strong": ("holds", 0.9), "paths_stay": ("holds", 1.0)}
+    shaky = [{**about, "path": "q", "step": i, "strength": s} for i, s in enumerate((0.1, 0.6, 0.4, 0.55))]
+    found = judged(appendix_d, DataFrame(steady + shaky))
+    assert found == {"paths_end_strong": ("holds", 0.55), "paths_stay": ("fails", 0.5)}
+    foreign = DataFrame(steady).assign(in_circuit=False)
+    assert {verdict for verdict, _ in judged(appendix_d, foreign).values()} == {"undecided"}
+
+
+def losses(run: str, hop: str, values: list[float], every: int = 10, **more) -> list[dict]:
+    about = {"run": run, "version": "v", "seed": 0, "hop": hop, **more}
+    return [{**about, "step": every * i, "hop_loss": x, "val_loss": x, "train_loss": x} for i, x in enumerate(values)]
+
+
+def test_an_abrupt_fall():
+    """From 1 to 0: passes 0.9 at step 51 and 0.1 at 59, so the fall takes 8 steps after a wait of 51."""
+    abrupt = losses("a", "x1", [1, 1, 1, 1, 1, 1, 0, 0, 0])
+    found = judged(fig6, DataFrame(abrupt))
+    assert found["first_hop_abrupt"] == ("holds", pytest.approx(8 / 51))
+    assert found["solved"] == ("holds", 0)
+    gradual = losses("a", "x1", [1.0, 0.8, 0.6, 0.4, 0.2, 0.0])
+    assert judged(fig6, DataFrame(gradual))["first_hop_abrupt"][0] == "fails"
+    never = losses("a", "x1", [1.0, 1.0, 0.9])
+    assert judged(fig6, DataFrame(never)) == {
+        "first_hop_abrupt": ("undecided", pytest.approx(NAN, nan_ok=True)),
+        "solved": ("fails", 0.9),
+    }
+
+
+def test_longer_chains():
+    rows = losses("a", "x1", [1, 0, 0], 100, D=1)
+    rows += losses("b", "x1", [1, 0, 0, 0], 100, D=2) + losses("b", "x2", [1, 1, 0, 0], 100, D=2)
+    found = judged(longer_chains, DataFrame(rows))
+    assert found["every_hop_is_learnt"] == ("holds", 2)
+    assert found["later_hops_take_longer"] == ("holds", pytest.approx(150 / 50))
+    rows[-2]["hop_loss"] = rows[-1]["hop_loss"] = 0.8
+    found = judged(longer_chains, DataFrame(rows))
+    assert found["every_hop_is_learnt"] == ("fails", 1)
+    assert found["later_hops_take_longer"][0] == "undecided"
+
+
+def test_conditional():
+    rows = [
+        row
+        for hop, values in (("x", [1, 0, 0, 0]), ("y", [1, 0, 0, 0]), ("z", [1, 1, 0, 0]))
+        for row in losses("a", hop, values, 100)
+    ]
+    circuit = {"run": "a", "version": "v", "seed": 0, "path": "p", "model": 0.01, "by_hand": 0.02, "threshold": 0.05}
+    table = pandas.concat(
+        [DataFrame(rows).assign(kind="loss"), DataFrame([{**circuit, "verdict": "circuit", "kind": "path"}])]
+    )
+    found = judged(conditional, table)
+    assert found["learnt"] == ("holds", 0)
+    assert found["premises_first"] == ("holds", pytest.approx(100))
+    assert found["circuit_found"] == ("holds", 0.02)
+    assert judged(conditional, table.assign(verdict="none"))["circuit_found"][0] == "fails"
+    assert judged(conditional, table.assign(model=0.5))["circuit_found"][0] == "undecided"
+
+
+def test_heads_that_could_be_one():
+    """Three layers are the least for two hops, so of a circuit with three heads none can be spared."""
+    least = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L1H0 query->value[1]; L2H0 query->value[2]"
+    assert merged_heads(least, 2, "nearest_first") == []
+    apart = "L0H0 value[1]->key[1]; L1H0 value[2]->key[2]; L2H0 query->value[1]; L3H0 query->value[2]"
+    found = merged_heads(apart, 2, "nearest_first")
+    assert {((0, 0), (1, 0)), ((1, 0), (0, 0))} <= set(found)
+    assert not any({one, other} == {(2, 0), (3, 0)} for one, other in found)  # both move the query
