@@ -190,19 +190,7 @@ def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Itera
         threshold="fewest heads beyond the exact optimum ≥ 1",
         verdict=verdict(bool((excess >= 1).all())) if known else "undecided",
     )
-    mergers = [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)]
-    yield Claim(
-        "two_heads_combine",
-        "8.2 (ii)",
-        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A); "
-        "the number counts, over all circuits, the heads that could move into another.",
-        number=sum(mergers),
-        spread=(min(mergers, default=0), max(mergers, default=0)),
-        n=n,
-        seeds=seeds,
-        threshold="pairs of heads that, made one, still bring the query all answers ≥ 1; the spread is over circuits",
-        verdict=verdict(sum(mergers) >= 1) if known else "undecided",
-    )
+    yield can_combine(each, circuits, seeds)
     pairs_first = [first_joins_pairs(circuit) for circuit in circuits]
     yield Claim(
         "first_head_joins_pairs",
@@ -226,6 +214,23 @@ def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Itera
         seeds=seeds,
         threshold="different sets of paths = number of circuits",
         verdict=verdict(different == len(circuits)) if len(circuits) > 1 else "undecided",
+    )
+
+
+def can_combine(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Claim:
+    """Whether a head of a circuit could do another's work beside its own."""
+    mergers = [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)]
+    return Claim(
+        "two_heads_combine",
+        "8.2 (ii)",
+        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A); "
+        "the number counts, over all circuits, the heads that could move into another.",
+        number=sum(mergers),
+        spread=(min(mergers, default=0), max(mergers, default=0)),
+        n=max(1, len(each)),
+        seeds=seeds,
+        threshold="pairs of heads that, made one, still bring the query all answers ≥ 1; the spread is over circuits",
+        verdict=verdict(sum(mergers) >= 1) if len(each) else "undecided",
     )
 
 

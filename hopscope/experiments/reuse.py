@@ -102,7 +102,8 @@ def figure(table: DataFrame) -> Figure:
     )
     left.set_title("Paths of circuits: whom they serve")
     right.set_title("How they were adjusted since")
-    left.legend(fontsize=7)
+    if len(own):
+        left.legend(fontsize=7)
     return shown
 
 
