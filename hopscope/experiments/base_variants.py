@@ -31,8 +31,8 @@ def variants(
     scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
 ) -> Iterator[Config]:
     """The demo's recipe with some settings changed, over seeds; in tests, tiny."""
-    demo = recipe("demo").config(**(TINY_TRAINING if scale == "quick" else training or {}))
-    small = TINY_MODEL if scale == "quick" else {}
+    tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
+    demo = recipe("demo").config(**{**(training or {}), **tiny})
     for seed in range(SEEDS[scale]):
         yield Config(
             demo.task.but(**task or {}), demo.model.but(**{**small, **(model or {})}), demo.training.but(seed=seed)
