@@ -42,17 +42,35 @@ class Work:
         batch = self.task.sample(self.batch, generator(0, "train", step))
         return batch.inputs, batch.targets
 
+    @property
+    def d_mlp(self) -> int:
+        """Hidden width of the MLP; 0 without."""
+        return self.model.mlp_width if self.model.mlp else 0
+
     @cached_property
     def flops(self) -> int:
         """Floating-point operations of a step, forward and backward."""
         a, tokens, queries = self.model, self.batch * self.task.n_positions, self.batch * self.task.n_chains
         d_attention = a.n_heads * a.head_width
-        per_layer = 4 * a.d_model * d_attention + 2 * a.d_model * a.mlp_width
+        per_layer = 4 * a.d_model * d_attention + 2 * a.d_model * self.d_mlp
         products = 6 * tokens * a.n_layers * per_layer
         embedding = 4 * tokens * self.task.d_input * a.d_model  # its input needs no gradient
         unembedding = 6 * queries * a.d_model * self.task.d_output
         attention = 12 * self.batch * a.n_layers * self.task.n_positions**2 * d_attention
         return products + embedding + unembedding + attention
+
+    @cached_property
+    def traffic(self) -> int:
+        """Bytes that a step must move to and from memory in bfloat16, if only neighbouring elementwise work is fused.
+
+        Numbers read and written per token and layer, forward: first LayerNorm 2 d; queries, keys and values 4 d; scores
+        and softmax 4 h T; mixture 4 d, its product 2 d; sum with the stream and second LayerNorm 4 d; MLP 2 d + 4 d_mlp;
+        sum 3 d: 21 d + 4 d_mlp + 4 h T. Backward moves twice as much: it reads what was kept and makes gradients of both
+        sides. Weights and moments are small beside it.
+        """
+        a, tokens = self.model, self.batch * self.task.n_positions
+        forward = 21 * a.d_model + 4 * self.d_mlp + 4 * a.n_heads * self.task.n_positions
+        return 3 * 2 * tokens * a.n_layers * forward
 
     def __str__(self) -> str:
         a, task = self.model, self.task
