@@ -63,10 +63,10 @@ class Work:
     def traffic(self) -> int:
         """Bytes that a step must move to and from memory in bfloat16, if only neighbouring elementwise work is fused.
 
-        Numbers read and written per token and layer, forward: first LayerNorm 2 d; queries, keys and values 4 d; scores
-        and softmax 4 h T; mixture 4 d, its product 2 d; sum with the stream and second LayerNorm 4 d; MLP 2 d + 4 d_mlp;
-        sum 3 d: 21 d + 4 d_mlp + 4 h T. Backward moves twice as much: it reads what was kept and makes gradients of both
-        sides. Weights and moments are small beside it.
+        Numbers read and written per token and layer, forward: first LayerNorm 2 d; queries, keys and values 4 d;
+        scores and softmax 4 h T; mixture 4 d, its product 2 d; sum with the stream and second LayerNorm 4 d; MLP
+        2 d + 4 d_mlp; sum 3 d: 21 d + 4 d_mlp + 4 h T. Backward moves twice as much: it reads what was kept and makes
+        gradients of both sides. Weights and moments are small beside it.
         """
         a, tokens = self.model, self.batch * self.task.n_positions
         forward = 21 * a.d_model + 4 * self.d_mlp + 4 * a.n_heads * self.task.n_positions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,18 @@ def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
 
 def claims_markdown(claims: Iterable[dict[str, Any]]) -> str:
     """The claims as a table for the README."""
-    lines = ["| claim | section | scale | our number | spread | runs | verdict |", "|---|---|---|---|---|---|---|"]
+    claims = list(claims)
+    counts = Counter(row["verdict"] for row in claims)
+    lines = [
+        f"{len(claims)} claims: {counts['holds']} hold, {counts['fails']} fail, {counts['undecided']} are undecided.",
+        "",
+        "| experiment | claim | section | scale | our number | spread | n | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in claims:
         low, high = (show(x) for x in row["spread"])
-        cells = (row["sentence"], row["section"], row["scale"], show(row["number"]), f"{low} to {high}", str(row["n"]))
+        numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
+        cells = (row["experiment"], row["sentence"], row["section"], row["scale"], *numbers)
         lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
     return "\n".join(lines) + "\n"
 
