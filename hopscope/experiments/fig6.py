@@ -6,6 +6,7 @@ the size that two cores train in minutes: the runs of `fig7`, eight seeds of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from matplotlib.axes import Axes
@@ -23,7 +24,9 @@ from hopscope.runs import Run
 SECONDS = {"quick": 6, "cpu": 400, "paper": 60_000}
 CLAIMS = ("solved", "first_hop_abrupt")
 
-HIGH, LOW = 0.9, 0.1  # shares of a loss's fall between which it is called abrupt (ours)
+#: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
+#: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.
+HIGH, LOW = 0.7, 0.1
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -92,8 +95,8 @@ def falls_abruptly(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
     return Claim(
         "first_hop_abrupt",
         "9.2 (i)",
-        "After slow learning the first hop's loss falls abruptly: its fall, from 90 % to 10 % of the way, is shorter "
-        f"than the wait for it ({len(shares)} of {first.run.nunique()} runs learnt it).",
+        "After slow learning the first hop's loss falls abruptly: from 0.7 to 0.1 it takes fewer steps than "
+        f"before ({len(shares)} of {first.run.nunique()} runs learnt it).",
         number=max(shares, default=float("nan")),
         spread=(min(shares, default=float("nan")), max(shares, default=float("nan"))),
         n=max(1, len(shares)),
@@ -104,9 +107,6 @@ def falls_abruptly(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
 
 
 def fall_to_wait(steps: Series, losses: Series) -> float | None:
-    """Steps from 90 % to 10 % of a loss's fall, over the steps before; None where it fell by less than a half."""
-    top, bottom = losses.iloc[0], losses.iloc[-1]
-    if bottom > top / 2:
-        return None
-    begin, end = (crossing(steps.tolist(), losses.tolist(), bottom + share * (top - bottom)) for share in (HIGH, LOW))
-    return (end - begin) / max(begin, 1.0)
+    """Steps that a loss takes from 0.7 to 0.1, over the steps before; None where it never came so low."""
+    begin, end = (crossing(steps.tolist(), losses.tolist(), level) for level in (HIGH, LOW))
+    return (end - begin) / max(begin, 1.0) if math.isfinite(end) else None
