@@ -30,7 +30,7 @@ Changes = Mapping[str, Any]
 def variants(
     scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
 ) -> Iterator[Config]:
-    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged it has all seeds of `fig7`."""
+    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged, with all seeds of `fig7`."""
     tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
     demo = recipe("demo").config(**{**(training or {}), **tiny})
     config = Config(demo.task.but(**task or {}), demo.model.but(**{**small, **(model or {})}), demo.training)
