@@ -64,10 +64,10 @@ def work_off(
             f"items must be among {', '.join(ITEMS)} and the scale among {', '.join(SCALES)}; got {items}, {scale!r}"
         )
     deadline = time.monotonic() + max(0.0, budget - RESERVE)
+    about = environment.describe(environment.choose_device(device), compiled=False)
     with clear_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         runs.mkdir(parents=True, exist_ok=True)
-    about = environment.describe(environment.choose_device(device), compiled=False)
     account: dict[str, Any] = {"scale": scale, "items": {}, "environment": about}
     for item in items:
         if time.monotonic() >= deadline:

@@ -159,6 +159,8 @@ def test_the_queue_from_end_to_end_at_small_size(tmp_path):
 def test_what_cannot_be_queued_is_refused(tmp_path, capsys):
     assert main(["queue", "--items", "smoke,fig9", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
     assert "fig9" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert main(["queue", "--device", "tpu", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
+    assert "device must be" in capsys.readouterr().err and not list(tmp_path.iterdir())
     with pytest.raises(BadInput):
         work_off(tmp_path / "r", tmp_path / "out", scale="large", budget=1, say=print)
     assert ITEMS[2:] == EXPERIMENTS
