@@ -80,6 +80,8 @@ def figure(table: DataFrame) -> Figure:
     right.axvline(float(table.threshold.max()), color=GREY, lw=0.8, ls=":")
     right.set(xlabel="loss of the circuit without the path", title="Paths of the circuits")
     right.invert_yaxis()
+    if not names:
+        right.text(0.5, 0.5, "no run solves it, so none has a circuit", transform=right.transAxes, ha="center")
     return shown
 
 
