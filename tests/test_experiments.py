@@ -145,3 +145,26 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
     assert base.reproduce("counts", "quick", **where, budget=0.0).left == 2
     assert base.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]
+
+
+def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
+    """Where an experiment declares PARTIAL a spent budget leaves a table; gone on with, a longer one."""
+    from hopscope import Architecture, Config, Training
+    from hopscope.tasks.retrieval import Retrieval
+
+    training = Training(steps=40, batch=4, val_size=8, log_every=5)
+    config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
+    source = SimpleNamespace(runs=lambda scale: [config], table=base.hop_curves_of, PARTIAL=True)
+    monkeypatch.setattr(base, "experiment", lambda name: source)
+    published = []
+    monkeypatch.setattr(base, "publish", lambda name, table, results: published.append(table) or results)
+    where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
+    assert base.reproduce("tiny", "cpu", **where, budget=0.0).results is None and not published
+    clock = iter(range(100_000))
+    monkeypatch.setattr(base.time, "monotonic", lambda: next(clock))
+    stopped = base.reproduce("tiny", "cpu", **where, budget=15)
+    assert (stopped.done, stopped.left, stopped.results) == (False, 1, tmp_path / "results")
+    assert 0 < published[0].step.max() < 40
+    assert base.reproduce("tiny", "cpu", **where).done and published[1].step.max() == 40
+    source.PARTIAL = False
+    assert base.reproduce("tiny", "cpu", runs=tmp_path / "other", results=tmp_path, budget=15).results is None

@@ -8,9 +8,10 @@ An experiment is a file with four functions (docs/contracts.md):
     claims(table)  judges it: the paper's sentences as code
 
 and two constants: `SECONDS`, the time that each scale takes on two cores (measured), and `CLAIMS`, the ids of what it
-judges. The file's docstring names paper and section. Runs are trained in `runs/<task>-<identity>`, so experiments that
-want the same model share it, and whatever was stopped goes on where it was. What is no training, such as asking a
-language model, is declared as `Work`, and is kept and resumed in the same way.
+judges. The file's docstring names paper and section. One whose long runs are worth telling of before they are done says
+`PARTIAL = True`: a spent budget then leaves a table of how far they came. Runs are trained in `runs/<task>-<identity>`,
+so experiments that want the same model share it, and whatever was stopped goes on where it was. What is no training,
+such as asking a language model, is declared as `Work`, and is kept and resumed in the same way.
 """
 
 from __future__ import annotations
@@ -183,14 +184,26 @@ def reproduce(
         label = f"{name} {index + 1}/{len(configs)}"
         folder = run_folder(runs, config)
         if time.monotonic() >= deadline and not (folder / "DONE").is_file():
-            return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
+            return as_far_as_it_got(source, name, scale, configs, runs, results, len(configs) - index)
         watchers = (watcher(label),) if watcher else ()
         try:
             finished.append(carry_out(config, folder, lambda: time.monotonic() >= deadline, watchers, **how))
         except Stopped:
-            return Outcome(name, scale, [run.path for run in finished], len(configs) - index, None)
+            return as_far_as_it_got(source, name, scale, configs, runs, results, len(configs) - index)
     table = source.table(finished).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def as_far_as_it_got(
+    source: ModuleType, name: str, scale: str, configs: list[Config | Work], runs: Path, results: Path, left: int
+) -> Outcome:
+    """What a spent budget leaves: of an experiment that declares `PARTIAL`, a table of all that was begun, too."""
+    folders = [run_folder(runs, config) for config in configs]
+    begun = [Run(folder) for folder in folders if (folder / "metrics.jsonl").is_file()]
+    done = [folder for folder in folders if (folder / "DONE").is_file()]
+    if not (begun and getattr(source, "PARTIAL", False)):
+        return Outcome(name, scale, done, left, None)
+    return Outcome(name, scale, done, left, publish(name, source.table(begun).assign(scale=scale), results))
 
 
 def carry_out(

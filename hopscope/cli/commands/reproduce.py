@@ -84,7 +84,7 @@ def command(
 
 def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
     """What was found, or what is left to do."""
-    names = {outcome.name for outcome in outcomes if outcome.done}
+    names = {outcome.name for outcome in outcomes if outcome.results}
     claims = [row for row in all_claims(results) if row["experiment"] in names and row["scale"] == outcomes[0].scale]
     if as_json:
         print_json({"done": all(o.done for o in outcomes), "left": sum(o.left for o in outcomes), "claims": claims})
@@ -92,9 +92,9 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
     if claims:
         console().print(claims_table(claims))
     for outcome in outcomes:
-        if outcome.done:
+        if outcome.results:
             click.echo(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
-        else:
+        if not outcome.done:
             click.echo(f"{outcome.name}: the budget is spent, {outcome.left} runs are left; the same command goes on")
 
 
