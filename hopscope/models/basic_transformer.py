@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from hopscope.models.transformer import Architecture, Transformer
+from hopscope.models.transformer import Architecture, Block, Transformer
 
 TRAINED = ("W_O2", "W_K2", "W_K1")  # in the order in which the paper finds them learnt
 
@@ -38,6 +38,9 @@ class BasicTransformer(nn.Module):
     W_V1: Tensor
     W_O1: Tensor
     W_V2: Tensor
+    W_O2: Tensor
+    W_K2: Tensor
+    W_K1: Tensor
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class BasicTransformer(nn.Module):
         one = torch.eye(d_model)
         layers = ((self.W_K1, self.W_V1, self.W_O1), (self.W_K2, self.W_V2, self.W_O2))
         for block, (W_K, W_V, W_O) in zip(model.blocks, layers, strict=True):
+            assert isinstance(block, Block)
             block.attn.W_QKV.copy_(torch.stack([one, W_K, W_V])[:, None])
             block.attn.W_O.copy_(W_O[None])
         return model
