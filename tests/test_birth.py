@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from bench.pack_bigrams import pack
+from hopscope import Architecture, Config, Training, train
+from hopscope.emergence.track import follow_all
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_birth import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
 from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
+from hopscope.paths import Path
 from hopscope.seeds import generator
 from hopscope.settings import BadInput
 from hopscope.storage import read_json
@@ -112,6 +115,18 @@ def test_drawn_triggers_differ_and_are_distinct():
 def test_more_triggers_than_the_setting_allows_are_refused():
     with pytest.raises(BadInput, match="triggers must be at most 64"):
         TriggerBigrams(n_triggers=65)
+
+
+def test_clamps_and_emergence_take_the_task_as_it_is(tmp_path):
+    """A run with the previous-token path given for nothing, followed over its three checkpoints."""
+    recipe = {"steps": 2, "batch": 4, "val_size": 8, "checkpoints": "1"}
+    clamped = Training(**recipe, clamps="L0H0 value[1]->key[1] ideal@0")
+    config = Config(TriggerBigrams(length=16), Architecture(n_layers=2, d_model=8), clamped)
+    run = train(config, tmp_path / "run", threads=1, compile="off")
+    assert run.report["loss"] != run.report["unclamped"]["loss"]
+    [followed] = follow_all([run], lambda _: [Path.parse("L1H0 query->value[1]")], n=8)
+    assert followed.steps == [0, 1, 2]
+    assert len(followed.paths[0].strength) == 3
 
 
 # The basic model -------------------------------------------------------------------------------------------------

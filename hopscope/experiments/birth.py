@@ -73,7 +73,7 @@ def full_model(scale: str, layers: int, seed: int) -> Config:
     shape = {"quick": (2, 16), "cpu": (4, 64), "paper": (4, 128)}[scale]
     how: dict[str, Any] = {
         "quick": {"steps": 4, "batch": 4, "log_every": 2, "val_size": 16, "checkpoints": "2"},
-        "cpu": {"steps": 400, "schedule": "linear", "decay_steps": 130, "val_size": 128, "checkpoints": "25"},
+        "cpu": {"steps": 550, "schedule": "linear", "decay_steps": 180, "val_size": 128, "checkpoints": "25"},
         "paper": {"steps": 2000, "checkpoints": "50"},
     }[scale]
     training = {"batch": 64, "lr": 0.01, "weight_decay": 0.01, "beta2": 0.99, "measures": MEASURES, **how}
