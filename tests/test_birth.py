@@ -66,7 +66,7 @@ def test_characters_follow_as_often_as_in_the_corpus():
 @pytest.mark.parametrize(("triggers", "outputs", "predictable"), [("frequent", 0.308, 0.289), ("drawn", 0.244, 0.226)])
 def test_as_many_positions_are_predictable_as_published(triggers, outputs, predictable):
     """Of T = 256: outputs of any trigger, and those of triggers that occurred before (card 3, from its own code)."""
-    task = TriggerBigrams(length=256, triggers=triggers)
+    task = TriggerBigrams(length=256, trigger_choice=triggers)
     trigger = task.trigger(task.sample(2000, 0).draw)
     assert float((trigger >= 0).float().mean()) == pytest.approx(outputs, abs=0.012)
     assert float(task.occurred(trigger).float().mean()) == pytest.approx(predictable, abs=0.012)
@@ -107,7 +107,7 @@ def test_roles_by_hand():
 
 
 def test_drawn_triggers_differ_and_are_distinct():
-    draw = TriggerBigrams(triggers="drawn").sample(50).draw["triggers"]
+    draw = TriggerBigrams(trigger_choice="drawn").sample(50).draw["triggers"]
     assert all(len(set(row)) == 5 for row in draw.tolist())
     assert len({tuple(row) for row in draw.tolist()}) == 50
 

@@ -50,7 +50,7 @@ class Basic(Work):
     @property
     def task(self) -> TriggerBigrams:
         """What is learnt."""
-        return TriggerBigrams(length=self.length, triggers=self.triggers)
+        return TriggerBigrams(length=self.length, trigger_choice=self.triggers)
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
         training = SGD(self, folder)

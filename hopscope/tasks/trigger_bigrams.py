@@ -94,7 +94,7 @@ class TriggerBigrams(TokenTask):
 
     length: int = setting(128, "number of characters (paper: 256)", low=2, high=4096)
     n_triggers: int = setting(5, "number of triggers, K", low=1, high=64)
-    triggers: str = setting(
+    trigger_choice: str = setting(
         "frequent",
         "which characters are triggers: the most frequent ones, or drawn by frequency for every sequence",
         choices=("frequent", "drawn"),
@@ -152,7 +152,7 @@ class TriggerBigrams(TokenTask):
     def draw_triggers(self, n: int, generator: torch.Generator) -> Int[Tensor, "batch trigger"]:
         """The K most frequent characters; or K drawn by frequency without replacement, by a race of exponentials."""
         weights = self.bigrams.first.to(generator.device)
-        if self.triggers == "frequent":
+        if self.trigger_choice == "frequent":
             return weights.topk(self.n_triggers).indices.repeat(n, 1)
         uniform = torch.rand(n, self.d_vocab, generator=generator, device=generator.device, dtype=torch.float64)
         return (-torch.log1p(-uniform) / weights).argsort(1)[:, : self.n_triggers]
@@ -206,7 +206,7 @@ class TriggerBigrams(TokenTask):
                 facts[here] = Fact((f"{here}…",), following)
         return Problem(tuple(facts.values()), tuple(queries))
 
-    def successors(self, draw: Draw, row: int) -> list[list[str]]:
+    def answers(self, draw: Draw, row: int) -> list[list[str]]:
         """For each position what must follow; where nothing must, what does, if it is asked."""
         problem, names = self.problem(draw, row), self.names(draw, row)
         found: list[list[str]] = []
