@@ -262,10 +262,16 @@ class TokenTask(Task):
     """
 
     d_vocab: int
+    #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
+    global_answer: int | None = None
 
     @property
     def d_output(self) -> int:
         return len(self.hop_names) * self.d_vocab
+
+    def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        """The answers that the context gives; other than the targets only where a task replaces some by noise."""
+        return self.targets(draw)
 
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
         """Outputs by hop."""
