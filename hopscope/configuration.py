@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from hopscope import catalogue
@@ -44,6 +45,9 @@ class Training(Settings):
         "off@200; several are separated by semicolons",
         flag="clamp",
     )
+    frozen: str = setting(
+        "", "weights that stay as initialised, by name, separated by commas; * stands for any part: 'W_E, *.b_O'"
+    )
     seed: int = setting(0, "of initialisation and data", low=0)
     seed_init: int | None = setting(None, "of the initial weights; default the seed", low=0)
     seed_data: int | None = setting(None, "of the training data; default the seed", low=0)
@@ -64,8 +68,13 @@ class Training(Settings):
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field with its value; without clamps no `clamps`, as before there were any."""
-        return {name: value for name, value in super().as_dict().items() if name != "clamps" or value}
+        """Every field with its value; without clamps no `clamps`, as before there were any, and so for `frozen`."""
+        return {name: value for name, value in super().as_dict().items() if name not in ("clamps", "frozen") or value}
+
+    def is_frozen(self, parameter: str) -> bool:
+        """Whether the weight of this name is not trained."""
+        patterns = (pattern.strip() for pattern in self.frozen.split(","))
+        return any(fnmatchcase(parameter, pattern) for pattern in patterns if pattern)
 
     @property
     def measure_names(self) -> list[str]:

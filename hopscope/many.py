@@ -40,7 +40,7 @@ def train_many(
     """Train all members to the end, from wherever their folders stand, and return the finished runs in their order.
 
     Args:
-        configs: equal but for learning rate and seeds, without clamps.
+        configs: equal but for learning rate and seeds, without clamps or frozen weights.
         folders: where each run is, or shall be.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
@@ -82,8 +82,8 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
         raise BadInput(f"every member needs a folder of its own; got {len(configs)} members and {len(folders)} folders")
     shapes = [shape(config) for config in configs]
     for config, other in zip(configs, shapes, strict=True):
-        if config.training.clamps:
-            raise BadInput("a run with clamps cannot be stacked; train it alone")
+        if config.training.clamps or config.training.frozen:
+            raise BadInput("a run with frozen weights or clamps cannot be stacked; train it alone")
         for part, values in other.items():
             for name, value in values.items():
                 if value != shapes[0][part].get(name):

@@ -119,7 +119,8 @@ def stacked(
 ) -> Outcome:
     """The same in one process, with runs of one shape stacked into one program (`hopscope.many`): the way on a GPU.
 
-    What cannot be stacked, having clamps or a shape of its own, is trained alone. Arguments as for `sweep`.
+    What cannot be stacked, having clamps, frozen weights or a shape of its own, is trained alone. Arguments as for
+    `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
     left = train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
@@ -157,7 +158,7 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
     """Configurations that can be stacked, together, in the order in which each shape first comes."""
     groups: dict[str, list[Any]] = {}
     for index, config in enumerate(configs):
-        alone = isinstance(config, Work) or config.training.clamps
+        alone = isinstance(config, Work) or config.training.clamps or config.training.frozen
         key = f"alone {index}" if alone else fingerprint(shape(cast(Config, config)))
         groups.setdefault(key, []).append(config)
     return list(groups.values())

@@ -111,8 +111,13 @@ def learning_rate(training: Training, step: int) -> float:
 
 
 def make_optimizer(model: Transformer, training: Training) -> torch.optim.AdamW:
-    """AdamW with decoupled weight decay (Loshchilov & Hutter, 2019), on all parameters or on matrices alone."""
-    parameters = list(model.parameters())
+    """AdamW with decoupled weight decay (Loshchilov & Hutter, 2019), on all parameters or on matrices alone.
+
+    Frozen parameters are left out, and need no gradient.
+    """
+    parameters = [p.requires_grad_(not training.is_frozen(name)) for name, p in model.named_parameters()]
+    if not (parameters := [p for p in parameters if p.requires_grad]):
+        raise BadInput(f"frozen must leave some weight to train; got {training.frozen!r}")
     decays = [p for p in parameters if training.decay_on == "all" or p.ndim > 1]
     rest = [p for p in parameters if not any(p is other for other in decays)]
     groups = [{"params": decays, "weight_decay": training.weight_decay}, {"params": rest, "weight_decay": 0.0}]

@@ -1,0 +1,49 @@
+"""What the measures of recall against association share: log-probabilities of two answers to every question.
+
+The answer that the context gives, and the one that is likeliest whatever the context says: a task's `global_answer`
+where it has one, else the commonest target of the batch. For tasks whose symbols are vectors an answer is a
+distribution over the sequence's symbols and the zero vector, their mean, which is the best constant answer: as if
+outputs were symbols with standard normal noise.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.measures.base import Observation
+from hopscope.tasks.base import NOT_ASKED, TokenTask, VectorTask
+
+
+#: Of what the context gives, then of what needs no context; nats, one per question and hop that is asked.
+Answers = tuple[Float[Tensor, "answer"], Float[Tensor, "answer"]]
+
+
+def answers(seen: Observation) -> Answers:
+    """Both answers to all questions of a batch."""
+    if isinstance(seen.task, TokenTask):
+        return of_tokens(seen, seen.task)
+    assert isinstance(seen.task, VectorTask)
+    return of_vectors(seen, seen.task)
+
+
+def of_tokens(seen: Observation, task: TokenTask) -> Answers:
+    """By the softmax of the logits."""
+    recalled = task.recalled(seen.batch.draw)  # batch query hop
+    asked = recalled != NOT_ASKED
+    token = int(recalled[asked].mode().values) if task.global_answer is None else task.global_answer
+    chances = task.logits(seen.outputs).log_softmax(-1).expand(*recalled.shape, -1)
+    right = chances.gather(-1, recalled.clamp(min=0)[..., None])[..., 0]
+    return right[asked], chances[..., token][asked]
+
+
+def of_vectors(seen: Observation, task: VectorTask) -> Answers:
+    """By the distances to the sequence's symbols and to zero."""
+    symbols = task.candidates(seen.batch.draw)
+    symbols = torch.cat([symbols, torch.zeros_like(symbols[:, :1])], 1)
+    guesses = seen.outputs.float().unflatten(-1, (-1, task.d_symbol))  # batch query hop d_symbol
+    distances = torch.cdist(guesses.flatten(1, 2), symbols).unflatten(1, guesses.shape[1:3])
+    chances = (-0.5 * distances.square()).log_softmax(-1)
+    right = chances.gather(-1, task.asked(seen.batch.draw)[..., None])[..., 0]
+    return right.flatten(), chances[..., -1].flatten()
