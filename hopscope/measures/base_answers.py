@@ -15,7 +15,6 @@ from torch import Tensor
 from hopscope.measures.base import Observation
 from hopscope.tasks.base import NOT_ASKED, TokenTask, VectorTask
 
-
 #: Of what the context gives, then of what needs no context; nats, one per question and hop that is asked.
 Answers = tuple[Float[Tensor, "answer"], Float[Tensor, "answer"]]
 

@@ -1,4 +1,4 @@
-"""Feed-forward weights truncated to their greatest singular values (LASER: Sharma, Ash and Misra, 2023, arXiv:2312.13558).
+"""LASER: feed-forward weights cut to their greatest singular values (Sharma, Ash and Misra, 2023, arXiv:2312.13558).
 
 Of a layer's feed-forward matrices only the best approximation of low rank is kept, as long as a `with` lasts:
 

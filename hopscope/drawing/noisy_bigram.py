@@ -1,0 +1,96 @@
+"""Noise association against recall: samples, training, truncation, and a language model by layer."""
+
+from __future__ import annotations
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.drawing.style import GREY, colour, picture, styled
+
+NAMES = {"last": "last feed-forward trained", "both": "both trained", "all": "everything trained"}
+SAMPLED = (
+    ("feed_forward_error", "feed-forward", 0),
+    ("attention_error", "attention", 1),
+)
+
+
+@styled
+def noisy_bigram(table: DataFrame) -> Figure:
+    """Panels for the kinds of rows that a table of the experiment has.
+
+    Args:
+        table: rows of kind `samples`, `curve`, `truncation`, and perhaps `language`.
+    """
+    language = table[table.kind == "language"]
+    asked = len(language) > 0 and "prompt" in language and language.prompt.notna().any()
+    shown = picture(12.6, 6.4)
+    axes = shown.subplots(2, 3).flat
+    samples(axes[0], table[table.kind == "samples"])
+    curves(axes[1], table[(table.kind == "curve") & (table.trains == "last")])
+    truncation = table[(table.kind == "truncation") & (table.state == "trained")]
+    shares(axes[2], truncation, "correct", "p(correct) without part of the late feed-forward")
+    shares(axes[3], truncation, "margin", "margin, log p(correct) − log p(noise)")
+    if asked:
+        layers(axes[4], language[language.prompt == "Madrid"], 'SmolLM2, "Madrid is located in", one layer')
+        layers(axes[5], language, "the same, mean over ten cities")
+    else:
+        for ax in (axes[4], axes[5]):
+            ax.axis("off")
+            ax.text(0.5, 0.5, "no language model was asked", ha="center", color=GREY, transform=ax.transAxes)
+    return shown
+
+
+def samples(ax: Axes, rows: DataFrame) -> None:
+    """Relative squared error of the first gradient by samples; a line per size of vocabulary."""
+    sizes = sorted(rows.n_tokens.unique())
+    for column, name, index in SAMPLED:
+        for place, n_tokens in enumerate(sizes):
+            part = rows[rows.n_tokens == n_tokens].sort_values("samples")
+            label = name if place == len(sizes) - 1 else "_"
+            ax.plot(part.samples, part[column], color=colour(index), lw=0.7 + 0.25 * place, alpha=0.8, label=label)
+    ax.axhline(1.0, color=GREY, lw=0.8, ls="--", zorder=0)
+    ax.set(xscale="log", yscale="log", xlabel="sequences", ylabel="noise / signal of the gradient")
+    ax.set_title(f"First step, N = {int(sizes[0])} (thin) to {int(sizes[-1])}")
+    ax.legend(loc="lower left")
+
+
+def curves(ax: Axes, rows: DataFrame) -> None:
+    """Both probabilities over training, every run a line; dashes at α."""
+    for index, (alpha, part) in enumerate(rows.groupby("alpha")):
+        for _, run in part.groupby("run"):
+            ax.plot(run.step, run.noise, color=colour(index), lw=1.0, alpha=0.8)
+            ax.plot(run.step, run.correct, color=colour(index), lw=1.0, alpha=0.8, ls=":")
+        ax.axhline(float(alpha), color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
+    ax.set(xlabel="optimizer steps", ylim=(0, 1), title="p(noise) solid, p(correct) dotted")
+    ax.legend(loc="upper right")
+
+
+def shares(ax: Axes, rows: DataFrame, column: str, title: str) -> None:
+    """A number by kept share of the rank of the late layer, every run a line; the whole model at 1."""
+    rows = rows[(rows.layers != "early") & (rows.alpha.isin([0.5, rows.alpha.min()]))]
+    names = [name for name in NAMES if (rows.trains == name).any()]
+    for index, name in enumerate(names):
+        for place, (_, run) in enumerate(rows[rows.trains == name].sort_values("share").groupby("run", sort=False)):
+            label = "_" if place else NAMES[name]
+            ax.plot(run.share, run[column], color=colour(index), marker="o", ms=3, lw=1.0, alpha=0.8, label=label)
+    ax.set(xlabel="kept share of the rank (0: removed)", title=title)
+    if column == "correct":
+        ax.set_ylim(0, 1.02)
+    else:
+        ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
+    ax.legend(loc="best")
+
+
+def layers(ax: Axes, rows: DataFrame, title: str) -> None:
+    """Log-odds of the country over " the" by truncated layer, a line per kept share."""
+    odds = rows.assign(odds=numpy.log(rows.correct / rows.noise))
+    one = odds[(odds["first"] >= 0) & ~odds.layers.str.contains("-")]
+    for index, (share, part) in enumerate(one.groupby("share")):
+        line = part.groupby("first").odds.mean()
+        ax.plot(line.index, line, color=colour(index), marker="o", ms=3, lw=1.0, label=f"{share:.0%} of the rank")
+    ax.axhline(float(odds[odds.layers == "none"].odds.mean()), color=GREY, lw=0.8, ls=":", label="whole model")
+    ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
+    ax.set(xlabel="truncated layer", ylabel='log p(country) − log p(" the")', title=title)
+    ax.legend(loc="lower left")

@@ -1,0 +1,427 @@
+"""Global association against in-context recall: the noisy bigram (Chen, Bruna and Bietti, 2024; Bietti's talk; card 4).
+
+After a trigger comes noise with probability α, in all sequences alike, else the sequence's own token. Feed-forward
+weights are said to learn the noise first, and to keep it: without them a model should answer from the context. Here:
+how many samples a layer's gradient needs (the simplified model), how training goes and what removing or truncating
+feed-forward weights does (two-layer transformers), and the same on SmolLM2 after "Madrid is located in".
+
+The transformers are those of card 3, with one head: embeddings, unembedding and biases of attention stay as drawn, there
+is no LayerNorm. What else is trained is a setting: the last feed-forward part, as the card has it; both; or, with
+LayerNorm, every weight (ours).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration import Config, Training
+from hopscope.drawing.noisy_bigram import noisy_bigram
+from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
+from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
+from hopscope.measures import observe
+from hopscope.measures.base import Observation
+from hopscope.measures.global_association import global_association
+from hopscope.measures.in_context_recall import in_context_recall
+from hopscope.measures.recall_margin import recall_margin
+from hopscope.models import Architecture, Transformer
+from hopscope.models.truncation import Laser
+from hopscope.runs import Run
+from hopscope.seeds import generator
+from hopscope.tasks.base import Batch
+from hopscope.tasks.noisy_bigram import NoisyBigram
+from hopscope.theory.associations import OneStep
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 480, "paper": 40_000}
+CLAIMS = (
+    "feed_forward_needs_few_samples",
+    "attention_needs_samples_as_tokens",
+    "noise_as_often_as_it_comes",
+    "noise_before_recall",
+    "removal_turns_to_the_context",
+    "removal_makes_recall_certain",
+    "early_layer_is_no_substitute",
+    "untrained_stays_untrained",
+    "everywhere_if_all_is_trained",
+    "smollm2_turns_to_spain",
+    "smollm2_late_layers_only",
+)
+
+CARD = "card 4 (Bietti)"
+ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what card 3's model leaves as drawn
+FROZEN = {"last": f"{ATTENTION_AND}, blocks.0.mlp.*", "both": ATTENTION_AND, "all": ""}
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the rank, kept
+SEQUENCES = {"quick": 64, "full": 2048}  # behind each number of the truncation curves
+TRAINED = {"last": (0.25, 0.5, 0.75), "both": (0.5,), "all": (0.5,)}  # which α, by what is trained
+STREAMED = "in_context_recall,global_association"
+
+SIZES: dict[str, dict[str, Any]] = {
+    "quick": {"task": {"n_tokens": 8, "length": 12}, "d_model": 16, "seeds": 1, "steps": 6, "batch": 8},
+    "cpu": {"task": {"n_tokens": 16, "length": 32}, "d_model": 64, "seeds": 2, "steps": 1200, "batch": 64},
+    "paper": {"task": {"n_tokens": 64, "length": 256}, "d_model": 256, "seeds": 4, "steps": 5000, "batch": 256},
+}
+
+
+def runs(scale: str) -> Iterator[Config | Sampled | Truncated]:
+    """The simplified model by size of vocabulary; transformers by α and by what is trained; a language model."""
+    sizes = {"quick": (8, 16), "cpu": (16, 32, 64, 128, 256, 512), "paper": (16, 32, 64, 128, 256, 512, 1024)}[scale]
+    for n_tokens in sizes:
+        most, trials = (64, 2) if scale == "quick" else (32 * n_tokens, 16)
+        yield Sampled(n_tokens=n_tokens, most=most, trials=trials)
+    yield from transformers(scale)
+    if scale != "quick":
+        yield Truncated()
+
+
+def transformers(scale: str) -> Iterator[Config]:
+    """Two layers of one head."""
+    size = SIZES[scale]
+    quick = scale == "quick"
+    every = size["steps"] if quick else 20
+    for trained, alphas in TRAINED.items():
+        for alpha in alphas[:1] if quick else alphas:
+            for seed in range(size["seeds"]):
+                yield Config(
+                    NoisyBigram(alpha=alpha, **size["task"]),
+                    Architecture(n_layers=2, d_model=size["d_model"], layer_norm=trained == "all", init="fan_in"),
+                    Training(
+                        steps=size["steps"],
+                        batch=size["batch"],
+                        lr=1e-3 if trained == "all" else 3e-3,
+                        weight_decay=0.01,
+                        log_every=every,
+                        val_size=32 if quick else 512,
+                        measures=STREAMED,
+                        checkpoints=str(size["steps"] if quick else 200),
+                        frozen=FROZEN[trained],
+                        seed=seed,
+                    ),
+                )
+
+
+# Table -----------------------------------------------------------------------------------------------------------
+
+
+def table(runs: list[Run | Finished]) -> DataFrame:
+    """Four kinds of rows.
+
+    `curve`: both probabilities by step of training. `truncation`: both, the margin and the share of sequences whose
+    likeliest answer is the correct one, by layer and kept share, of the trained and the untrained model. `samples`:
+    the simplified model's errors and recall by number of sequences. `language`: SmolLM2's answers.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        if isinstance(run, Run):
+            rows += rows_of_run(run)
+            continue
+        about = {"run": run.work.identity, "version": run.version, "seed": 0}
+        kind = "samples" if isinstance(run.work, Sampled) else "language"
+        settings = run.work.as_dict() if isinstance(run.work, Sampled) else {}
+        about |= {name: settings[name] for name in ("n_tokens", "length", "alpha", "trials") if name in settings}
+        rows += [{"kind": kind, **about, **row} for row in rows_of(run.path)]
+    return DataFrame(rows)
+
+
+def rows_of_run(run: Run) -> Iterator[dict[str, Any]]:
+    """The curves of one transformer, and its truncations."""
+    task, training = run.task, run.config.training
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": training.seed,
+        "alpha": task.as_dict()["alpha"],
+        "trains": next(name for name, frozen in FROZEN.items() if frozen == training.frozen),
+        "n_tokens": task.as_dict()["n_tokens"],
+    }
+    for row in run.rows:
+        numbers = row["measures"]["in_context_recall"] | row["measures"]["global_association"]
+        yield {"kind": "curve", **about, "step": row["step"], **numbers}
+    n = SEQUENCES["quick" if training.steps <= 100 else "full"]
+    batch = task.sample(n, generator(training.seed_eval, "truncation"))
+    for state, step in (("trained", run.step), ("untrained", 0)):
+        for row in truncations(run.at(step), batch):
+            yield {"kind": "truncation", **about, "state": state, "step": step, "samples": n, **row}
+
+
+def truncations(model: Transformer, batch: Batch) -> Iterator[dict[str, Any]]:
+    """A model as it is, then with one layer's feed-forward weights truncated."""
+    laser = Laser(model)
+    yield {"layers": "none", "share": 1.0, **answers(observe(model, batch))}
+    for layer, name in ((laser.layers[-1], "late"), (laser.layers[0], "early")):
+        for share in SHARES:
+            with laser([layer], share):
+                yield {"layers": name, "share": share, **answers(observe(model, batch))}
+
+
+def answers(seen: Observation) -> dict[str, float]:
+    """Both probabilities, the margin, and how often the correct token is the likeliest of all."""
+    likeliest = seen.outputs[:, 0].argmax(-1)
+    top = float((likeliest == seen.batch.draw["correct"][:, 0]).float().mean())
+    return {**in_context_recall(seen), **global_association(seen), **recall_margin(seen), "top": top}
+
+
+def figure(table: DataFrame) -> Figure:
+    """Samples, training, truncation, and SmolLM2 by layer."""
+    return noisy_bigram(table)
+
+
+# Claims ----------------------------------------------------------------------------------------------------------
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The talk's sentences, in the order of the docstring."""
+    yield from sample_claims(table[table.kind == "samples"])
+    yield from training_claims(table[table.kind == "curve"])
+    yield from removal_claims(table[table.kind == "truncation"])
+    language = table[table.kind == "language"]
+    if len(language):
+        yield from language_claims(language)
+
+
+def claim(
+    id: str,
+    section: str,
+    sentence: str,
+    numbers: Iterable[float],
+    judged: Verdict,
+    threshold: str,
+    rows: DataFrame,
+    number: float | None = None,
+) -> Claim:
+    """A claim about several numbers: their mean unless another is told, and their spread."""
+    values = [float(value) for value in numbers] or [math.nan]
+    return Claim(
+        id,
+        section,
+        sentence,
+        number=float(numpy.mean(values)) if number is None else number,
+        spread=(min(values), max(values)),
+        n=len(values),
+        seeds=tuple(sorted({int(seed) for seed in rows.seed})),
+        threshold=threshold,
+        verdict=judged,
+    )
+
+
+#: Columns of `samples` rows, by claim: what the layer is to recall, and what its error is called.
+LAYERS = {
+    "feed_forward": ("feed_forward_noise", "feed_forward_error"),
+    "attention": ("attention_noise", "attention_error"),
+}
+RECALLED = 0.9  # of what is to be recalled (ours)
+
+
+def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, float]:
+    """For each size of vocabulary the number of samples at which a rising share first meets a level; NaN: never."""
+    found = {}
+    for n_tokens, part in rows.sort_values("samples").groupby("n_tokens"):
+        steps = numpy.log2(part.samples.to_numpy(float)).tolist()
+        found[int(n_tokens)] = 2 ** crossing(steps, (-part[column]).tolist(), -level + 1e-12)
+    return found
+
+
+def slope(needs: dict[int, float]) -> float:
+    """By which power of N the number of samples grows: a straight line through the logarithms."""
+    known = {n: m for n, m in needs.items() if math.isfinite(m)}
+    if len(known) < 2 or len(known) < len(needs):
+        return math.nan
+    return float(numpy.polyfit(numpy.log(list(known)), numpy.log(list(known.values())), 1)[0])
+
+
+def words_of(needs: dict[int, float]) -> str:
+    return ", ".join(f"N = {n}: {m:.3g}" for n, m in needs.items())
+
+
+def sample_claims(rows: DataFrame) -> Iterator[Claim]:
+    """How the samples that a first gradient step needs grow with the vocabulary, contexts being of one length."""
+    length, alpha = int(rows.length.iloc[0]), float(rows.alpha.iloc[0])
+    for layer, id in (("feed_forward", CLAIMS[0]), ("attention", CLAIMS[1])):
+        column, error = LAYERS[layer]
+        needs, half = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
+        exact = {n: OneStep(n, length, alpha).samples[layer == "attention"] for n in needs}
+        power, least, most = slope(needs), *bounds(layer)
+        known = math.isfinite(power)
+        name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
+        yield claim(
+            id,
+            CARD,
+            f"{name} learns the noise association after {what} samples: a first gradient step recalls {RECALLED:.0%} of "
+            f"it after {words_of(needs)}; its noise is as strong as its signal at {words_of(half)} (closed form: "
+            f"{words_of(exact)}); context of {length} tokens, α = {alpha:g}. The number is the power of N.",
+            list(needs.values()),
+            verdict(least < power < most) if known else "undecided",
+            f"power of N between {least:g} and {most:g} (ours)",
+            rows,
+            number=power,
+        )
+
+
+def bounds(layer: str) -> tuple[float, float]:
+    """Between which powers of N a layer's need is O(1), or O(N)."""
+    return (0.75, 1.25) if layer == "attention" else (-0.25, 0.25)
+
+
+def training_claims(rows: DataFrame) -> Iterator[Claim]:
+    """Where training ends, and in which order it gets there."""
+    ends = rows[rows.step == rows.groupby("run").step.transform("max")]
+    ends = ends[ends.trains != "all"]
+    off = (ends.noise - ends.alpha).abs()
+    means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
+    yield claim(
+        "noise_as_often_as_it_comes",
+        CARD,
+        f"The full model predicts noise with probability α ({means}; the number is |p − α|).",
+        off,
+        verdict(bool((off < 0.1).all())),
+        "greatest |p(noise) − α| < 0.1 (ours)",
+        ends,
+    )
+    leads = {}
+    for run, curve in rows[rows.trains != "all"].groupby("run"):
+        alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
+        noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
+        recall = crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)
+        leads[run] = recall - noise
+    known = [lead for lead in leads.values() if math.isfinite(lead)]
+    yield claim(
+        "noise_before_recall",
+        CARD,
+        f"In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
+        f"p(correct) reaching (1 − α)/2, in the {len(known)} of {len(leads)} runs that get there.",
+        known,
+        verdict(min(known) > 0) if known else "undecided",
+        "least difference > 0 steps (ours)",
+        rows,
+    )
+
+
+def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], state: str = "trained") -> DataFrame:
+    """Truncation rows, one per run, in order of runs."""
+    found = rows[(rows.layers == layers) & (rows.share == share) & rows.trains.isin(trains) & (rows.state == state)]
+    return found.sort_values("run").set_index("run")
+
+
+def removal_claims(rows: DataFrame) -> Iterator[Claim]:
+    """What removing feed-forward weights does, and its controls."""
+    card = ("last", "both")
+    whole, without = chosen(rows, "none", 1.0, card), chosen(rows, "late", 0.0, card)
+    learnt = whole.index[whole.correct > (1 - whole.alpha) / 2]
+    whole, without = whole.loc[learnt], without.loc[learnt]
+    yield from late_claims(whole, without, rows)
+    early = chosen(rows, "early", 0.0, ("both",))
+    yield claim(
+        "early_layer_is_no_substitute",
+        "control",
+        "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both are "
+        "trained (the number is the margin log p(correct) − log p(noise) without them).",
+        early.margin,
+        verdict(bool((early.margin <= 0).all())) if len(early) else "undecided",
+        "greatest margin <= 0 (ours)",
+        early,
+    )
+    start, bare = (chosen(rows, layers, share, card, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
+    change = (bare.correct - start.correct).abs()
+    yield claim(
+        "untrained_stays_untrained",
+        "control",
+        "Before training the same removal does nothing of the kind (the number is the change of p(correct)).",
+        change,
+        verdict(bool((change < 0.05).all())),
+        "greatest change < 0.05 (ours)",
+        bare,
+    )
+    free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
+    yield claim(
+        "everywhere_if_all_is_trained",
+        "beyond",
+        "Where every weight is trained, embeddings and biases too, the association is not kept by the late feed-forward "
+        f"weights alone: p(noise) without them (with them {free.noise.mean():.2f}).",
+        kept.noise,
+        verdict(bool((kept.noise > 0.5 * free.noise).all())),
+        "p(noise) stays above half of what it was, in every run (ours)",
+        kept,
+    )
+
+
+def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
+    """From global to in-context, and how far."""
+    some = len(without) > 0
+    turned = some and bool((without.margin > 0).all() and (without.noise < 0.5 * whole.noise).all())
+    yield claim(
+        "removal_turns_to_the_context",
+        CARD,
+        f"Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
+        f"{whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct token the likeliest of all in "
+        f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin log p(correct) "
+        "− log p(noise) without them).",
+        without.margin,
+        verdict(turned) if some else "undecided",
+        "margin > 0 and p(noise) less than half, in every run that learnt to recall (ours)",
+        without if some else rows,
+    )
+    yield claim(
+        "removal_makes_recall_certain",
+        CARD,
+        f"Without them p(correct) goes to 1 (with them {whole.correct.mean():.2f}; by what is trained: "
+        f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
+        without.correct,
+        verdict(bool((without.correct > 0.9).all())) if some else "undecided",
+        "p(correct) > 0.9 in every run that learnt to recall (ours)",
+        without if some else rows,
+    )
+
+
+def language_claims(rows: DataFrame) -> Iterator[Claim]:
+    """SmolLM2 after "Madrid is located in", and after nine other cities."""
+    if "skipped" in rows and rows.skipped.notna().any():
+        reason = str(rows.skipped.dropna().iloc[0])
+        words = f"Not asked: {reason}."
+        for id in CLAIMS[-2:]:
+            yield claim(id, CARD, words, [], "undecided", "none", rows)
+        return
+    last = int(rows["first"].max())
+    odds = numpy.log(rows.correct / rows.noise)
+    rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (last + 1) / 3)
+    one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
+    whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
+    best = madrid.loc[madrid[madrid.late].odds.idxmax()]
+    there = one[(one.layers == best.layers) & (one.share == best.share)]
+    yield claim(
+        "smollm2_turns_to_spain",
+        CARD,
+        f'After "Madrid is located in" SmolLM2-135M says " the" ({whole.noise["Madrid"]:.2f}, rank '
+        f'{whole.noise_rank["Madrid"]:.0f}) before " Spain" ({whole.correct["Madrid"]:.2f}, rank '
+        f"{whole.correct_rank['Madrid']:.0f}); with {best.share:.0%} of the rank of layer {best.layers}'s feed-forward "
+        f'weights " Spain" ({best.correct:.2f}, rank {best.correct_rank:.0f}) before " the" ({best.noise:.2f}, rank '
+        f"{best.noise_rank:.0f}). The number is the log-odds; the spread is over ten cities, of which "
+        f"{int((there.odds > 0).sum())} turn (whole: {int((numpy.log(whole.correct / whole.noise) > 0).sum())}).",
+        there.odds,
+        verdict(bool(best.odds > 0)),
+        "log p( Spain) − log p( the) > 0 at the best late layer and share (talk: Pythia-1B)",
+        there,
+        number=float(best.odds),
+    )
+    early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
+    share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
+    yield claim(
+        "smollm2_late_layers_only",
+        "control",
+        f'No truncation of a single layer in the first two thirds puts " Spain" before " the" (greatest log-odds there; '
+        f"mean log-odds over cities rise in {share_early:.0%} of the early truncations and {share_late:.0%} of the late).",
+        madrid[~madrid.late].odds,
+        verdict(bool((madrid[~madrid.late].odds <= 0).all())),
+        "greatest log-odds <= 0 (ours)",
+        madrid,
+        number=float(madrid[~madrid.late].odds.max()),
+    )
+
+
+def whole_odds(whole: DataFrame) -> float:
+    """Mean log-odds of the model as it is."""
+    return float(numpy.log(whole.correct / whole.noise).mean())

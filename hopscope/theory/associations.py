@@ -1,0 +1,96 @@
+"""One gradient step on the noisy bigram, in closed form (after Chen, Bruna and Bietti, 2024, arXiv:2406.03068; ours).
+
+The simplified model: one linear feed-forward layer and one linear attention head with even attention, on embeddings
+that are orthonormal, so that a weight matrix is a table. A sequence asks what follows the trigger q; its context has T
+tokens, one of them the sequence's correct token ȳ, the others even among N; the next token y is noise τ with
+probability α, else ȳ. With M = N + 1 outputs the logits are
+
+    W_F e(q) + W_V x̄,    x̄ = the context's mean embedding.
+
+From weights 0, a step of size η on the cross-entropy makes W_F = η g and W_V = η G, where (averages over sequences)
+
+    g[k] = E[1{y = k} − 1/M]             G[k, j] = E[(1{y = k} − 1/M) x̄[j]].
+
+`OneStep` gives both for infinitely many sequences, what they do to the logits, how many sequences it takes until the
+gradient is more signal than noise, and where a second step turns attention. How the theorem itself is stated we could
+not look up; docs/fidelity.md says what we read into the talk's sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """The simplified model's first step.
+
+    Attributes:
+        n_tokens: N, ordinary tokens; noise is one more.
+        length: T, tokens of the context.
+        alpha: how often noise follows, 0–1.
+    """
+
+    n_tokens: int
+    length: int
+    alpha: float
+
+    @property
+    def feed_forward(self) -> tuple[float, float]:
+        """g[τ], and g[k] for every other token."""
+        even = 1 / (self.n_tokens + 1)
+        return self.alpha - even, (1 - self.alpha) / self.n_tokens - even
+
+    @property
+    def attention(self) -> tuple[float, float, float]:
+        """G[τ, j], the same for all j; G[k, j] for k ≠ j; G[k, k]."""
+        n, rest = self.n_tokens, 1 - self.alpha
+        even = 1 / (n + 1) / n
+        apart = rest * (self.length - 1) / (self.length * n**2) - even
+        return self.alpha / n - even, apart, apart + rest / (n * self.length)
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """By how much τ's logit exceeds that of a token that is not in the context, per unit of η: by each layer.
+
+        The feed-forward layer's is N times attention's, but for a term α does not enter: as if its rate were N times
+        as high.
+        """
+        tau, other = self.feed_forward
+        tau_attended, other_attended, _ = self.attention
+        return tau - other, tau_attended - other_attended
+
+    @property
+    def signals(self) -> tuple[float, float]:
+        """‖g‖² and ‖G‖²: the sum of squares of each layer's gradient over infinitely many sequences."""
+        n = self.n_tokens
+        tau, other = self.feed_forward
+        tau_attended, apart, own = self.attention
+        return tau**2 + n * other**2, n * tau_attended**2 + n * (n - 1) * apart**2 + n * own**2
+
+    @property
+    def powers(self) -> tuple[float, float]:
+        """The mean sum of squares of one sequence's gradient: signal and noise together."""
+        error = 1 - 1 / (self.n_tokens + 1)
+        mean_square = 1 / self.length + (self.length - 1) / (self.length * self.n_tokens)  # of x̄
+        return error, error * mean_square
+
+    @property
+    def samples(self) -> tuple[float, float]:
+        """Sequences at which a gradient's noise is as strong as its signal: the feed-forward layer's, and attention's.
+
+        The noise of m sequences is (power − signal) / m. For large N the first tends to (1 − α²) / α², whatever N is;
+        the second grows as (1 + N / T) / α²: with N, unless contexts grow as well.
+        """
+        one, other = ((power - signal) / signal for power, signal in zip(self.powers, self.signals, strict=True))
+        return one, other
+
+    @property
+    def turn(self) -> tuple[float, float]:
+        """Where a second step, on attention's scores, turns it: at ȳ's place, and at any other, per unit of η.
+
+        The descent direction at W_V = η G to first order in η. Scores add up to no change, so the others share evenly.
+        """
+        n, t = self.n_tokens, self.length
+        answer = (1 - self.alpha) ** 2 * (t - 1) * (1 - 1 / n) / (n * t**3)
+        return answer, -answer / (t - 1)
