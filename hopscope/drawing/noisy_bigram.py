@@ -58,11 +58,11 @@ def samples(ax: Axes, rows: DataFrame) -> None:
 
 def curves(ax: Axes, rows: DataFrame) -> None:
     """Both probabilities over training, every run a line; dashes at α."""
-    for index, (alpha, part) in enumerate(rows.groupby("alpha")):
-        for _, run in part.groupby("run"):
+    for index, alpha in enumerate(sorted(rows.alpha.unique())):
+        for _, run in rows[rows.alpha == alpha].groupby("run"):
             ax.plot(run.step, run.noise, color=colour(index), lw=1.0, alpha=0.8)
             ax.plot(run.step, run.correct, color=colour(index), lw=1.0, alpha=0.8, ls=":")
-        ax.axhline(float(alpha), color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
+        ax.axhline(alpha, color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
     ax.set(xlabel="optimizer steps", ylim=(0, 1), title="p(noise) solid, p(correct) dotted")
     ax.legend(loc="upper right")
 

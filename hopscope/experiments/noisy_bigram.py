@@ -5,9 +5,9 @@ weights are said to learn the noise first, and to keep it: without them a model 
 how many samples a layer's gradient needs (the simplified model), how training goes and what removing or truncating
 feed-forward weights does (two-layer transformers), and the same on SmolLM2 after "Madrid is located in".
 
-The transformers are those of card 3, with one head: embeddings, unembedding and biases of attention stay as drawn, there
-is no LayerNorm. What else is trained is a setting: the last feed-forward part, as the card has it; both; or, with
-LayerNorm, every weight (ours).
+The transformers are those of card 3, with one head: embeddings, unembedding and biases of attention stay as drawn,
+there is no LayerNorm. What else is trained is a setting: the last feed-forward part, as the card has it; both; or,
+with LayerNorm, every weight (ours).
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ def runs(scale: str) -> Iterator[Config | Sampled | Truncated]:
     """The simplified model by size of vocabulary; transformers by α and by what is trained; a language model."""
     sizes = {"quick": (8, 16), "cpu": (16, 32, 64, 128, 256, 512), "paper": (16, 32, 64, 128, 256, 512, 1024)}[scale]
     for n_tokens in sizes:
-        most, trials = (64, 2) if scale == "quick" else (32 * n_tokens, 16)
-        yield Sampled(n_tokens=n_tokens, most=most, trials=trials)
+        for seed in range(1 if scale == "quick" else 3):
+            most, trials = (64, 2) if scale == "quick" else (32 * n_tokens, 16)
+            yield Sampled(n_tokens=n_tokens, most=most, trials=trials, seed=seed)
     yield from transformers(scale)
     if scale != "quick":
         yield Truncated()
@@ -120,10 +121,12 @@ def table(runs: list[Run | Finished]) -> DataFrame:
         if isinstance(run, Run):
             rows += rows_of_run(run)
             continue
-        about = {"run": run.work.identity, "version": run.version, "seed": 0}
         kind = "samples" if isinstance(run.work, Sampled) else "language"
-        settings = run.work.as_dict() if isinstance(run.work, Sampled) else {}
-        about |= {name: settings[name] for name in ("n_tokens", "length", "alpha", "trials") if name in settings}
+        settings = {"seed": 0, **run.work.as_dict()}
+        about = {"run": run.work.identity, "version": run.version}
+        about |= {
+            name: settings[name] for name in ("seed", "n_tokens", "length", "alpha", "trials") if name in settings
+        }
         rows += [{"kind": kind, **about, **row} for row in rows_of(run.path)]
     return DataFrame(rows)
 
@@ -215,27 +218,30 @@ LAYERS = {
     "attention": ("attention_noise", "attention_error"),
 }
 RECALLED = 0.9  # of what is to be recalled (ours)
+#: Between which powers of N a need is O(1), or O(N).
+BOUNDS = {"feed_forward": (-0.25, 0.25), "attention": (0.75, 1.25)}
 
 
 def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, float]:
     """For each size of vocabulary the number of samples at which a rising share first meets a level; NaN: never."""
-    found = {}
-    for n_tokens, part in rows.sort_values("samples").groupby("n_tokens"):
+    means, found = rows.groupby(["n_tokens", "samples"])[column].mean().reset_index(), {}
+    for n_tokens in sorted(means.n_tokens.unique()):
+        part = means[means.n_tokens == n_tokens]
         steps = numpy.log2(part.samples.to_numpy(float)).tolist()
         found[int(n_tokens)] = 2 ** crossing(steps, (-part[column]).tolist(), -level + 1e-12)
     return found
 
 
 def slope(needs: dict[int, float]) -> float:
-    """By which power of N the number of samples grows: a straight line through the logarithms."""
-    known = {n: m for n, m in needs.items() if math.isfinite(m)}
-    if len(known) < 2 or len(known) < len(needs):
+    """By which power of N the number of samples grows, fitted to the logarithms; NaN where one is unknown."""
+    if len(needs) < 2 or not all(map(math.isfinite, needs.values())):
         return math.nan
-    return float(numpy.polyfit(numpy.log(list(known)), numpy.log(list(known.values())), 1)[0])
+    return float(numpy.polyfit(numpy.log(list(needs)), numpy.log(list(needs.values())), 1)[0])
 
 
 def words_of(needs: dict[int, float]) -> str:
-    return ", ".join(f"N = {n}: {m:.3g}" for n, m in needs.items())
+    """The least and the greatest vocabulary."""
+    return ", ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
 
 
 def sample_claims(rows: DataFrame) -> Iterator[Claim]:
@@ -243,28 +249,22 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
     length, alpha = int(rows.length.iloc[0]), float(rows.alpha.iloc[0])
     for layer, id in (("feed_forward", CLAIMS[0]), ("attention", CLAIMS[1])):
         column, error = LAYERS[layer]
-        needs, half = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
+        needs, even = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
         exact = {n: OneStep(n, length, alpha).samples[layer == "attention"] for n in needs}
-        power, least, most = slope(needs), *bounds(layer)
-        known = math.isfinite(power)
+        powers = [slope(needed(part, column)) for _, part in rows.groupby("seed")]
+        known, (least, most) = all(map(math.isfinite, powers)), BOUNDS[layer]
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield claim(
             id,
             CARD,
-            f"{name} learns the noise association after {what} samples: a first gradient step recalls {RECALLED:.0%} of "
-            f"it after {words_of(needs)}; its noise is as strong as its signal at {words_of(half)} (closed form: "
-            f"{words_of(exact)}); context of {length} tokens, α = {alpha:g}. The number is the power of N.",
-            list(needs.values()),
-            verdict(least < power < most) if known else "undecided",
-            f"power of N between {least:g} and {most:g} (ours)",
+            f"{name} learns the noise association after {what} samples: a first gradient step recalls {RECALLED:.0%} "
+            f"of it after {words_of(needs)}; its noise is as strong as its signal after {words_of(even)} (closed form: "
+            f"{words_of(exact)}); contexts of {length} tokens, α = {alpha:g}. The number is the power of N.",
+            powers,
+            verdict(all(least < power < most for power in powers)) if known else "undecided",
+            f"power of N between {least:g} and {most:g} for every seed (ours)",
             rows,
-            number=power,
         )
-
-
-def bounds(layer: str) -> tuple[float, float]:
-    """Between which powers of N a layer's need is O(1), or O(N)."""
-    return (0.75, 1.25) if layer == "attention" else (-0.25, 0.25)
 
 
 def training_claims(rows: DataFrame) -> Iterator[Claim]:
@@ -292,7 +292,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     yield claim(
         "noise_before_recall",
         CARD,
-        f"In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
+        "In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
         f"p(correct) reaching (1 − α)/2, in the {len(known)} of {len(leads)} runs that get there.",
         known,
         verdict(min(known) > 0) if known else "undecided",
@@ -318,8 +318,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield claim(
         "early_layer_is_no_substitute",
         "control",
-        "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both are "
-        "trained (the number is the margin log p(correct) − log p(noise) without them).",
+        "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both "
+        "are trained (the number is the margin log p(correct) − log p(noise) without them).",
         early.margin,
         verdict(bool((early.margin <= 0).all())) if len(early) else "undecided",
         "greatest margin <= 0 (ours)",
@@ -340,8 +340,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield claim(
         "everywhere_if_all_is_trained",
         "beyond",
-        "Where every weight is trained, embeddings and biases too, the association is not kept by the late feed-forward "
-        f"weights alone: p(noise) without them (with them {free.noise.mean():.2f}).",
+        "Where every weight is trained, embeddings and biases too, the association is not kept by the late "
+        f"feed-forward weights alone: p(noise) without them (with them {free.noise.mean():.2f}).",
         kept.noise,
         verdict(bool((kept.noise > 0.5 * free.noise).all())),
         "p(noise) stays above half of what it was, in every run (ours)",
@@ -356,10 +356,10 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     yield claim(
         "removal_turns_to_the_context",
         CARD,
-        f"Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
+        "Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
         f"{whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct token the likeliest of all in "
-        f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin log p(correct) "
-        "− log p(noise) without them).",
+        f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin "
+        "log p(correct) − log p(noise) without them).",
         without.margin,
         verdict(turned) if some else "undecided",
         "margin > 0 and p(noise) less than half, in every run that learnt to recall (ours)",
@@ -390,7 +390,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (last + 1) / 3)
     one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
     whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
-    best = madrid.loc[madrid[madrid.late].odds.idxmax()]
+    best = madrid[madrid.late].sort_values("odds").iloc[-1]
     there = one[(one.layers == best.layers) & (one.share == best.share)]
     yield claim(
         "smollm2_turns_to_spain",
@@ -412,8 +412,9 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     yield claim(
         "smollm2_late_layers_only",
         "control",
-        f'No truncation of a single layer in the first two thirds puts " Spain" before " the" (greatest log-odds there; '
-        f"mean log-odds over cities rise in {share_early:.0%} of the early truncations and {share_late:.0%} of the late).",
+        f'No truncation of one layer in the first two thirds puts " Spain" before " the" (the number is the greatest '
+        f"log-odds there; the mean over cities rises in {share_early:.0%} of the early truncations and "
+        f"{share_late:.0%} of the late ones).",
         madrid[~madrid.late].odds,
         verdict(bool((madrid[~madrid.late].odds <= 0).all())),
         "greatest log-odds <= 0 (ours)",

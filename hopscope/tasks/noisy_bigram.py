@@ -50,7 +50,7 @@ class NoisyBigram(TokenTask):
         return self.n_tokens
 
     @property
-    def global_answer(self) -> int:
+    def global_answer(self) -> int:  # type: ignore[override]
         """What follows the trigger in every sequence alike: τ."""
         return self.noise
 
