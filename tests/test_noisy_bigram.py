@@ -7,8 +7,12 @@ from itertools import product
 
 import pytest
 import torch
+from pandas import DataFrame
 
 from hopscope import Config, Training, catalogue, train
+from hopscope.experiments import noisy_bigram as experiment
+from hopscope.experiments.base import Stopped
+from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
 from hopscope.models.truncation import Laser
@@ -249,3 +253,108 @@ def test_frozen_weights_stay_and_a_run_resumes(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), last.parameters(), strict=True))
     with pytest.raises(BadInput, match="some weight"):
         train(Config(task, shape, recipe.but(frozen="*")), tmp_path / "none")
+
+
+# The experiment ----------------------------------------------------------------------------------------------------
+
+ABOUT = {"run": "a", "version": "v", "seed": 0}
+
+
+def judged(table: DataFrame) -> dict[str, tuple[str, float]]:
+    return {claim.id: (claim.verdict, claim.number) for claim in experiment.claims(table)}
+
+
+def sampled(attention_power: int) -> list[dict]:
+    """All is recalled after 4 sequences by one layer, after N to some power by the other; of 2, 4, 8, … sequences."""
+    rows = []
+    for n_tokens in (8, 16, 32):
+        for samples in (2**i for i in range(1, 11)):
+            late = float(samples >= n_tokens**attention_power)
+            recall = {"feed_forward_noise": float(samples >= 4), "attention_noise": late}
+            errors = {"feed_forward_error": 3 / samples, "attention_error": n_tokens / samples}
+            settings = {"n_tokens": n_tokens, "length": 8, "alpha": 0.5}
+            rows.append({"kind": "samples", **ABOUT, **settings, "samples": samples, **recall, **errors})
+    return rows
+
+
+def curve(noise: list[float], correct: list[float]) -> list[dict]:
+    about = {"kind": "curve", **ABOUT, "alpha": 0.5, "trains": "last"}
+    return [
+        {**about, "step": 10 * i, "noise": a, "correct": b} for i, (a, b) in enumerate(zip(noise, correct, strict=True))
+    ]
+
+
+def truncated(late: tuple[float, float]) -> list[dict]:
+    """Whole models at p(noise) = p(correct) = ½, and what they say without their late feed-forward weights."""
+    rows = []
+    for trains in ("last", "both", "all"):
+        about = {"kind": "truncation", **ABOUT, "run": trains, "alpha": 0.5, "trains": trains}
+        for state in ("trained", "untrained"):
+            for layers, share in (("none", 1.0), ("late", 0.0), ("early", 0.0)):
+                noise, correct = late if (layers, state) == ("late", "trained") and trains != "all" else (0.5, 0.5)
+                odds = math.log(correct / noise)
+                numbers = {"noise": noise, "correct": correct, "margin": odds, "top": float(odds > 0)}
+                rows.append({**about, "state": state, "layers": layers, "share": share, **numbers})
+    return rows
+
+
+def spoken(best: int) -> list[dict]:
+    """A language model of six layers in which " Spain" comes before " the" without one layer."""
+    rows = []
+    for layer in (-1, 0, 1, 2, 3, 4, 5):
+        correct, noise = (0.4, 0.1) if layer == best else (0.1, 0.4)
+        place = {"layers": "none" if layer < 0 else str(layer), "first": layer, "share": 1.0 if layer < 0 else 0.0}
+        ranks = {"correct_rank": 2, "noise_rank": 1, "prompt": "Madrid"}
+        rows.append({"kind": "language", **ABOUT, **place, **ranks, "correct": correct, "noise": noise})
+    return rows
+
+
+def test_claims_hold_where_they_should():
+    steps = curve([0.06, 0.5, 0.5, 0.5], [0.06, 0.04, 0.04, 0.46])
+    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
+    assert {verdict for verdict, _ in found.values()} == {"holds"}
+    assert set(found) == set(experiment.CLAIMS)
+    assert found["feed_forward_needs_few_samples"][1] == pytest.approx(0.0, abs=1e-6)
+    assert found["attention_needs_samples_as_tokens"][1] == pytest.approx(1.0, abs=1e-6)
+    # noise passes ¼ after 10 · 0.19 / 0.44 steps, recall after 20 + 10 · 0.21 / 0.42
+    assert found["noise_before_recall"][1] == pytest.approx(25 - 10 * 0.19 / 0.44)
+    assert found["removal_turns_to_the_context"][1] == pytest.approx(math.log(0.95 / 0.02))
+    assert found["smollm2_turns_to_spain"][1] == pytest.approx(math.log(4))
+
+
+def test_claims_fail_where_they_should():
+    steps = curve([0.06, 0.06, 0.3, 0.3], [0.06, 0.4, 0.4, 0.4])
+    table = DataFrame([*sampled(2), *steps, *truncated((0.4, 0.3)), *spoken(best=1)])
+    found = {name: verdict for name, (verdict, _) in judged(table).items()}
+    holding = {"feed_forward_needs_few_samples", "early_layer_is_no_substitute", "untrained_stays_untrained"}
+    assert {name for name, verdict in found.items() if verdict == "holds"} == {*holding, "everywhere_if_all_is_trained"}
+    assert "undecided" not in found.values()
+
+
+def test_without_the_model_it_says_so(tmp_path, monkeypatch):
+    def absent(name: str):
+        raise BadInput("the model smollm2 comes in a package that is not installed")
+
+    monkeypatch.setattr("hopscope.language.checkpoints.open_model", absent)
+    Truncated().do(tmp_path, lambda: False)
+    (row,) = rows_of(tmp_path)
+    assert "not installed" in row["skipped"]
+    steps = curve([0.06, 0.5], [0.06, 0.46])
+    language = [{"kind": "language", **ABOUT, **row}]
+    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *language]))
+    assert found["smollm2_turns_to_spain"][0] == found["smollm2_late_layers_only"][0] == "undecided"
+
+
+def test_measured_errors_are_the_closed_forms(tmp_path):
+    """Noise over signal falls as the closed form's number of samples over m, within the error of 64 trials."""
+    Sampled(n_tokens=32, length=4, trials=64, most=64).do(tmp_path, lambda: False)
+    exact = OneStep(32, 4, 0.5).samples
+    for row in rows_of(tmp_path):
+        errors = row["feed_forward_error"], row["attention_error"]
+        assert errors == pytest.approx(tuple(need / row["samples"] for need in exact), rel=0.35)
+
+
+def test_work_that_is_stopped_says_so(tmp_path):
+    with pytest.raises(Stopped):
+        Sampled().do(tmp_path, lambda: True)
+    assert not list(tmp_path.iterdir())

@@ -63,7 +63,7 @@ STREAMED = "in_context_recall,global_association"
 
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {"task": {"n_tokens": 8, "length": 12}, "d_model": 16, "seeds": 1, "steps": 6, "batch": 8},
-    "cpu": {"task": {"n_tokens": 16, "length": 32}, "d_model": 64, "seeds": 2, "steps": 1200, "batch": 64},
+    "cpu": {"task": {"n_tokens": 16, "length": 32}, "d_model": 64, "seeds": 2, "steps": 1000, "batch": 64},
     "paper": {"task": {"n_tokens": 64, "length": 256}, "d_model": 256, "seeds": 4, "steps": 5000, "batch": 256},
 }
 
@@ -84,7 +84,7 @@ def transformers(scale: str) -> Iterator[Config]:
     """Two layers of one head."""
     size = SIZES[scale]
     quick = scale == "quick"
-    every = size["steps"] if quick else 20
+    every = size["steps"] if quick else 25
     for trained, alphas in TRAINED.items():
         for alpha in alphas[:1] if quick else alphas:
             for seed in range(size["seeds"]):
@@ -97,7 +97,7 @@ def transformers(scale: str) -> Iterator[Config]:
                         lr=1e-3 if trained == "all" else 3e-3,
                         weight_decay=0.01,
                         log_every=every,
-                        val_size=32 if quick else 512,
+                        val_size=32 if quick else 256,
                         measures=STREAMED,
                         checkpoints=str(size["steps"] if quick else 200),
                         frozen=FROZEN[trained],
