@@ -47,9 +47,9 @@ def samples(ax: Axes, rows: DataFrame) -> None:
     sizes = sorted(rows.n_tokens.unique())
     for column, name, index in SAMPLED:
         for place, n_tokens in enumerate(sizes):
-            part = rows[rows.n_tokens == n_tokens].sort_values("samples")
+            line = rows[rows.n_tokens == n_tokens].groupby("samples")[column].mean()
             label = name if place == len(sizes) - 1 else "_"
-            ax.plot(part.samples, part[column], color=colour(index), lw=0.7 + 0.25 * place, alpha=0.8, label=label)
+            ax.plot(line.index, line, color=colour(index), lw=0.7 + 0.25 * place, alpha=0.8, label=label)
     ax.axhline(1.0, color=GREY, lw=0.8, ls="--", zorder=0)
     ax.set(xscale="log", yscale="log", xlabel="sequences", ylabel="noise / signal of the gradient")
     ax.set_title(f"First step, N = {int(sizes[0])} (thin) to {int(sizes[-1])}")
@@ -68,8 +68,12 @@ def curves(ax: Axes, rows: DataFrame) -> None:
 
 
 def shares(ax: Axes, rows: DataFrame, column: str, title: str) -> None:
-    """A number by kept share of the rank of the late layer, every run a line; the whole model at 1."""
-    rows = rows[(rows.layers != "early") & (rows.alpha.isin([0.5, rows.alpha.min()]))]
+    """A number by kept share of the rank of the late layer, every run a line; the whole model at 1.
+
+    At one α: that which all three kinds of model have, if there are several.
+    """
+    alpha = min(rows.alpha.unique(), key=lambda a: (-rows[rows.alpha == a].trains.nunique(), a))
+    rows = rows[(rows.layers != "early") & (rows.alpha == alpha)]
     names = [name for name in NAMES if (rows.trains == name).any()]
     for index, name in enumerate(names):
         for place, (_, run) in enumerate(rows[rows.trains == name].sort_values("share").groupby("run", sort=False)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -125,24 +124,18 @@ class Truncated(Work):
     prompts: int = setting(10, "cities asked about, Madrid first", low=1, high=len(PROMPTS))
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        path = folder / ROWS
-        rows: list[Row] = read_json(path) if path.is_file() else []
+        path, shares = folder / ROWS, [float(share) for share in self.shares.split(",")]
         try:
             asked = Asked(self.model, self.prompts)
         except BadInput as error:
             write_json(path, [{"skipped": str(error)}])
             return
-        for layers in (
-            [],
-            *([layer] for layer in asked.layers),
-            *(asked.layers[i:] for i in range(1, len(asked.layers))),
-        ):
-            name = named(layers)
-            if any(row["layers"] == name for row in rows):
+        rows: list[Row] = rows_of(folder) if path.is_file() else []
+        for layers in asked.choices:
+            if any(row["layers"] == named(layers) for row in rows):
                 continue
             if should_stop():
                 raise Stopped
-            shares = [float(share) for share in self.shares.split(",")]
             rows += asked.truncated(layers, shares if len(layers) == 1 else [0.0 if layers else 1.0])
             write_json(path, rows)
 
@@ -166,13 +159,14 @@ class Asked:
         tokens = [read(f"{city} is located in", add_special_tokens=False)["input_ids"] for city in self.cities]
         self.last = torch.tensor([len(ids) - 1 for ids in tokens])
         longest = max(map(len, tokens))
-        self.ids = torch.tensor(
-            [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in tokens]
-        )  # causal: what follows is unseen
+        # Padded on the right, which a causal model does not see from the last token.
+        self.ids = torch.tensor([[*ids, *[ids[-1]] * (longest - len(ids))] for ids in tokens])
         first = lambda word: read(word, add_special_tokens=False)["input_ids"][0]  # noqa: E731
         self.correct = torch.tensor([first(PROMPTS[city]) for city in self.cities])
         self.noise = torch.full_like(self.correct, first(GLOBAL))
-        self.layers = Laser(self.network).layers
+        layers = Laser(self.network).layers
+        #: Which layers are truncated together: none, each alone, each with all that follow.
+        self.choices = [[], *([layer] for layer in layers), *(layers[i:] for i in range(len(layers) - 1))]
 
     def truncated(self, layers: list[int], shares: list[float]) -> list[Row]:
         """Rows for one choice of layers: probability and rank (1: the likeliest) of both answers."""
@@ -197,5 +191,5 @@ class Asked:
 
 def rows_of(folder: Path) -> list[Row]:
     """What a work left."""
-    rows: list[Row] = json.loads((folder / ROWS).read_bytes())
+    rows: list[Row] = read_json(folder / ROWS)
     return rows
