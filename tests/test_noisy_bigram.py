@@ -290,7 +290,7 @@ def truncated(late: tuple[float, float]) -> list[dict]:
     for trains in ("last", "both", "all"):
         about = {"kind": "truncation", **ABOUT, "run": trains, "alpha": 0.5, "trains": trains}
         for state in ("trained", "untrained"):
-            for layers, share in (("none", 1.0), ("late", 0.0), ("early", 0.0)):
+            for layers, share in (("none", 1.0), ("late", 0.0), ("late", 0.1), ("early", 0.0)):
                 noise, correct = late if (layers, state) == ("late", "trained") and trains != "all" else (0.5, 0.5)
                 odds = math.log(correct / noise)
                 numbers = {"noise": noise, "correct": correct, "margin": odds, "top": float(odds > 0)}
