@@ -117,6 +117,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_clamps(parse_clamps(self.training.clamps), self.task, self.model)
+        if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
+            raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
 
     def as_dict(self) -> dict[str, Any]:
         """Resolved whole: no value is left to a default that may change."""

@@ -12,6 +12,8 @@ class Curriculum(ABC):
 
     #: True if the targets hold every successor of a query, False if only the last one (paper, section 7).
     asks_every_hop: bool
+    #: True if batches differ in difficulty; they are then fresh data, never rows of a finite set.
+    changes_difficulty = False
 
     @abstractmethod
     def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:

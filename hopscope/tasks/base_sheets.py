@@ -15,6 +15,7 @@ from hopscope.factsheet import Draw, FactSheet
 from hopscope.problem import Problem
 from hopscope.roles import Roles
 from hopscope.settings import BadInput, setting
+from hopscope.shapes import NAMED_ORDERS
 from hopscope.tasks.base import Task, VectorTask
 from hopscope.vectors import position_code, take
 
@@ -27,7 +28,7 @@ class SheetTask(Task):
     order: str = setting(
         "nearest_first", "order of the steps: nearest_first, deepest_first, shuffled (in each sequence), or 3,1,2 …"
     )
-    curriculum: str = setting("implicit", "implicit: every hop is asked; none: only the last (section 7)")
+    curriculum: str = setting("implicit", "implicit: every hop is asked; none, or mixture, staged, layerwise: only the last")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,6 +61,12 @@ class SheetTask(Task):
     def hop_names(self) -> tuple[str, ...]:
         names = tuple(f"{'x' if s.conclusion.isdecimal() else ''}{s.conclusion}" for s in self.sheet.steps)
         return names[self.asked_hops]
+
+    def order_of(self, difficulty: int) -> str:
+        """The order of the first `difficulty` steps: a list loses those that a curriculum has not come to."""
+        if self.order in NAMED_ORDERS:
+            return self.order
+        return ",".join(step for step in self.order.split(",") if int(step) <= difficulty)
 
     def roles(self, draw: Draw) -> Roles:
         return self.sheet.roles(draw)

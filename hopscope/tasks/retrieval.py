@@ -36,4 +36,6 @@ class Retrieval(SheetVectorTask):
         return self.n_hops
 
     def at(self, difficulty: int) -> Retrieval:
-        return self.but(n_hops=difficulty) if difficulty != self.n_hops else self
+        if difficulty == self.n_hops:
+            return self
+        return self.but(n_hops=difficulty, order=self.order_of(difficulty))

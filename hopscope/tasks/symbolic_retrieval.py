@@ -73,4 +73,6 @@ class SymbolicRetrieval(SheetTask, TokenTask):
         return self.n_hops
 
     def at(self, difficulty: int) -> SymbolicRetrieval:
-        return self.but(n_hops=difficulty) if difficulty != self.n_hops else self
+        if difficulty == self.n_hops:
+            return self
+        return self.but(n_hops=difficulty, order=self.order_of(difficulty))

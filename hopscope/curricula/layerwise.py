@@ -1,0 +1,22 @@
+"""Stages of doubling difficulty, 1, 2, 4, … hops: each asks for one more layer (Wang, Nichani et al., 2025)."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class Layerwise(Curriculum):
+    """As `staged`, but every stage doubles the hops, as every layer can; the last is the hardest, a power or not.
+
+    A layer joins two runs of hops into one twice as long, so hops 1, 2, 4, … are what 1, 2, 3, … layers can do. Saparov
+    et al. (2024, arXiv:2412.04703) train search in this way, too.
+    """
+
+    asks_every_hop = False
+    changes_difficulty = True
+
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        n_stages = 1 + (hardest - 1).bit_length()  # 1, 2, 4, … and the hardest
+        return min(hardest, 1 << min(n_stages - 1, int(progress * n_stages)))

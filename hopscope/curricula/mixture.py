@@ -1,0 +1,17 @@
+"""A mixture: every batch is of a difficulty drawn evenly (Wang, Nichani et al., 2025, arXiv:2505.23683)."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class Mixture(Curriculum):
+    """Easy and hard sequences side by side from the first step to the last; only the last symbol is asked of each."""
+
+    asks_every_hop = False
+    changes_difficulty = True
+
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        return int(torch.randint(1, hardest + 1, (), generator=generator, device=generator.device))

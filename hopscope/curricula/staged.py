@@ -1,0 +1,17 @@
+"""Stages: difficulties 1, 2, 3, … one after the other, each for as long (easy to hard; Bengio et al., 2009)."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class Staged(Curriculum):
+    """One hop first, then two, up to the hardest; what is behind is not posed again. Only the last symbol is asked."""
+
+    asks_every_hop = False
+    changes_difficulty = True
+
+    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
+        return min(hardest, 1 + int(progress * hardest))

@@ -1,0 +1,155 @@
+"""k-fold composition of permutations, half in context, half in the weights (Wang, Nichani et al., 2025, 2505.23683)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope import catalogue
+from hopscope.curricula.base import Curriculum
+from hopscope.factsheet import Draw
+from hopscope.problem import Fact, Problem
+from hopscope.roles import ABSENT, Roles
+from hopscope.seeds import generator as seeded
+from hopscope.settings import BadInput, setting
+from hopscope.tasks.base import TokenTask
+
+
+@dataclass(frozen=True)
+class KFold(TokenTask):
+    """k permutations of N symbols stand in context; before each, a hidden one that never changes is applied.
+
+    ```
+    k = 2, N = 3:   s1(0) s1(1) s1(2)   s2(0) s2(1) s2(2)       position (a, b) holds s_a(b), and asks about b from a on
+    h hops from (a, b):  s_(a+h-1) p_(a+h-1) … s_a p_a (b)      in a circle: behind the last permutation is the first
+    ```
+
+    The s are drawn anew for each sequence, the p are part of the task (`hidden` seeds them). Every position is a query,
+    or without `cyclic` those of the first permutation. There is one set of logits for each number of hops 1 … k; a
+    curriculum says which of them a batch trains. A position must see later ones: train with `--no-causal`.
+    """
+
+    n_hops: int = setting(4, "k, permutations in a sequence, and the greatest number of hops asked", low=1, high=64)
+    n_symbols: int = setting(5, "N, the symbols that are permuted", low=2, high=256)
+    hidden: int = setting(1, "seed of the hidden permutations, which stand nowhere; 0: there are none", low=0)
+    cyclic: bool = setting(True, "whether every position asks, going on in a circle; or the first permutation's only")
+    curriculum: str = setting("implicit", "implicit: all of 1 … k hops are trained in every batch; else one at a time")
+    asked: int | None = setting(None, "number of hops trained where one is trained at a time; default k", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.asked is not None and self.asked > self.n_hops:
+            raise BadInput(f"asked must be at most hops, {self.n_hops}; got {self.asked}")
+        _ = self.taught_by  # refused here if there is none of that name
+
+    @property
+    def taught_by(self) -> Curriculum:
+        return catalogue.find("curricula", self.curriculum)()
+
+    @property
+    def d_vocab(self) -> int:  # type: ignore[override]
+        return self.n_symbols
+
+    @property
+    def n_positions(self) -> int:
+        return self.n_hops * self.n_symbols
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(0, self.n_positions if self.cyclic else self.n_symbols)
+
+    @cached_property
+    def hop_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"k={k}" for k in range(1, self.n_hops + 1))
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Nats: all symbols equally likely; solved."""
+        return {"any symbol": math.log(self.n_symbols), "solved": 0.0}
+
+    @cached_property
+    def permutations(self) -> Int[Tensor, "hop symbol"]:
+        """The hidden ones, the same in every sequence."""
+        if not self.hidden:
+            return torch.arange(self.n_symbols).expand(self.n_hops, -1)
+        random = seeded(self.hidden, "hidden permutations")
+        return torch.rand(self.n_hops, self.n_symbols, generator=random).argsort(-1)
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        shape = (n, self.n_hops, self.n_symbols)
+        return {"shown": torch.rand(shape, generator=generator, device=generator.device).argsort(-1)}
+
+    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        return draw["shown"].flatten(1)
+
+    def once(self, draw: Draw) -> Int[Tensor, "batch hop symbol"]:
+        """Where one hop leads: s_a(p_a(b))."""
+        return draw["shown"].gather(2, self.permutations.to(draw["shown"].device).expand_as(draw["shown"]))
+
+    def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        once = self.once(draw)
+        reached = [once]  # after h hops from (a, b)
+        for h in range(1, self.n_hops):
+            reached.append(once.roll(-h, 1).gather(2, reached[-1]))
+        return torch.stack(reached, -1).flatten(1, 2)[:, self.query_positions]
+
+    def loss(
+        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
+    ) -> Float[Tensor, ""]:
+        """That of all numbers of hops, or of the one that is asked; `hop_losses` has all in either case."""
+        losses = self.hop_losses(outputs, targets)
+        return losses.mean() if self.taught_by.asks_every_hop else losses[(self.asked or self.n_hops) - 1]
+
+    @property
+    def hardest(self) -> int:
+        return self.n_hops
+
+    def at(self, difficulty: int) -> KFold:
+        """The same sequences, with fewer hops trained."""
+        return self if difficulty == (self.asked or self.n_hops) else self.but(asked=difficulty)
+
+    def roles(self, draw: Draw) -> Roles:
+        """The N chains from the first permutation. `key[j]` is where hop j is asked, `value[j]` shows where it leads.
+
+        One number stands for a fact: its place says of what (key), its content where to (value). `query` is key[1].
+        """
+        once, hidden = self.once(draw), self.permutations.to(draw["shown"].device)
+        n, k, symbols = once.shape
+        chain = torch.full((n, 2 * k, self.n_positions), ABSENT, device=once.device)
+        names, at = [], torch.arange(symbols, device=once.device).expand(n, -1)  # batch chain: the symbol before hop j
+        numbers = at.clone()
+        for j in range(k):
+            names += [f"key[{j + 1}]" if j else "query", f"value[{j + 1}]"]
+            chain[:, 2 * j].scatter_(1, j * symbols + at, numbers)
+            chain[:, 2 * j + 1].scatter_(1, j * symbols + hidden[j][at], numbers)
+            at = once[:, j].gather(1, at)
+        return Roles(tuple(names), chain)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """A fact `b@a → c@a'` for every position: symbol b before permutation a becomes c before the next."""
+        facts = []
+        for a, (shown, hidden) in enumerate(zip(draw["shown"][row].tolist(), self.permutations.tolist(), strict=True)):
+            after = (a + 1) % self.n_hops
+            facts += [Fact((f"{b}@{a}",), f"{shown[hidden[b]]}@{after}", a + 1) for b in range(self.n_symbols)]
+        queries = [fact.premises[0] for fact in facts][self.query_positions]
+        return Problem(tuple(facts), tuple(queries))
+
+    def successors(self, draw: Draw, row: int) -> list[list[str]]:
+        """Fact by fact, k times: a circle of facts may come back to where it began, so rounds do not do."""
+        problem = self.problem(draw, row)
+        leads = {fact.premises[0]: fact.conclusion for fact in problem.facts}
+        found = []
+        for query in problem.queries:
+            path = [query]
+            for _ in range(self.n_hops):
+                path.append(leads[path[-1]])
+            found.append(path[1:])
+        return found
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        return {f"{b}@{a}": torch.tensor(b) for a in range(self.n_hops) for b in range(self.n_symbols)}
