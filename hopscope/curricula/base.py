@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 
@@ -16,5 +17,8 @@ class Curriculum(ABC):
     changes_difficulty = False
 
     @abstractmethod
-    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
-        """Number of hops, 1 to `hardest`, of the batch at `progress` (0 at the first step, 1 at the last)."""
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        """Number of hops of the batch at `progress` (0 at the first step, 1 behind the last).
+
+        `offered` are the numbers of hops to choose from, in rising order; its last is the task's own difficulty.
+        """

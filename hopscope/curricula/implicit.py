@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from hopscope.curricula.base import Curriculum
@@ -12,5 +14,5 @@ class Implicit(Curriculum):
 
     asks_every_hop = True
 
-    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
-        return hardest
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        return offered[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from hopscope.curricula.base import Curriculum
@@ -17,6 +19,6 @@ class Layerwise(Curriculum):
     asks_every_hop = False
     changes_difficulty = True
 
-    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
-        n_stages = 1 + (hardest - 1).bit_length()  # 1, 2, 4, … and the hardest
-        return min(hardest, 1 << min(n_stages - 1, int(progress * n_stages)))
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        stages = [hops for hops in offered if hops & (hops - 1) == 0 or hops == offered[-1]]
+        return stages[min(len(stages) - 1, int(progress * len(stages)))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from hopscope.curricula.base import Curriculum
@@ -13,5 +15,5 @@ class Mixture(Curriculum):
     asks_every_hop = False
     changes_difficulty = True
 
-    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
-        return int(torch.randint(1, hardest + 1, (), generator=generator, device=generator.device))
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        return offered[int(torch.randint(len(offered), (), generator=generator, device=generator.device))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from hopscope.curricula.base import Curriculum
@@ -13,5 +15,5 @@ class Staged(Curriculum):
     asks_every_hop = False
     changes_difficulty = True
 
-    def difficulty(self, hardest: int, progress: float, generator: torch.Generator) -> int:
-        return min(hardest, 1 + int(progress * hardest))
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        return offered[min(len(offered) - 1, int(progress * len(offered)))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import torch
@@ -195,7 +195,7 @@ class Task(Settings, ABC):
 
     @property
     def hardest(self) -> int:
-        """The task's difficulty, in hops; a curriculum asks for `at(1)` … `at(hardest)`."""
+        """The task's difficulty, in hops; a curriculum asks for `at(…)` of its `difficulties`."""
         return 1
 
     def at(self, difficulty: int) -> Task:
@@ -203,6 +203,11 @@ class Task(Settings, ABC):
         if difficulty != self.hardest:
             raise ValueError(f"{self.name()} has one difficulty, {self.hardest}; got {difficulty}")
         return self
+
+    @property
+    def difficulties(self) -> Sequence[int]:
+        """What a curriculum may choose from, in rising order."""
+        return range(1, self.hardest + 1)
 
     @property
     def taught_by(self) -> Curriculum | None:
@@ -214,7 +219,7 @@ class Task(Settings, ABC):
         taught = self.taught_by
         if taught is None:
             return self
-        return self.at(taught.difficulty(self.hardest, progress, random))
+        return self.at(taught.difficulty(self.difficulties, progress, random))
 
 
 class VectorTask(Task):

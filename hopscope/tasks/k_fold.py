@@ -1,4 +1,4 @@
-"""k-fold composition of permutations, half in context, half in the weights (Wang, Nichani et al., 2025, 2505.23683)."""
+"""k-fold composition of permutations, half in context, half in the weights (Wang, Nichani et al., 2025)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KFold(TokenTask):
     ```
 
     The s are drawn anew for each sequence, the p are part of the task (`hidden` seeds them). Every position is a query,
-    or without `cyclic` those of the first permutation. There is one set of logits for each number of hops 1 … k; a
+    or without `cyclic` those of the first permutation. Asked are 1, 2, 4, … k hops, each by logits of its own; a
     curriculum says which of them a batch trains. A position must see later ones: train with `--no-causal`.
     """
 
@@ -38,13 +38,14 @@ class KFold(TokenTask):
     n_symbols: int = setting(5, "N, the symbols that are permuted", low=2, high=256)
     hidden: int = setting(1, "seed of the hidden permutations, which stand nowhere; 0: there are none", low=0)
     cyclic: bool = setting(True, "whether every position asks, going on in a circle; or the first permutation's only")
-    curriculum: str = setting("implicit", "implicit: all of 1 … k hops are trained in every batch; else one at a time")
-    asked: int | None = setting(None, "number of hops trained where one is trained at a time; default k", low=1)
+    counts: str = setting("doubling", "numbers of hops asked: 1, 2, 4, … k, or all to k", choices=("doubling", "all"))
+    curriculum: str = setting("implicit", "implicit: every number of hops is trained in every batch; else one of them")
+    trained: int | None = setting(None, "number of hops that is trained where it is one; default k", low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.asked is not None and self.asked > self.n_hops:
-            raise BadInput(f"asked must be at most hops, {self.n_hops}; got {self.asked}")
+        if self.trained is not None and self.trained not in self.difficulties:
+            raise BadInput(f"trained must be one of {', '.join(map(str, self.difficulties))}; got {self.trained}")
         _ = self.taught_by  # refused here if there is none of that name
 
     @property
@@ -65,7 +66,7 @@ class KFold(TokenTask):
 
     @cached_property
     def hop_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(f"k={k}" for k in range(1, self.n_hops + 1))
+        return tuple(f"k={k}" for k in self.difficulties)
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -93,25 +94,34 @@ class KFold(TokenTask):
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         once = self.once(draw)
-        reached = [once]  # after h hops from (a, b)
+        reached = [once]  # after 1, 2, … hops from (a, b)
         for h in range(1, self.n_hops):
             reached.append(once.roll(-h, 1).gather(2, reached[-1]))
-        return torch.stack(reached, -1).flatten(1, 2)[:, self.query_positions]
+        asked = [reached[h - 1] for h in self.difficulties]
+        return torch.stack(asked, -1).flatten(1, 2)[:, self.query_positions]
 
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
     ) -> Float[Tensor, ""]:
-        """That of all numbers of hops, or of the one that is asked; `hop_losses` has all in either case."""
+        """That of all numbers of hops, or of the one that is trained; `hop_losses` has all in either case."""
         losses = self.hop_losses(outputs, targets)
-        return losses.mean() if self.taught_by.asks_every_hop else losses[(self.asked or self.n_hops) - 1]
+        if self.taught_by.asks_every_hop:
+            return losses.mean()
+        return losses[self.difficulties.index(self.trained or self.n_hops)]
 
     @property
     def hardest(self) -> int:
         return self.n_hops
 
+    @cached_property
+    def difficulties(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The numbers of hops that are asked."""
+        numbers = range(1, self.n_hops + 1)
+        return tuple(h for h in numbers if self.counts == "all" or h & (h - 1) == 0 or h == self.n_hops)
+
     def at(self, difficulty: int) -> KFold:
         """The same sequences, with fewer hops trained."""
-        return self if difficulty == (self.asked or self.n_hops) else self.but(asked=difficulty)
+        return self if difficulty == (self.trained or self.n_hops) else self.but(trained=difficulty)
 
     def roles(self, draw: Draw) -> Roles:
         """The N chains from the first permutation. `key[j]` is where hop j is asked, `value[j]` shows where it leads.
@@ -150,6 +160,9 @@ class KFold(TokenTask):
                 path.append(leads[path[-1]])
             found.append(path[1:])
         return found
+
+    def answers(self, draw: Draw, row: int) -> list[list[str]]:
+        return [[names[h - 1] for h in self.difficulties] for names in self.successors(draw, row)]
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"{b}@{a}": torch.tensor(b) for a in range(self.n_hops) for b in range(self.n_symbols)}
