@@ -28,7 +28,9 @@ class SheetTask(Task):
     order: str = setting(
         "nearest_first", "order of the steps: nearest_first, deepest_first, shuffled (in each sequence), or 3,1,2 …"
     )
-    curriculum: str = setting("implicit", "implicit: every hop is asked; none, or mixture, staged, layerwise: only the last")
+    curriculum: str = setting(
+        "implicit", "implicit: every hop is asked (section 7); mixture, staged, layerwise, none: the last"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

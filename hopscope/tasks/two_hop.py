@@ -1,0 +1,124 @@
+"""Two hops among distractors: chains of two pairs, other pairs, a query (Guo et al., 2025, arXiv:2502.13913)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.factsheet import Draw
+from hopscope.problem import Fact, Problem
+from hopscope.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.settings import BadInput, setting
+from hopscope.tasks.base import TokenTask
+
+#: What a pair is, in `Draw["kind"]`: of chain c the first pair is 2c, the second 2c + 1; a distractor has this number.
+DISTRACTOR = -1
+
+
+@dataclass(frozen=True)
+class TwoHop(TokenTask):
+    """Pairs of tokens; 1 to C pairs of them are chains a b … b c, the first before the second; which c follows from a?
+
+    ```
+    d e  a b  h i  f g  b c  g k | a   ->  c        (two chains, a b c and f g k; d e and h i distract)
+    ```
+
+    Every number of chains is as likely as another. All symbols differ, but for those that a chain shares, and which
+    token plays which symbol is drawn anew for each sequence.
+    """
+
+    n_pairs: int = setting(11, "pairs of tokens before the query", low=2, high=2048)
+    n_chains: int = setting(4, "C, the greatest number of chains; each sequence draws 1 … C", low=1, high=256)
+    d_vocab: int = setting(30, "number of different tokens", low=3, high=65536)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 2 * self.n_chains > self.n_pairs:
+            raise BadInput(f"pairs must be at least {2 * self.n_chains}, two for each chain; got {self.n_pairs}")
+        if self.d_vocab < 2 * self.n_pairs - 1:
+            raise BadInput(
+                f"d-vocab must be at least {2 * self.n_pairs - 1}, for so many tokens differ with one chain; "
+                f"got {self.d_vocab}"
+            )
+
+    @property
+    def n_positions(self) -> int:
+        return 2 * self.n_pairs + 1
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(-1, None)
+
+    @property
+    def hop_names(self) -> tuple[str, ...]:
+        return ("x2",)
+
+    @cached_property
+    def baselines(self) -> dict[str, float]:  # type: ignore[override]
+        """Nats: all tokens equally likely; the ends of pairs that begin no other; the ends of chains; solved."""
+        counts = range(1, self.n_chains + 1)
+        return {
+            "any token": math.log(self.d_vocab),
+            "any end": fmean(math.log(self.n_pairs - c) for c in counts),
+            "any end of a chain": fmean(math.log(c) for c in counts),
+            "solved": 0.0,
+        }
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        """`tokens` of the symbols; `chains`, how many; `kind` of the pair at each place; `asked`, which chain."""
+        device = generator.device
+        tokens = torch.rand(n, self.d_vocab, generator=generator, device=device).argsort(-1)
+        chains = torch.randint(1, self.n_chains + 1, (n, 1), generator=generator, device=device)
+        # Places are dealt out: the first 2·chains of a shuffle belong to chains, two each, the earlier one first.
+        dealt = torch.rand(n, self.n_pairs, generator=generator, device=device).argsort(-1)
+        twos = dealt[:, : 2 * self.n_chains].unflatten(1, (self.n_chains, 2)).sort(-1).values
+        number = torch.arange(2 * self.n_chains, device=device)
+        kind = torch.full((n, self.n_pairs), DISTRACTOR, device=device)
+        kind.scatter_(1, twos.flatten(1), torch.where(number < 2 * chains, number, DISTRACTOR))
+        share = torch.rand(n, 1, generator=generator, device=device)
+        return {"tokens": tokens, "chains": chains, "kind": kind, "asked": (share * chains).long()}
+
+    def symbols(self, draw: Draw) -> Int[Tensor, "batch pair two"]:
+        """Symbol numbers of every pair: those of chain c are 3c, 3c + 1, 3c + 2; distractors have what follows."""
+        kind, chain = draw["kind"], draw["kind"] // 2
+        linked = kind != DISTRACTOR
+        rank = (~linked).cumsum(1) - 1  # of a distractor among distractors
+        start = torch.where(linked, 3 * chain + kind % 2, 3 * draw["chains"] + 2 * rank)
+        return torch.stack([start, start + 1], -1)
+
+    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        shown = torch.cat([self.symbols(draw).flatten(1), 3 * draw["asked"]], 1)
+        return draw["tokens"].gather(1, shown)
+
+    def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        return draw["tokens"].gather(1, 3 * draw["asked"] + 2)[:, None]
+
+    def roles(self, draw: Draw) -> Roles:
+        """The chain asked about is chain 0, the others follow; a distractor is key[1] and value[1] of none."""
+        kind, asked = draw["kind"], draw["asked"]
+        chain = torch.where(kind // 2 == asked, 0, kind // 2 + (kind // 2 < asked).long())
+        chain = torch.where(kind == DISTRACTOR, NO_CHAIN, chain)
+        first = (kind % 2 == 0) | (kind == DISTRACTOR)
+        held = torch.full((len(kind), 5, self.n_positions), ABSENT, device=kind.device)
+        held[:, 0, -1] = 0
+        for row, (place, of_step) in enumerate(((0, first), (1, first), (0, ~first), (1, ~first)), 1):
+            held[:, row, place:-1:2] = torch.where(of_step, chain, ABSENT)
+        return Roles(("query", "key[1]", "value[1]", "key[2]", "value[2]"), held)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        tokens = [f"t{token}" for token in self.inputs({k: v[row : row + 1] for k, v in draw.items()})[0].tolist()]
+        steps = [2 if kind != DISTRACTOR and kind % 2 else 1 for kind in draw["kind"][row].tolist()]
+        pairs = zip(tokens[:-1:2], tokens[1::2], steps, strict=True)
+        return Problem(tuple(Fact((a,), b, step) for a, b, step in pairs), (tokens[-1],))
+
+    def answers(self, draw: Draw, row: int) -> list[list[str]]:
+        return [names[1:] for names in self.successors(draw, row)]
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}
