@@ -259,7 +259,8 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
         ),
     ):
         rows = table[(table.kind == "lemma") & (table.memory == what)]
-        worst = rows.error.max()
+        worst = float(rows.error.max())
+        sentence = f"{sentence} (Greatest difference {worst:.1e}.)"
         threshold = "greatest difference to autograd's entries < 1e-10, in float64"
         yield claim(name, sentence, rows, worst, rows.error, threshold, worst < EXACT)
 

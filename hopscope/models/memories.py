@@ -106,7 +106,7 @@ def one_step(outputs: Rows, inputs: Rows, answers: Int[Tensor, "input"], rate: f
 # What outer products can hold ------------------------------------------------------------------------------------
 
 
-def expected_recall(n: int, d: int, points: int = 2001) -> float:
+def expected_recall(n: int, d: int, points: int = 801) -> float:
     """Recall (0–1) of n pairs by W = Σ u_i e_i^T, random directions in d ≥ 3 dimensions, answers all different (ours).
 
     W e_z = u_z + w with |w|² ≈ n/d. Let x be a coordinate of a random direction, of density ∝ (1 − x²)^((d−3)/2). Then

@@ -278,6 +278,14 @@ class TokenTask(Task):
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""
         return self.targets(draw)
 
+    @property
+    def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
+        """By name, the classes into which answers fall, of each output the number of its own; most tasks have none.
+
+        A model may know part of an answer, as of a fact what its relation decides (`measures/part_loss.py`).
+        """
+        return {}
+
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
         """Outputs by hop."""
         return outputs.float().unflatten(-1, (-1, self.d_vocab))
