@@ -86,7 +86,7 @@ class OneLayerRecall(nn.Module):
         self.E: Tensor
         self.U: Tensor
         self.Q, self.K, self.V = (nn.Parameter(normal(d_head**-0.5, n_heads, d, d_head)) for _ in range(3))
-        self.O = nn.Parameter(normal(d**-0.5, n_heads * d_head, d))  # noqa: E741 (the paper's name)
+        self.O = nn.Parameter(normal(d**-0.5, n_heads * d_head, d))
         self.mlp = d_mlp > 0
         self.W_1, self.W_2 = (
             nn.Parameter(normal(d**-0.5, d_mlp, d)),
