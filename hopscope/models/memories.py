@@ -90,7 +90,7 @@ def deep_gradient(
     """
     hidden = inputs @ memory.T
     found = torch.stack([above(h) for h in hidden])
-    backward = torch.stack([torch.func.jacrev(above)(h) for h in hidden])  # input output d_out
+    backward = torch.stack([torch.autograd.functional.jacobian(above, h) for h in hidden])  # input output d_out
     return torch.einsum("zk,zko,zi->oi", surprise(found, joint), backward, inputs)
 
 
