@@ -73,7 +73,7 @@ def test_with_nothing_above_the_deep_form_is_the_lemma():
 
 
 def test_the_deep_form_holds_of_a_transformers_weights():
-    """The gradient of the last W_O is a sum of backward vectors times what the head mixed, through MLP and LayerNorm."""
+    """The gradient of the last W_O is a sum of backward vectors times what heads mixed, through all above."""
     task = Induction(length=6, d_vocab=8)
     model = Transformer.for_task(Architecture(n_layers=2, d_model=8, n_heads=1), task, generator(0, "init")).double()
     batch = task.sample(5)
