@@ -105,7 +105,7 @@ def capacities(sizes: dict[str, Any], seed: int) -> Iterator[Capacity]:
     """Outer products, trained matrices, and trained MLPs with answers of their own or 32 among them."""
     linear_steps, mlp_steps = sizes["steps"]
     for d in sorted({*sizes["written"], *sizes["linear"]}):
-        yield Capacity(max(2, d // 4), d * d // 4, memory="outer_product", d=d, seed=seed)
+        yield Capacity(max(2, d // 4), max(d, d * d // 8), memory="outer_product", d=d, seed=seed)
     for d in sizes["linear"]:
         about = {"precision": sizes["precision"], "d": d, "steps": linear_steps, "seed": seed}
         yield Capacity(d, d * d // 2, memory="linear", **about)
@@ -179,6 +179,8 @@ def recall_curves(ax: Axes, table: DataFrame) -> None:
         line = part.drop_duplicates("n").sort_values("n")
         ax.plot(line.n / line.d, line.expected, "-", lw=1.0, color=colour(index), label=f"d = {d:.0f}")
     ax.set(xscale="log", ylim=(0, 1.03), xlabel="pairs / d", ylabel="recall", title="Outer products (lines: expected)")
+    ax.set_xticks(LOADS, [f"{load:g}" for load in LOADS])
+    ax.set_xticks([], minor=True)
 
 
 def points(ax: Axes, found: DataFrame, tint: str, label: str) -> None:
@@ -197,7 +199,8 @@ def overlap_panel(ax: Axes, table: DataFrame) -> None:
     """Recall by mean inner product of the embeddings."""
     for index, (memory, part) in enumerate(overlapping(table).groupby("memory")):
         means = part.groupby("overlap").recall.mean()
-        ax.plot(means.index, means, "-o", ms=4, lw=1.2, color=colour(index), label=str(memory).replace("_", " "))
+        style = ("-o", "-s", "--^")[index]  # two of them may lie on each other
+        ax.plot(means.index, means, style, ms=4, lw=1.2, color=colour(index), label=str(memory).replace("_", " "))
     ax.set(ylim=(0, 1.03), xlabel="mean inner product of two embeddings", ylabel="recall", title="d pairs that overlap")
 
 
