@@ -58,7 +58,7 @@ CARD = "card 4 (Bietti)"
 ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what card 3's model leaves as drawn
 FROZEN = {"last": f"{ATTENTION_AND}, blocks.0.mlp.*", "both": ATTENTION_AND, "all": ""}
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the rank, kept
-SEQUENCES = {"quick": 64, "full": 2048}  # behind each number of the truncation curves
+SEQUENCES = {"quick": 64, "full": 1024}  # behind each number of the truncation curves
 TRAINED = {"last": (0.25, 0.5, 0.75), "both": (0.5,), "all": (0.5,)}  # which α, by what is trained
 STREAMED = "in_context_recall,global_association"
 
@@ -148,17 +148,17 @@ def rows_of_run(run: Run) -> Iterator[dict[str, Any]]:
         yield {"kind": "curve", **about, "step": row["step"], **numbers}
     n = SEQUENCES["quick" if training.steps <= 100 else "full"]
     batch = task.sample(n, generator(training.seed_eval, "truncation"))
-    for state, step in (("trained", run.step), ("untrained", 0)):
-        for row in truncations(run.at(step), batch):
+    for state, step, shares in (("trained", run.step, SHARES), ("untrained", 0, SHARES[:1])):
+        for row in truncations(run.at(step), batch, shares):
             yield {"kind": "truncation", **about, "state": state, "step": step, "samples": n, **row}
 
 
-def truncations(model: Transformer, batch: Batch) -> Iterator[dict[str, Any]]:
+def truncations(model: Transformer, batch: Batch, shares: Iterable[float]) -> Iterator[dict[str, Any]]:
     """A model as it is, then with one layer's feed-forward weights truncated."""
     laser = Laser(model)
     yield {"layers": "none", "share": 1.0, **answers(observe(model, batch))}
     for layer, name in ((laser.layers[-1], "late"), (laser.layers[0], "early")):
-        for share in SHARES:
+        for share in shares:
             with laser([layer], share):
                 yield {"layers": name, "share": share, **answers(observe(model, batch))}
 
