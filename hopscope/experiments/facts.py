@@ -57,8 +57,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "cpu": {
         "linear": (2, {}),
         "capacity": ((8, 16, 24), ((1.0, 0.0), (2.0, 0.0), (1.0, 1.0), (0.5, 2.0)), 1),
-        "search": {"low": 3, "high": 40, "length": 8, "steps": 3072, "batch": 512, "n_heads": 4},
-        "grid": ((1, 2, 4, 6, 8), (0, 16, 32, 64)),
+        "search": {"precision": 1.08, "length": 8, "steps": 3072, "batch": 512, "n_heads": 4},
+        "grid": ((1, 2, 4, 8), (0, 16, 32, 64)),
         "trade": {"size": 12, "d": 16, "d_head": 4, "length": 8, "steps": 3072, "batch": 512},
     },
     "paper": {
