@@ -52,6 +52,7 @@ from hopscope.tasks.base import Task
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "assets" / "demo"  # packed by bench/pack_demo.py
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
@@ -188,18 +189,21 @@ class Run:
         """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
         run = cls(path)
         try:
-            begun = (run.path / "config.json").is_file()
             run.path.mkdir(parents=True, exist_ok=True)
-            strangers = [f for f in run.path.iterdir() if not f.name.startswith(TEMPORARY)]
+            ours = (TEMPORARY, BEGINNING)
+            strangers = [f for f in run.path.iterdir() if not f.name.startswith(ours)]
+            begun = (run.path / "config.json").is_file()  # asked last: a worker beside us may have begun it just now
         except OSError as error:
             raise BadInput(f"could not make the folder {run.path}: {error.strerror}; choose another") from error
-        if begun:
-            if difference := config.difference(run.config):
-                raise BadInput(f"{run.path} holds another run ({difference}); choose another folder")
-            return run
-        if strangers:
+        if strangers and not begun:
             raise BadInput(f"{run.path} holds files but no run; choose a new or empty folder")
-        write_json(run.path / "config.json", {"format": FORMAT, "identity": config.identity, **config.as_dict()})
+        if not begun:
+            with clear_errors(run.path / BEGINNING), filelock.FileLock(run.path / BEGINNING):
+                if not (run.path / "config.json").is_file():
+                    values = {"format": FORMAT, "identity": config.identity, **config.as_dict()}
+                    write_json(run.path / "config.json", values)
+        if difference := config.difference(run.config):
+            raise BadInput(f"{run.path} holds another run ({difference}); choose another folder")
         return run
 
     @contextmanager

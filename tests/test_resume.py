@@ -472,3 +472,19 @@ def test_training_leaves_the_global_generator_alone(tmp_path):
     before = torch.get_rng_state()
     trained(tmp_path / "run")
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_two_who_begin_the_same_run_at_once_both_may(tmp_path):
+    """Workers of a sweep do: who comes second finds the other's config.json where there was none a moment ago."""
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    barrier = Barrier(2)
+
+    def begin(number):
+        barrier.wait()
+        return Run.create(tmp_path / str(number), config()).config.identity
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(150):
+            assert len(set(pool.map(begin, [number, number]))) == 1
