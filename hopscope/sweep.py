@@ -53,7 +53,11 @@ def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **h
 
 def finished(name: str, scale: str, runs: Path) -> tuple[int, int]:
     """How many of an experiment's runs are done, and how many there are."""
-    folders = [run_folder(runs, config) for config in declared(name, scale)]
+    return counted([run_folder(runs, config) for config in declared(name, scale)])
+
+
+def counted(folders: Sequence[Path]) -> tuple[int, int]:
+    """How many of these are done, and how many there are."""
     return sum((folder / "DONE").is_file() for folder in folders), len(folders)
 
 
@@ -91,16 +95,17 @@ def sweep(
             f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
         )
     deadline = None if budget is None else time.monotonic() + budget
+    folders = [run_folder(runs, config) for config in declared(name, scale)]  # once: it is looked at often
     crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
     try:
         while crew.busy() and (deadline is None or time.monotonic() < deadline):
-            done, of = finished(name, scale, runs)
+            done, of = counted(folders)
             watch(done, of)
             crew.replace_the_dead(done)
             time.sleep(LOOK)
     finally:
         crew.dismiss()
-    done, of = finished(name, scale, runs)
+    done, of = counted(folders)
     watch(done, of)
     if done < of and deadline is not None and time.monotonic() >= deadline:
         return Outcome(name, scale, [], of - done, None)
