@@ -163,9 +163,9 @@ def figure(table: DataFrame) -> Figure:
         draw(right, table, "three whole steps", name, index, None, ls=":", marker="o")
     for index, model in enumerate(("basic", "basic staged", "1 layer", "2 layers")):
         draw(middle, table, model, "accuracy", index, model)
-    left.set(title="Basic model: memory recall (dotted: drawn triggers)", ylabel="recall")
+    left.set(title="Memory recall (dotted: drawn triggers)", ylabel="recall")
     middle.set(title="Accuracy on predictable outputs", ylabel="accuracy")
-    right.set(title="One gradient step each (dotted: whole gradients)", xlabel="gradient steps", ylabel="recall")
+    right.set(title="One step each (dotted: whole gradients)", xlabel="gradient steps", ylabel="recall")
     right.set_xticks(range(4), ["0", *(f"{number} {name}" for number, name in enumerate(TRAINED, 1))])
     for ax in (left, middle, right):
         ax.set_ylim(-0.02, 1.05)

@@ -16,6 +16,7 @@ import numpy
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
@@ -191,6 +192,7 @@ def held(ax: Axes, table: DataFrame) -> None:
         ax.plot(ends, PER_PARAMETER * ends, "--", lw=1.0, color=GREY, label="0.15 per parameter (paper)")
         ax.legend(fontsize=7)
     ax.set(xscale="log", yscale="log", xlabel="parameters", ylabel="facts recalled", title="What one layer holds")
+    ax.xaxis.set_minor_formatter(NullFormatter())  # its labels would overlap
 
 
 def swept(table: DataFrame) -> DataFrame:
