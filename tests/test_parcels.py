@@ -38,7 +38,7 @@ def trained(runs, seed=0, stop_after=None):
 
 
 def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name[0] != "."}
 
 
 def test_what_was_packed_is_what_is_merged(tmp_path):
