@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pandas
 import pytest
 from pandas import DataFrame
 
+from hopscope import paths
 from hopscope.experiments import (
     appendix_c,
     appendix_d,
+    base_circuits,
     conditional,
     depth_width,
     emergent_ability,
@@ -19,6 +24,7 @@ from hopscope.experiments import (
 )
 from hopscope.experiments.base_variants import grows_with, somebody_solves
 from hopscope.experiments.fig5 import merged_heads
+from tests.small_runs import trained
 
 NAN = float("nan")
 
@@ -149,6 +155,19 @@ def test_paths_over_training():
     assert found == {"paths_end_strong": ("holds", 0.55), "paths_stay": ("fails", 0.5)}
     foreign = DataFrame(steady).assign(in_circuit=False)
     assert {verdict for verdict, _ in judged(appendix_d, foreign).values()} == {"undecided"}
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_path_is_in_a_circuit_only_if_that_was_accepted(accepted: bool, tmp_path: Path, monkeypatch):
+    """It is followed all the same: what a model uses can be told of, but not as a circuit."""
+    path = paths.Path(0, 0, "value[1]", "key[1]")
+    circuit = SimpleNamespace(accepted=accepted, paths=[SimpleNamespace(path=path)])
+    monkeypatch.setattr(base_circuits, "circuit_of", lambda run: circuit)
+    run = trained(tmp_path / "run")
+    for experiment in (appendix_d, reuse):
+        table = experiment.table([run])
+        assert set(table.path) == {str(path)}
+        assert set(table.in_circuit) == {accepted}
 
 
 def losses(run: str, hop: str, values: list[float], every: int = 10, **more) -> list[dict]:

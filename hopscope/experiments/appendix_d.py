@@ -15,7 +15,7 @@ from hopscope.configuration import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import emergence_of, paths_of
+from hopscope.experiments.base_circuits import emergence_of, accepted_paths
 from hopscope.experiments.base_variants import seeds_of
 from hopscope.runs import Run
 
@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run]) -> DataFrame:
     """A row per run, path and checkpoint.
 
-    Columns: run, version, seed, path, in_circuit (of this run, or only of others), hop (that it serves), step,
+    Columns: run, version, seed, path, in_circuit (of this run, and accepted), hop (that it serves), step,
     strength.
     """
     rows = []
@@ -44,7 +44,7 @@ def table(runs: list[Run]) -> DataFrame:
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
         }
-        own = set(paths_of(run))
+        own = set(accepted_paths(run))
         for followed in emergence.paths:
             for step, strength in zip(emergence.steps, followed.strength, strict=True):
                 what = {"path": str(followed.path), "in_circuit": followed.path in own, "hop": followed.hop or "none"}

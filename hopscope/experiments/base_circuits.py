@@ -36,13 +36,19 @@ def found(folder: Files, quick: bool) -> Circuit:
     return discover(run.model, run.task, Discovery(discovery=16, selection=16, report=32) if quick else Discovery())
 
 
-def paths_of(run: Run) -> list[Path]:
-    """The paths of its circuit; where none was accepted, those that the model does use."""
-    return [found.path for found in circuit_of(run).paths]
+def accepted_paths(run: Run) -> list[Path]:
+    """The paths of its circuit; none where none was accepted."""
+    circuit = circuit_of(run)
+    return [found.path for found in circuit.paths] if circuit.accepted else []
+
+
+def used_paths(run: Run) -> list[Path]:
+    """What is followed over training: the paths that the search kept, accepted as a circuit or not."""
+    return [found.path for found in circuit_of(run).paths] or [FALLBACK]
 
 
 def emergence_of(runs: Sequence[Run]) -> tuple[Emergence, ...]:
-    """The paths of each run's circuit over training; every kind of path that one run has is followed in all."""
+    """The paths that each run uses over training; every kind of path that one run has is followed in all."""
     return followed(tuple(run.path.resolve() for run in runs), is_quick(runs[0]))
 
 
@@ -50,4 +56,4 @@ def emergence_of(runs: Sequence[Run]) -> tuple[Emergence, ...]:
 def followed(folders: tuple[Files, ...], quick: bool) -> tuple[Emergence, ...]:
     runs = [Run(folder) for folder in folders]
     n = SEQUENCES["quick" if quick else "full"]
-    return tuple(follow_all(runs, lambda run: paths_of(run) or [FALLBACK], n=n))
+    return tuple(follow_all(runs, used_paths, n=n))

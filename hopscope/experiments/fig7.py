@@ -22,7 +22,7 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import circuit_of, emergence_of, paths_of
+from hopscope.experiments.base_circuits import circuit_of, emergence_of, accepted_paths
 from hopscope.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run
@@ -63,7 +63,7 @@ def table(runs: list[Run]) -> DataFrame:
             "circuit": circuit.losses["circuit"].mean,
             "verdict": circuit.verdict,
         }
-        rows += [about | event for event in events_of(emergence, paths_of(run))]
+        rows += [about | event for event in events_of(emergence, accepted_paths(run))]
     return DataFrame(rows)
 
 

@@ -18,7 +18,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import emergence_of, paths_of
+from hopscope.experiments.base_circuits import emergence_of, accepted_paths
 from hopscope.experiments.base_variants import seeds_of
 from hopscope.runs import Run
 
@@ -49,7 +49,7 @@ def table(runs: list[Run]) -> DataFrame:
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
         }
-        rows += [about | row for row in rows_of(emergence, set(map(str, paths_of(run))))]
+        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run))))]
     return DataFrame(rows)
 
 
