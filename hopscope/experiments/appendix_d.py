@@ -15,7 +15,7 @@ from hopscope.configuration import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import emergence_of, accepted_paths
+from hopscope.experiments.base_circuits import accepted_paths, emergence_of
 from hopscope.experiments.base_variants import seeds_of
 from hopscope.runs import Run
 

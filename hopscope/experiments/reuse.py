@@ -18,7 +18,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import emergence_of, accepted_paths
+from hopscope.experiments.base_circuits import accepted_paths, emergence_of
 from hopscope.experiments.base_variants import seeds_of
 from hopscope.runs import Run
 
