@@ -1,8 +1,8 @@
 """The circuits of deep transformers with one head per layer (Musat, ICLR 2025, figure 5, section 8).
 
 The paper reads the circuits of Transformers A, B and C (12 layers, D = 3, three seeds) off their attention maps. Here
-`hopscope.circuits` finds and validates them. At the size that two cores train in minutes: 12 layers, D = 2, four seeds,
-the recipe of the demo. The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
+`hopscope.circuits` finds and validates them. At the size that two cores train in minutes: 12 layers of half the demo's
+width, D = 2, six seeds. The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def runs(scale: str) -> Iterator[Config]:
         small = demo.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
         yield Config(small.task, small.model.but(n_layers=3, d_model=16), small.training)
         return
-    for seed in range(4):
-        config = demo.config(seed=seed, steps=800, decay_steps=300, checkpoints="100")
-        yield Config(config.task, config.model.but(n_layers=12), config.training)
+    for seed in range(6):
+        config = demo.config(seed=seed, steps=1200, decay_steps=500, checkpoints="100")
+        yield Config(config.task, config.model.but(n_layers=12, d_model=64), config.training)
 
 
 def table(runs: list[Run]) -> DataFrame:
