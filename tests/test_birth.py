@@ -7,12 +7,14 @@ import math
 
 import pytest
 import torch
+from pandas import DataFrame
 
 from bench.pack_bigrams import pack
 from hopscope import Architecture, Config, Training, train
 from hopscope.emergence.track import follow_all
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_birth import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
+from hopscope.experiments.birth import about_joint
 from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
 from hopscope.paths import Path
 from hopscope.seeds import generator
@@ -225,3 +227,21 @@ def test_three_steps_find_the_memories_of_a_small_problem(tmp_path):
     assert rows[2]["W_K2"] == 1.0
     assert rows[3]["W_K1"] == 1.0
     assert rows[3]["accuracy"] > 0.7 > 0.3 > rows[2]["accuracy"]  # attention to the place before is what lacked
+
+
+def rises(model: str, quantity: str, step: float) -> list[dict]:
+    """A quantity that rises from 0 to 1 around a step, at which it is one half."""
+    rows = [{"step": step + 10 * way, "value": (1 + way) / 2} for way in (-1, 1)]
+    return [{"run": model, "seed": 0, "model": model, "quantity": quantity, **row} for row in rows]
+
+
+@pytest.mark.parametrize(("joint", "verdict"), [(100, "holds"), (140, "fails")])
+def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict: str):
+    """Stages of 150 steps need 50, 20 (150 to 170) and, to an accuracy of 0.9, 68 (300 to 368): 138 in all."""
+    rows = rises("basic", "accuracy", joint) + rises("basic", "W_O2", 40) + rises("basic staged", "W_O2", 50)
+    rows += rises("basic staged", "W_K2", 170) + rises("basic staged", "accuracy", 360)
+    rows.append({**rows[-1], "step": 0, "quantity": "stage", "value": 150.0})
+    found = {claim.id: claim for claim in about_joint(DataFrame(rows))}
+    claim = found["joint_learning_is_faster"]
+    assert (claim.verdict, claim.number) == (verdict, pytest.approx(138 / (joint + 8)))
+    assert found["first_memory_is_faster_jointly"].number == pytest.approx(50 / 40)

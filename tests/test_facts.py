@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy
+import pandas
 import pytest
 import torch
 from pandas import DataFrame
@@ -235,6 +236,16 @@ def test_claims_on_tables_made_by_hand():
     verdicts = {name: claim.verdict for name, claim in found.items()}
     assert verdicts.pop("when_phases_change") == "fails"  # the plateau ends at step 1000
     assert set(verdicts.values()) == {"holds"}
+
+
+def test_a_search_in_which_nothing_passed_counts():
+    """It held less than 9 facts, the square of its smallest size: of 1,024 parameters."""
+    table = made(True)
+    nothing = {"parameters": 1024.0, "held": math.nan, "size": 3, "recall": 0.5}
+    rows = {"version": "v", "seed": 0, "kind": "capacity", "run": "c", "d": 16, "alpha": 1.0, "beta": 0.0, **nothing}
+    claim = {c.id: c for c in facts.claims(pandas.concat([table, DataFrame([rows])]))}["facts_per_parameter"]
+    assert (claim.n, claim.spread[0]) == (4, pytest.approx(9 / 1024))
+    assert "in 1 of 4 searches no size passed" in claim.sentence
 
 
 def test_claims_fail_where_they_should():

@@ -201,11 +201,20 @@ def judged(source, rows: list[dict]):
 def test_claims_of_k_hop():
     """Half of ln 4 is passed in the middle of a fall: at 75 for 100; k = 2 costs 175, k = 4 325."""
     found = judged(k_hop, tidy_runs())
-    assert {name: verdict for name, (verdict, _) in found.items()} == dict.fromkeys(k_hop.CLAIMS, "holds")
+    verdicts = {name: verdict for name, (verdict, _) in found.items()}
+    assert verdicts == dict.fromkeys(k_hop.CLAIMS, "holds") | {"cost_alone": "undecided"}  # one ratio, a lower bound
     assert found["k_hops_alone_stay_at_chance"][1] == pytest.approx(1.0)
     assert found["cost_alone"][1] == pytest.approx(1000 / 75)
     assert found["cost_of_a_mixture"][1] == pytest.approx(math.log(325 / 175) / math.log(2))
     assert found["layer_by_layer"][1] == 1.0
+
+
+@pytest.mark.parametrize(("end", "verdict"), [(2000, "holds"), (1000, "fails")])
+def test_two_ratios_show_a_law(end: int, verdict: str):
+    """k = 2 costs 75, k = 3 325, more than four times as many; k = 4 more than all its steps."""
+    rows = [row for row in tidy_runs() if row["curriculum"] != "none"]
+    rows += run_of("none", 2, 2, {2: 100}) + run_of("none", 3, 3, {3: 350}) + run_of("none", 4, 3, {4: None}, end)
+    assert judged(k_hop, rows)["cost_alone"] == (verdict, pytest.approx((325 / 75 + end / 325) / 2))
 
 
 def test_claims_of_k_hop_that_fail():
@@ -230,6 +239,9 @@ def test_claims_of_curricula():
     found = judged(curricula, rows)
     assert {verdict for verdict, _ in found.values()} == {"holds"}
     assert found["implicit_is_fastest"][1] == pytest.approx(3.0)
+    never = [row | {"learnt": NAN} if row["curriculum"] not in ("implicit", "none") else row for row in rows]
+    assert judged(curricula, never)["implicit_is_fastest"] == ("holds", pytest.approx(10.0))  # 1,000 steps at least
+    assert judged(curricula, [row | {"learnt": NAN} for row in rows])["implicit_is_fastest"][0] == "undecided"
     rows[-1]["loss"] = rows[0]["loss"] = 0.6
     rows[2]["learnt"] = rows[3]["learnt"] = 900
     found = judged(curricula, rows)

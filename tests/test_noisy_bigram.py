@@ -298,15 +298,30 @@ def truncated(late: tuple[float, float]) -> list[dict]:
     return rows
 
 
-def spoken(best: int) -> list[dict]:
-    """A language model of six layers in which " Spain" comes before " the" without one layer."""
+def spoken(best: int, turns: bool = True) -> list[dict]:
+    """A language model of six layers in which the country comes before " the" without one layer; for others, or not."""
     rows = []
-    for layer in (-1, 0, 1, 2, 3, 4, 5):
-        correct, noise = (0.4, 0.1) if layer == best else (0.1, 0.4)
+    for prompt, layer in product(("Madrid", "Rome", "Oslo"), (-1, 0, 1, 2, 3, 4, 5)):
+        turned = layer == best and (turns or prompt == "Madrid")
+        correct, noise = (0.4, 0.1) if turned else (0.1, 0.4)
         place = {"layers": "none" if layer < 0 else str(layer), "first": layer, "share": 1.0 if layer < 0 else 0.0}
-        ranks = {"correct_rank": 2, "noise_rank": 1, "prompt": "Madrid"}
+        ranks = {"correct_rank": 2, "noise_rank": 1, "prompt": prompt}
         rows.append({"kind": "language", **ABOUT, **place, **ranks, "correct": correct, "noise": noise})
     return rows
+
+
+def test_what_was_chosen_on_one_city_is_judged_on_others():
+    found = judged(
+        DataFrame([*sampled(1), *curve([0.06, 0.5], [0.06, 0.4]), *truncated((0.1, 0.9)), *spoken(5, False)])
+    )
+    assert found["smollm2_turns_to_spain"] == ("fails", pytest.approx(math.log(0.1 / 0.4)))
+
+
+def test_recall_without_noise_contradicts_the_order():
+    """p(correct) passes half of 1 − α, p(noise) never half of α."""
+    steps = curve([0.06, 0.06, 0.06, 0.06], [0.06, 0.04, 0.04, 0.46])
+    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
+    assert found["noise_before_recall"] == ("fails", -math.inf)
 
 
 def test_claims_hold_where_they_should():

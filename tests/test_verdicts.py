@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,10 @@ from hopscope.experiments import (
     conditional,
     depth_width,
     emergent_ability,
+    fig4,
+    fig5,
     fig6,
+    fig7,
     longer_chains,
     pair_order,
     reuse,
@@ -105,6 +109,10 @@ def test_the_step_of_a_continuous_loss():
     found = judged(emergent_ability, DataFrame(rows))
     assert found["loss_steps_at_minimum_depth"] == ("holds", pytest.approx(0.85 / 0.9))
     assert found["nothing_gradual_before"] == ("holds", pytest.approx(0.02))
+    worse = {1: (0.9, 0.05, 0.0, 0.0), 2: (0.9, 0.93, 0.05, 0.0)}
+    for row in rows:
+        row["loss"] = worse[row["k"]][row["layers"] - 1]
+    assert judged(emergent_ability, DataFrame(rows))["nothing_gradual_before"] == ("holds", pytest.approx(-0.03))
     gradual = {1: (0.9, 0.05, 0.05, 0.0), 2: (0.9, 0.5, 0.2, 0.1)}
     for row in rows:
         row["loss"] = gradual[row["k"]][row["layers"] - 1]
@@ -149,10 +157,14 @@ def test_maps_and_circuits():
 def test_paths_over_training():
     about = {"run": "a", "version": "v", "seed": 0, "hop": "x1", "in_circuit": True}
     steady = [{**about, "path": "p", "step": i, "strength": s} for i, s in enumerate((0.1, 0.4, 0.8, 0.9))]
-    assert judged(appendix_d, DataFrame(steady)) == {"paths_end_strong": ("holds", 0.9), "paths_stay": ("holds", 1.0)}
+    assert judged(appendix_d, DataFrame(steady)) == {"paths_end_strong": ("holds", 0.9), "paths_stay": ("holds", 0)}
     shaky = [{**about, "path": "q", "step": i, "strength": s} for i, s in enumerate((0.1, 0.6, 0.4, 0.55))]
     found = judged(appendix_d, DataFrame(steady + shaky))
-    assert found == {"paths_end_strong": ("holds", 0.55), "paths_stay": ("fails", 0.5)}
+    assert found == {"paths_end_strong": ("holds", 0.55), "paths_stay": ("fails", 1)}
+    lost = [{**about, "path": "r", "step": i, "strength": s} for i, s in enumerate((0.1, 0.9, 0.2, 0.1))]
+    assert judged(appendix_d, DataFrame(steady + lost))["paths_stay"] == ("fails", 1)
+    weak = DataFrame(steady).assign(strength=0.3)
+    assert judged(appendix_d, weak)["paths_stay"][0] == "undecided"  # none emerged, so none can stay
     foreign = DataFrame(steady).assign(in_circuit=False)
     assert {verdict for verdict, _ in judged(appendix_d, foreign).values()} == {"undecided"}
 
@@ -191,8 +203,12 @@ def test_an_abrupt_fall():
 
 
 def test_longer_chains():
-    rows = losses("a", "x1", [1, 0, 0], 100, D=1)
-    rows += losses("b", "x1", [1, 0, 0, 0], 100, D=2) + losses("b", "x2", [1, 1, 0, 0], 100, D=2)
+    rows = losses("a", "x1", [1, 0, 0], 100, D=1, steps=200)
+    rows += [
+        row
+        for hop, curve in (("x1", [1, 0, 0, 0]), ("x2", [1, 1, 0, 0]))
+        for row in losses("b", hop, curve, 100, D=2, steps=300)
+    ]
     found = judged(longer_chains, DataFrame(rows))
     assert found["every_hop_is_learnt"] == ("holds", 2)
     assert found["later_hops_take_longer"] == ("holds", pytest.approx(150 / 50))
@@ -200,6 +216,77 @@ def test_longer_chains():
     found = judged(longer_chains, DataFrame(rows))
     assert found["every_hop_is_learnt"] == ("fails", 1)
     assert found["later_hops_take_longer"][0] == "undecided"
+    unfinished = judged(longer_chains, DataFrame(rows).assign(steps=900))
+    assert unfinished["every_hop_is_learnt"] == ("undecided", 1)
+    ten = [losses("c", f"x{k}", [1, 0] if k < 10 else [1, 1, 1, 1, 0], 100, D=10, steps=400) for k in range(1, 11)]
+    found = judged(longer_chains, DataFrame([row for hop in ten for row in hop]))
+    assert found["later_hops_take_longer"] == ("holds", pytest.approx(350 / 50))  # x10 comes after x9
+
+
+def depths(D: int, curriculum: str, loss: float, seed: int = 0) -> list[dict]:
+    """A run of four layers that asks all hops, or the last alone, all of which end at one loss."""
+    hops = range(1, D + 1) if curriculum == "implicit" else (D,)
+    about = {"layers": 4, "D": D, "curriculum": curriculum, "order": "nearest_first", "heads": 1}
+    return [ending(f"{curriculum} {D} {seed}", k, loss, 90, seed, least=k + 1, **about) for k in hops]
+
+
+def test_without_curriculum_nothing_is_learnt_that_can_be_learnt_with_it():
+    """D = 3 is above 0.7 too, but so it might be with curriculum: it is told, not judged."""
+    taught, alone, longer = depths(2, "implicit", 0.02), depths(2, "none", 0.75), depths(3, "none", 0.72)
+    claim = next(c for c in fig4.claims(DataFrame(taught + alone + longer)) if c.id == "no_curriculum_fails")
+    assert (claim.verdict, claim.number, claim.n) == ("holds", 0.75, 1)
+    assert "D = 3 on 4 layers 0.720 to 0.720 (no control" in claim.sentence
+    assert judged(fig4, DataFrame(taught + longer))["no_curriculum_fails"] == ("undecided", 0.72)
+    assert judged(fig4, DataFrame(taught + depths(2, "none", 0.6)))["no_curriculum_fails"] == ("fails", 0.6)
+
+
+def circuit(seed: int, *paths: tuple[str, float]) -> list[dict]:
+    """A circuit of six layers; each path with the loss without it, by hand."""
+    about = {"run": f"r{seed}", "version": "v", "seed": seed, "D": 2, "order": "nearest_first", "layers": 6}
+    about |= {"heads_in_model": 6, "mse": 0.01, "threshold": 0.05, "n": 512, "verdict": "circuit", "by_hand": 0.02}
+    about |= {"live": 0.02, "null": 1.0, "heads": 3, "fewest": 3, "strength": 0.9, "removal_loss": 0.9}
+    return [about | {"path": path, "removal_by_hand": loss} for path, loss in paths]
+
+
+def test_paths_left_out_by_hand():
+    """The lowest layer in use is judged apart, whichever it is."""
+    first = ("L1H0 value[1]->key[1]", 0.08), ("L1H0 value[2]->key[2]", 0.06)
+    later = ("L3H0 query->value[1]", 0.6), ("L4H0 query->value[2]", 0.2)
+    found = judged(fig5, DataFrame(circuit(0, *first, *later)))
+    assert found["every_path_is_needed"] == ("holds", 0.2)
+    assert found["first_layer_costs_little"] == ("holds", 0.08)
+    idle = circuit(1, ("L0H0 value[1]->key[1]", 0.5), ("L2H0 query->value[1]", 0.03), later[1])
+    found = judged(fig5, DataFrame(circuit(0, *first, *later) + idle))
+    assert found["every_path_is_needed"] == ("fails", 0.03)
+    assert found["first_layer_costs_little"] == ("fails", 0.5)
+
+
+def onset_row(seed: int, kind: str, event: str, status: str, step: float | None) -> dict:
+    onset = {"status": status, "step": step, "low": None, "high": None, "after": None, "by": None, "falls": 0}
+    about = {"run": f"r{seed}", "seed": seed, "kind": kind, "event": event, "onset": json.dumps(onset)}
+    return about | {"model": 0.01, "circuit": 0.02, "verdict": "circuit"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        (("seen", 80.0), ("seen", 120.0), "holds"),
+        (("seen", 120.0), ("seen", 80.0), "fails"),
+        (("never", None), ("seen", 80.0), "fails"),
+        (("already", None), ("seen", 80.0), "holds"),
+        (("seen", 80.0), ("never", None), "undecided"),
+    ],
+)
+def test_what_comes_never_comes_last(first, second, verdict):
+    """A path or hop that was never seen contradicts an order in which a later one was."""
+    names = (("path", "query->value[1]", "query->value[2]"), ("hop", "x1", "x2"))
+    rows = [
+        onset_row(0, kind, event, *when)
+        for kind, *events in names
+        for event, when in zip(events, (first, second), strict=True)
+    ]
+    found = judged(fig7, DataFrame(rows))
+    assert (found["induction_head_first"][0], found["hops_in_order"][0]) == (verdict, verdict)
 
 
 def test_conditional():
@@ -216,6 +303,8 @@ def test_conditional():
     assert found["learnt"] == ("holds", 0)
     assert found["premises_first"] == ("holds", pytest.approx(100))
     assert found["circuit_found"] == ("holds", 0.02)
+    without_x = table[(table.hop != "x") | (table.step == 0)]
+    assert judged(conditional, without_x)["premises_first"] == ("fails", -float("inf"))  # z without one of its premises
     assert judged(conditional, table.assign(verdict="none"))["circuit_found"][0] == "fails"
     assert judged(conditional, table.assign(model=0.5))["circuit_found"][0] == "undecided"
 

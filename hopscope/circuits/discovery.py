@@ -52,8 +52,8 @@ class Discovery(Settings):
     """How a circuit is looked for."""
 
     null: str = setting("uniform", "what heads without a task attend to", choices=NULLS)
-    discovery: int = setting(64, "sequences to search on", low=8)
-    selection: int = setting(128, "sequences to choose among hypotheses on", low=8)
+    discovery: int = setting(64, "sequences to search and to choose hypotheses on", low=8)
+    selection: int = setting(128, "sequences to check what the search found on", low=8)
     report: int = setting(512, "sequences for the reported numbers", low=8)
     alternatives: int = setting(8, "most circuits to look for", low=1)
     seed: int = setting(0, "of all three sets", low=0)
@@ -376,13 +376,13 @@ class Detective:
             needed = "needed" if removal.mean >= self.threshold else "not needed"
             self.write("6 necessity", str(path), "left out of the circuit", removal, needed, data="report")
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            found.append(Found(path, self.strengths[path], name, bits, removal.mean, alone.mean))
+            found.append(Found(path, self.report.strengths[path], name, bits, removal.mean, alone.mean))
         return tuple(found)
 
     def certificates(self, units: Sequence[Unit]) -> tuple[Supply, ...]:
-        """Why each path attends where it does, on a part of the selection data."""
+        """Why each path attends where it does, on a part of the report data."""
         self.watch("asking what feeds each path")
-        some = Evaluator(self.model, self.selection.batch.rows(slice(0, CERTIFIED)))
+        some = Evaluator(self.model, self.report.batch.rows(slice(0, CERTIFIED)))
         return tuple(certify(some, units, self.settings.null, self.identity))
 
     def judge(self, losses: dict[str, Loss], rules: dict[Row, Hypothesis], units: Sequence[Unit]) -> tuple[bool, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import median
 
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
@@ -98,9 +99,9 @@ def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, soone
         f"{clamp.replace(' ', '_')}_{hop}",
         "beyond (9.2)",
         sentence,
-        number=ratios[len(ratios) // 2] if ratios else math.nan,
+        number=median(ratios) if ratios else math.nan,
         spread=(ratios[0], ratios[-1]) if ratios else (math.nan, math.nan),
-        n=len(both),
+        n=max(1, len(ratios)),
         seeds=tuple(int(seed) for seed in sorted(both)),
         threshold=f"steps until {hop} < 0.5, over those without clamp: {'<' if sooner else '>'} 1 in every seed (ours)",
         verdict=("holds" if agree else "fails") if settled else "undecided",

@@ -74,7 +74,7 @@ def solves(rows: DataFrame, name: str) -> Claim:
     share = float((rows.loss < SOLVED).mean())
     return Claim(
         f"{name}_solves",
-        "7.2" if name == "implicit" else "card 5 (Bietti)",
+        "7.2" if name == "implicit" else "beyond (card 5 says it of k-fold composition)",
         f"With the curriculum {name} the last hop is solved in as many steps, in most runs "
         f"({(rows.loss < SOLVED).sum()} of {len(rows)}; the number is the median final loss).",
         number=rows.loss.median(),
@@ -87,11 +87,15 @@ def solves(rows: DataFrame, name: str) -> Claim:
 
 
 def fastest(rows: DataFrame) -> Claim:
-    """Asking everything at once against taking turns; a run that never learns counts as twice its steps."""
-    steps = rows.assign(learnt=rows.learnt.fillna(2 * rows.steps)).groupby("curriculum").learnt
-    median = steps.median()
+    """Asking all at once against taking turns; a run that never learns counts as all its steps, a lower bound."""
+    never = rows.learnt.isna().groupby(rows.curriculum).sum().to_dict()
+    median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
     others = median.drop(["implicit", "none"])
-    words = ", ".join(f"{name} {step:.0f}" for name, step in median.items())
+    many = rows.groupby("curriculum").size().to_dict()
+    words = ", ".join(
+        f"{name} {'at least ' if 2 * never[name] >= many[name] else ''}{step:.0f} ({never[name]} of {many[name]} never)"
+        for name, step in median.items()
+    )
     ratio = float(others.min() / median["implicit"])
     return Claim(
         "implicit_is_fastest",
@@ -101,6 +105,6 @@ def fastest(rows: DataFrame) -> Claim:
         spread=(ratio, float(others.max() / median["implicit"])),
         n=len(rows),
         seeds=seeds_of(rows),
-        threshold="steps of the fastest other one over those of the implicit one > 1 (ours)",
-        verdict=verdict(ratio > 1),
+        threshold="steps of the fastest other one over those of the implicit one, or a lower bound, > 1 (ours)",
+        verdict=verdict(ratio > 1) if 2 * never["implicit"] < many["implicit"] else "undecided",
     )

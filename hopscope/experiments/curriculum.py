@@ -83,7 +83,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         f"(in {int(learnt.x2.isna().sum())} of {len(learnt)} that of x2 had not yet when training ended).",
         number=lag.median(),
         spread=(lag.min(), lag.max()),
-        n=len(lag),
+        n=max(1, int(lag.notna().sum())),
         seeds=tuple(sorted(taught.seed.unique().tolist())),
         threshold="steps from x1 to x2 > 0 in all runs (paper); a run that ends before x2 is no counterexample",
         verdict=verdict(bool(((lag > 0) | learnt.x2.isna()).all())) if learnt.x1.notna().all() else "undecided",

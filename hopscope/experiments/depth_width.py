@@ -52,11 +52,13 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Depth is not to be had for width; whether more of it helps."""
     below = table[table.layers < table.least]
+    widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
     spread = table.parameters.max() / table.parameters.min() - 1
     yield Claim(
         "width_is_no_depth",
         "5",
-        f"However wide, a model below a hop's minimum depth does not learn it (parameters differ by {spread:.0%}).",
+        f"A wider model below a hop's minimum depth does not learn it (d_model {widths}; parameters differ by "
+        f"{spread:.0%}).",
         number=below.loss.min(),
         spread=(below.loss.min(), below.loss.max()),
         n=max(1, below.run.nunique()),

@@ -196,8 +196,8 @@ def held(ax: Axes, table: DataFrame) -> None:
 
 
 def swept(table: DataFrame) -> DataFrame:
-    """A row per search."""
-    return table[table.kind == "capacity"].drop_duplicates("run")
+    """A row per search, that of the smallest size it tried."""
+    return table[table.kind == "capacity"].sort_values("size").drop_duplicates("run").sort_index()
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -348,12 +348,17 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
 
 
 def per_parameter(found: DataFrame) -> Claim:
-    """Facts against parameters, over widths and shapes."""
-    known = found.dropna(subset="held")
-    _, exponent = power_law(known.parameters, known.held)
-    shares = known.held / known.parameters
-    by_kind = shares.groupby(known.beta > 0).mean()
+    """Facts against parameters, over widths and shapes.
+
+    A search in which no size passed counts as if its smallest had: to leave it out would flatter the mean.
+    """
+    at_most = found["size"] ** 2
+    counted = found.held.fillna(at_most)
+    _, exponent = power_law(found.parameters, counted)
+    shares = counted / found.parameters
+    by_kind = shares.groupby(found.beta > 0).mean()
     words = ", ".join(f"{'with' if mlp else 'without'} MLP {share:.3f}" for mlp, share in by_kind.items())
+    words += f"; in {found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted"
     return claim(
         "facts_per_parameter",
         PAPER + "5",
@@ -393,8 +398,7 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
         "Parameters of the MLP replace those of attention: the wider the MLP, the fewer attention needs for the same "
         f"facts (attention's parameters by MLP width: {listed}).",
         cells,
-        needed,
-        "never more with a wider MLP, and fewer with the widest than without",
+        [needed.iloc[-1] / needed.iloc[0]],
+        "never more with a wider MLP, and fewer with the widest than without (number: their ratio)",
         bool((needed.diff().dropna() <= 0).all() and needed.iloc[-1] < needed.iloc[0]),
-        number=needed.iloc[-1] / needed.iloc[0],
     )

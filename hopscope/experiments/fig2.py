@@ -228,7 +228,7 @@ def form(table: DataFrame) -> Claim:
     known = len(rows) > 0
     return Claim(
         "form_of_answers",
-        "4, A",
+        "beyond (4, A)",
         "Asked to say only the answer, a small model does so in less than a tenth of its tries, so that the paper's "
         "protocol, which waits for an acceptable answer, leaves most questions unanswered.",
         number=rows.valid.mean() if known else float("nan"),

@@ -1,9 +1,9 @@
 """Layers against hops, with and without implicit curriculum (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
 
 The paper trains 1 to 8 layers of 8 heads, 8 seeds each: D = 5 with implicit curriculum, D = 3 without. At the size that
-two cores train in minutes: D = 2 with, 1 to 6 layers, nearest facts first (its 4-layer runs are those of `curriculum`),
-and D = 3 without, 4 layers. Beside the paper's claims stands the exact minimum depth (docs/theory.md), which is sharper
-than its bound: with a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
+two cores train in minutes: D = 2 with, 1 to 6 layers, nearest facts first, and D = 2 and 3 without, 4 layers (the
+4-layer runs of D = 2 are those of `curriculum`). Beside the paper's claims stands the exact minimum depth
+(docs/theory.md), which is sharper than its bound: with a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.configuration import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
@@ -36,6 +36,9 @@ CLAIMS = (
 )
 
 
+ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
+
+
 def runs(scale: str) -> Iterator[Config]:
     """With curriculum over numbers of layers and seeds, then without."""
     if scale == "paper":
@@ -50,7 +53,9 @@ def runs(scale: str) -> Iterator[Config]:
     for n_layers in with_it:
         yield from seeded(Retrieval(n_hops=2), model.but(n_layers=n_layers), training, n_seeds)
     for n_layers in without:
-        yield from seeded(Retrieval(n_hops=3, curriculum="none"), model.but(n_layers=n_layers), training, n_seeds)
+        for n_hops, many in ((2, n_seeds), (3, min(2, n_seeds))):
+            task = Retrieval(n_hops=n_hops, curriculum="none")
+            yield from seeded(task, model.but(n_layers=n_layers), training, many)
 
 
 def seeded(task: Retrieval, model: Architecture, training: Training, n_seeds: int) -> Iterator[Config]:
@@ -85,9 +90,8 @@ def figure(table: DataFrame) -> Figure:
     shown = picture(9.2, 3.6)
     left, right = shown.subplots(1, 2, sharey=True)
     taught = table[table.curriculum == "implicit"]
-    whole = table.groupby(["curriculum", "layers", "run"]).loss.mean().reset_index()
-    for index, (name, part) in enumerate(whole.groupby("curriculum")):
-        hops = table[table.curriculum == name].D.iloc[0]
+    whole = table.groupby(["curriculum", "D", "layers", "run"]).loss.mean().reset_index()
+    for index, ((name, hops), part) in enumerate(whole.groupby(["curriculum", "D"])):
         label = f"{'with' if name == 'implicit' else 'without'} curriculum, D = {hops}"
         draw(left, part, colour(index), label)
     for index, (hop, part) in enumerate(taught.groupby("hop")):
@@ -114,7 +118,7 @@ def draw(ax: Axes, part: DataFrame, tint: str, label: str) -> None:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 7.2's three results, and the exact minimum depth."""
     taught, without = table[table.curriculum == "implicit"], table[table.curriculum == "none"]
-    yield no_curriculum(without)
+    yield no_curriculum(without, taught)
     yield from depth_claims(taught)
     yield in_order(taught)
 
@@ -123,19 +127,33 @@ def seeds_of(table: DataFrame) -> tuple[int, ...]:
     return tuple(sorted(table.seed.unique().tolist()))
 
 
-def no_curriculum(without: DataFrame) -> Claim:
-    """Nothing is learnt without curriculum."""
+def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
+    """Nothing is learnt without curriculum, of what the same steps teach with it: else that would say nothing."""
+    taught_hops = set(taught.k[taught.loss <= ENDS_ABOVE])
+    compared = without[without.D.isin(taught_hops)]
+    told = [
+        f"D = {hops} on {listed(part.layers)} layers {part.loss.min():.3f} to {part.loss.max():.3f}"
+        + ("" if hops in taught_hops else " (no control: with curriculum these steps do not teach it either)")
+        for hops, part in without.groupby("D")
+    ]
+    judged = compared if len(compared) else without
     return Claim(
         "no_curriculum_fails",
         "7.2",
-        f"Without implicit curriculum D = {without.D.iloc[0]} is not learnt: in every run the final loss is above 0.7.",
-        number=without.loss.min(),
-        spread=(without.loss.min(), without.loss.max()),
-        n=without.run.nunique(),
-        seeds=seeds_of(without),
+        "Without implicit curriculum the last hop is not learnt, where with it some run learns it: every final loss is "
+        f"above 0.7 ({'; '.join(told)}).",
+        number=judged.loss.min(),
+        spread=(judged.loss.min(), judged.loss.max()),
+        n=judged.run.nunique(),
+        seeds=seeds_of(judged),
         threshold="lowest final loss > 0.7 (paper)",
-        verdict=verdict(bool((without.loss > 0.7).all())),
+        verdict=verdict(bool((compared.loss > ENDS_ABOVE).all())) if len(compared) else "undecided",
     )
+
+
+def listed(numbers: Series) -> str:
+    """Each once, in order."""
+    return ", ".join(str(number) for number in sorted(set(numbers)))
 
 
 def depth_claims(taught: DataFrame) -> Iterator[Claim]:
@@ -156,7 +174,7 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     shallow = taught[taught.layers < taught.least]
     yield Claim(
         "nothing_below_the_minimum",
-        "5 (sharpened)",
+        "beyond (the bound of 5, sharpened)",
         "No hop is learnt with fewer layers than its exact minimum depth.",
         number=shallow.loss.min(),
         spread=(shallow.loss.min(), shallow.loss.max()),
@@ -175,7 +193,7 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     ]
     yield Claim(
         "minimum_depth_is_reached",
-        "5 (sharpened)",
+        "beyond (the bound of 5, sharpened)",
         f"Every hop is solved, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
         number=excess.max(),
         spread=(excess.min(), excess.max()),

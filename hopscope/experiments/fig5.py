@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.configuration import Config
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
@@ -39,11 +40,14 @@ CLAIMS = (
     "two_heads_combine",
     "first_head_joins_pairs",
     "circuits_differ",
+    "every_path_is_needed",
+    "first_layer_costs_little",
 )
 
 
 Head = tuple[int, int]
 NONE = "none"  # in place of a path, where a run has no circuit
+FRESH = 1  # seed of the sequences of appendix E's last step
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -66,7 +70,7 @@ def table(runs: list[Run]) -> DataFrame:
 
     Columns of the run: run, version, seed, D, order, layers, heads_in_model, mse (on fresh sequences), verdict;
     by_hand, live, null (losses of the circuit); heads, fewest (of the circuit, and how many would do), n (sequences).
-    Columns of the path: path, strength, removal_loss.
+    Columns of the path: path, strength, removal_loss (of the circuit live), removal_by_hand (with patterns by hand).
     """
     rows = [row for run in runs for row in rows_of(run)]
     return DataFrame(rows)
@@ -90,10 +94,21 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         "n": circuit.protocol["report"],
         **measured(circuit, task),
     }
-    for found in circuit.paths if circuit.accepted else ():
-        yield about | {"path": str(found.path), "strength": found.strength, "removal_loss": found.removal_loss}
     if not circuit.accepted:
-        yield about | {"path": NONE, "strength": float("nan"), "removal_loss": float("nan")}
+        nothing = float("nan")
+        yield about | {"path": NONE, "strength": nothing, "removal_loss": nothing, "removal_by_hand": nothing}
+        return
+    for found, by_hand in zip(circuit.paths, without_each(run, circuit), strict=True):
+        numbers = {"strength": found.strength, "removal_loss": found.removal_loss, "removal_by_hand": by_hand}
+        yield about | {"path": str(found.path), **numbers}
+
+
+def without_each(run: Run, circuit: Circuit) -> list[float]:
+    """The loss with all patterns by hand but one path's, which is uniform (appendix E, step 6); on fresh sequences."""
+    fresh = Evaluator(run.model, run.task.sample(circuit.protocol["report"], FRESH))
+    strengths = {found.path: found.strength for found in circuit.paths}
+    rest = [{path: weight for path, weight in strengths.items() if path != one} for one in strengths]
+    return [loss.mean for loss in fresh.losses(Hard(paths) for paths in rest)]
 
 
 def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
@@ -160,6 +175,43 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
     )
     yield from about_heads(with_circuit.groupby("run").first(), circuits, seeds)
+    yield from about_removal(with_circuit)
+
+
+def about_removal(rows: DataFrame) -> Iterator[Claim]:
+    """Appendix E, step 6: what single paths cost, apart in the first layer in use and after it."""
+    layers = rows.path.map(lambda text: Path.parse(text).layer)
+    first = layers == layers.groupby(rows.run).transform("min")
+    for name, part, sentence, threshold, holds in (
+        (
+            "every_path_is_needed",
+            rows[~first],
+            "With all patterns by hand but those of one path after the first layer in use the loss is 0.17 or more "
+            "(paper, D = 3: 0.17 to 0.89)",
+            "least loss ≥ 0.17 (paper)",
+            lambda losses: losses.min() >= 0.17,
+        ),
+        (
+            "first_layer_costs_little",
+            rows[first],
+            "Without a path of the first layer in use it stays between 0.05 and 0.1, for such a path feeds others and "
+            "no answer",
+            "greatest loss ≤ 0.1 (paper)",
+            lambda losses: losses.max() <= 0.1,
+        ),
+    ):
+        losses = part.removal_by_hand
+        yield Claim(
+            name,
+            "E, step 6",
+            f"{sentence} ({len(part)} paths of {part.run.nunique()} circuits).",
+            number=losses.min() if name == "every_path_is_needed" else losses.max(),
+            spread=(losses.min(), losses.max()),
+            n=max(1, len(part)),
+            seeds=tuple(sorted(part.seed.unique().tolist())),
+            threshold=threshold,
+            verdict=verdict(bool(holds(losses))) if len(part) else "undecided",
+        )
 
 
 def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Iterator[Claim]:

@@ -288,13 +288,13 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
         recall = crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)
-        leads[run] = recall - noise
-    known = [lead for lead in leads.values() if math.isfinite(lead)]
+        leads[run] = recall - (math.inf if math.isnan(noise) else noise)  # recall alone contradicts it
+    known = [lead for lead in leads.values() if not math.isnan(lead)]
     yield claim(
         "noise_before_recall",
         CARD,
         "In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
-        f"p(correct) reaching (1 − α)/2, in the {len(known)} of {len(leads)} runs that get there.",
+        f"p(correct) reaching (1 − α)/2, in the {len(known)} of {len(leads)} runs that get to the latter.",
         known,
         verdict(min(known) > 0) if known else "undecided",
         "least difference > 0 steps (ours)",
@@ -410,8 +410,9 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (last + 1) / 3)
     one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
     whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
-    best = madrid[madrid.late].sort_values("odds").iloc[-1]
-    there = one[(one.layers == best.layers) & (one.share == best.share)]
+    late_ones = madrid[madrid.late].sort_values("odds")
+    best = late_ones.iloc[-1]  # chosen on Madrid, judged on the others
+    others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield claim(
         "smollm2_turns_to_spain",
         CARD,
@@ -419,13 +420,14 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         f'{whole.noise_rank["Madrid"]:.0f}) before " Spain" ({whole.correct["Madrid"]:.2f}, rank '
         f"{whole.correct_rank['Madrid']:.0f}); with {best.share:.0%} of the rank of layer {best.layers}'s feed-forward "
         f'weights " Spain" ({best.correct:.2f}, rank {best.correct_rank:.0f}) before " the" ({best.noise:.2f}, rank '
-        f"{best.noise_rank:.0f}). The number is the log-odds; the spread is over ten cities, of which "
-        f"{int((there.odds > 0).sum())} turn (whole: {int((numpy.log(whole.correct / whole.noise) > 0).sum())}).",
-        there.odds,
-        verdict(bool(best.odds > 0)),
-        "log p( Spain) − log p( the) > 0 at the best late layer and share (talk: Pythia-1B)",
-        there,
-        number=float(best.odds),
+        f"{best.noise_rank:.0f}). That is the best of {len(late_ones)} late truncations, {(late_ones.odds > 0).sum()} "
+        f"of which turn Madrid; the number is the median log-odds of {len(others)} other cities under it, of which "
+        f"{(others.odds > 0).sum()} turn.",
+        others.odds,
+        verdict(bool(others.odds.median() > 0)) if len(others) else "undecided",
+        "median log p(country) − log p( the) of cities that were not chosen on > 0 (ours; talk: Madrid, Pythia-1B)",
+        others if len(others) else madrid,
+        number=float(others.odds.median()),
     )
     early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
     share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
