@@ -21,6 +21,7 @@ from hopscope import environment
 from hopscope.configuration import Config, Training
 from hopscope.runs import Run
 from hopscope.settings import BadInput
+from hopscope.storage import Damaged
 from hopscope.training import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
 
 #: What members of a stack may differ in.
@@ -62,6 +63,7 @@ def train_many(
     with ExitStack() as stack:
         for run, _ in left:
             stack.enter_context(run.writing())
+        left = [(run, config) for run, config in left if not run.done]  # another may have finished one just now
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
             sessions = [
@@ -100,25 +102,46 @@ def shape(config: Config) -> dict[str, Any]:
 
 
 def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]]]:
-    """Members that stand at the same step, together: those that a kill left behind are not waited for.
+    """Members that go on from the same step, together; the others are other stacks, trained after them.
 
-    A kill between two members' saves leaves some a checkpoint ahead; they are put back to the greatest step at which
-    all have one.
+    A kill between two members' saves leaves some one checkpoint ahead of their stack: those are put back by it. More
+    than that is never given up for company.
     """
-    if not left:
-        return []
-    common = set.intersection(*(set(run.steps) for run, _ in left))
+    newest = {run.path: step_of(run) for run, _ in left}
     for run, _ in left:
-        run.forget_after(max(common, default=-1))
-    key = lambda member: ((newest := member[0].newest()) and newest.step) or 0  # noqa: E731
+        before = step_of(run, newest[run.path])
+        if before != newest[run.path] and before in newest.values():
+            run.forget_after(before)
+            newest[run.path] = before
+    key = lambda member: newest[member[0].path]  # noqa: E731
     return [list(group) for _, group in groupby(sorted(left, key=key), key=key)]
 
 
+def step_of(run: Run, before: int | None = None) -> int:
+    """The newest step that training can go on from, or the newest earlier than one given (that one if there is none).
+
+    A run that has no checkpoint stands at step −1. Raises Damaged if it has, and none is whole.
+    """
+    if before is None:
+        return -1 if (found := run.newest()) is None else found.step
+    for step in reversed([step for step in run.steps if step < before]):
+        try:
+            return run.checkpoint(step).step
+        except Damaged:
+            continue
+    return before
+
+
 def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], str | None]) -> None:
-    """Step all members together until each is over; who is done earlier leaves the stack."""
+    """Step all members together until each is over; who is done earlier leaves the stack, finished."""
     for session in sessions:
         session.begin()
-    while marching := [session for session in sessions if not session.over]:
+    while True:
+        for session in sessions:
+            if session.over and not session.run.done:
+                session.run.finish(session.report())
+        if not (marching := [session for session in sessions if not session.over]):
+            return
         stack = Stack([session.trainer for session in marching], compiled)
         while not any(session.over for session in marching):
             losses = stack.step(marching[0].step)
@@ -130,8 +153,6 @@ def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[],
                 if not all(session.over for session in marching):
                     raise Interrupted(marching[0].run, marching[0].step, f"{reason}, {len(marching)} members,")
         stack.release()
-    for session in sessions:
-        session.run.finish(session.report())
 
 
 class Stack:

@@ -110,6 +110,42 @@ def test_who_has_solved_it_leaves_the_stack(tmp_path):
     assert runs[1].rows[-1]["val_loss"] == runs[1].rows[0]["val_loss"]
 
 
+def stopped_at(step, config, folder):
+    """A run trained alone for so many steps."""
+    count = iter(range(1, 1000))
+    with pytest.raises(Interrupted):
+        train(config, folder, should_stop=lambda: next(count) == step)
+    return Run(folder)
+
+
+@pytest.mark.filterwarnings("ignore:this run was begun with other stacked")
+@pytest.mark.parametrize("other", [None, 7])
+def test_nobody_is_put_back_for_company(tmp_path, other):
+    """Beside a member that is new, or far behind, one that was trained alone goes on from where it was."""
+    ahead = stopped_at(45, members()[0], tmp_path / "member0")
+    if other is not None:
+        stopped_at(other, members()[1], tmp_path / "member1")
+    assert ahead.steps == [0, 20, 40, 45]
+    runs = train_many(members(), folders(tmp_path))
+    alone = train(members()[0], tmp_path / "alone")
+    assert runs[0].rows[:5] == alone.rows[:5] and all(run.done for run in runs)
+    assert [session["from_step"] for session in runs[0].sessions] == [0, 45]
+    assert [session["from_step"] for session in runs[1].sessions] == [0, *([7] if other else [])]
+
+
+@pytest.mark.filterwarnings("ignore:this run was begun with other stacked")
+def test_who_has_left_the_stack_is_finished_though_the_others_are_stopped(tmp_path):
+    easy = replace(SMALL, training=SMALL.training.but(stop_below=0.97, steps=60))
+    whole = train_many(members(easy, (3e-3, 0.0)), folders(tmp_path / "whole", 2))
+    assert whole[0].step < 50
+    paths, count = folders(tmp_path / "cut", 2), iter(range(1, 1000))
+    with pytest.raises(Interrupted):
+        train_many(members(easy, (3e-3, 0.0)), paths, should_stop=lambda: next(count) == 57)
+    assert Run(paths[0]).done and Run(paths[1]).step == 57
+    again = train_many(members(easy, (3e-3, 0.0)), paths)
+    assert [run.rows for run in again] == [run.rows for run in whole]
+
+
 def test_done_members_are_left_alone(tmp_path):
     first = train(members()[0], tmp_path / "member0")
     stamp = (first.path / "DONE").stat().st_mtime_ns
