@@ -62,7 +62,10 @@ def choose_device(name: str) -> torch.device:
         raise BadInput(f"device must be auto, cpu or cuda; got {name!r}")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("device cuda was asked for, but PyTorch sees no GPU here; use --device cpu")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise BadInput(f"device must be auto, cpu or cuda, or one GPU such as cuda:1; got {name!r}") from error
 
 
 def has_compiler() -> bool:

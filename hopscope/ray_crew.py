@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hopscope.settings import BadInput
-from hopscope.sweep import DEATHS, PATIENCE
+from hopscope.sweep import DEATHS, PATIENCE, was_killed
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -81,7 +81,7 @@ class RayCrew:
 
     def busy(self) -> bool:
         """Whether any worker is at work, or has died at it."""
-        return any(code is None or code < 0 for code in map(self.code, self.workers))
+        return any(code is None or was_killed(code) for code in map(self.code, self.workers))
 
     def replace_the_dead(self, done: int) -> None:
         """A new worker for each that was killed. Raises RuntimeError if they die without anything getting done."""
@@ -89,7 +89,7 @@ class RayCrew:
             self.deaths, self.done = 0, done
         for place, worker in enumerate(self.workers):
             code = self.code(worker)
-            if code is not None and code < 0:
+            if code is not None and was_killed(code):
                 self.deaths += 1
                 if self.deaths > DEATHS:
                     raise RuntimeError(f"{DEATHS} workers were killed since a run was last finished")

@@ -48,6 +48,10 @@ def clear_errors(path: Path) -> Iterator[None]:
             errno.EROFS: "choose a folder that is not read-only",
             errno.EACCES: "choose a folder that you may write to",
             errno.EPERM: "choose a folder that you may write to",
+            errno.ENOENT: "choose a folder that there is",
+            errno.ENOTDIR: "choose a folder: part of this path is a file",
+            errno.EEXIST: "choose a folder: there is a file of that name",
+            errno.EISDIR: "choose a file: there is a folder of that name",
         }.get(error.errno or 0, "then run the same command again")
         reason = error.strerror or str(error)
         raise CannotSave(error.errno, f"could not write {path}: {reason}; {advice}") from error

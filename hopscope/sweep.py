@@ -23,9 +23,10 @@ from hopscope.settings import BadInput
 from hopscope.storage import Busy, fingerprint
 from hopscope.training import Interrupted
 
-LOOK = 0.2  # seconds between looks at the workers
+LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
 DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
 PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
+TOLD_TO_STOP = (130, 143)  # exit codes of a worker that someone else has stopped, as a scheduler does: it is replaced
 Watch = Callable[[int, int], None]
 
 
@@ -94,22 +95,33 @@ def sweep(
         raise BadInput(
             f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
         )
-    deadline = None if budget is None else time.monotonic() + budget
+    deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in declared(name, scale)]  # once: it is looked at often
     crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
     try:
-        while crew.busy() and (deadline is None or time.monotonic() < deadline):
+        while crew.busy() and time.monotonic() < deadline:
             done, of = counted(folders)
             watch(done, of)
             crew.replace_the_dead(done)
             time.sleep(LOOK)
     finally:
         crew.dismiss()
-    done, of = counted(folders)
-    watch(done, of)
-    if done < of and deadline is not None and time.monotonic() >= deadline:
-        return Outcome(name, scale, [], of - done, None)
-    return reproduce(name, scale, runs=runs, results=results, device=device)
+    watch(*counted(folders))
+    return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device, threads=1)
+
+
+def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path, **how: Any) -> Outcome:
+    """The results, once every run is done: what workers left, as by a fault, is trained here; others' are waited for.
+
+    Raises what `reproduce` does, but for Busy.
+    """
+    while True:
+        left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
+        try:
+            return reproduce(name, scale, runs=runs, budget=left, **how)
+        except Busy:  # a worker of another driver has it
+            watch(*finished(name, scale, runs))
+            time.sleep(WAIT)
 
 
 def stacked(
@@ -128,10 +140,8 @@ def stacked(
     `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
-    left = train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
-    if left:
-        return Outcome(name, scale, [], left, None)
-    return reproduce(name, scale, runs=runs, results=results, device=device)
+    train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
+    return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
 
 
 def train_stacks(
@@ -175,6 +185,11 @@ def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
     return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
 
 
+def was_killed(code: int) -> bool:
+    """Whether an exit code tells that somebody ended the worker, so that another should go on."""
+    return code < 0 or code in TOLD_TO_STOP
+
+
 class Workers(Protocol):
     """Whoever works on a sweep: `Crew` here, `hopscope.ray_crew.RayCrew` on several machines."""
 
@@ -198,7 +213,7 @@ class Crew:
 
     def busy(self) -> bool:
         """Whether any worker is at work, or has died at it."""
-        return any(worker.poll() is None or worker.returncode < 0 for worker in self.workers)
+        return any(code is None or was_killed(code) for code in (worker.poll() for worker in self.workers))
 
     def replace_the_dead(self, done: int) -> None:
         """A new worker for each that was killed. Raises if they die without anything getting done."""
@@ -206,11 +221,11 @@ class Crew:
             self.deaths, self.done = 0, done
         for place, worker in enumerate(self.workers):
             code = worker.poll()
-            if code is not None and code < 0:
+            if code is not None and was_killed(code):
                 self.deaths += 1
                 if self.deaths > DEATHS:
                     raise RuntimeError(
-                        f"{DEATHS} workers were killed since a run was last finished; the last by {-code}"
+                        f"{DEATHS} workers were killed since a run was last finished; the last by {abs(code)}"
                     )
                 self.workers[place] = self.hire()
 

@@ -243,12 +243,14 @@ def train(
         Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving.
     """
     where = environment.choose_device(device)
-    if threads is not None:
-        torch.set_num_threads(threads)
     run = Run.create(folder, config)
     if run.done:
         return run
+    if threads is not None:
+        torch.set_num_threads(threads)
     with run.writing(), graceful_signals() as caught:
+        if run.done:  # another process finished it just before it let go of the lock
+            return run
         session = Session(run, config, where, compile, watchers)
         try:
             session.go(lambda: caught() or ("stopped" if should_stop() else None))
@@ -298,7 +300,7 @@ class Session:
         training, on_gpu = self.config.training, self.trainer.device.type == "cuda"
         flops = 6 * self.trainer.model.n_parameters * training.batch * self.config.task.n_positions  # of a step
         gains = on_gpu or (training.dtype == "bfloat16" and flops > COMPILE_GAINS_FLOPS)
-        pays = gains and flops * (training.steps - self.step) > COMPILE_PAYS_FLOPS
+        pays = gains and flops * training.steps > COMPILE_PAYS_FLOPS  # not of the rest: a resumed run decides alike
         if wish == "off" or (wish == "auto" and not pays):
             return False
         if not on_gpu and not environment.has_compiler():

@@ -18,7 +18,7 @@ from hopscope.experiments import base
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 
-TINY = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
+TINY = Training(steps=300, batch=8, log_every=50, val_size=16, checkpoints="50")
 
 
 def runs(scale):
@@ -37,7 +37,7 @@ def install():
     source = SimpleNamespace(runs=runs, table=table, SECONDS={})
     known = base.experiment
     base.experiment = lambda name: source if name == "sixteen" else known(name)
-    base.publish = lambda name, table, results: results.mkdir(parents=True) or table.to_csv(results / "table.csv")
+    base.publish = lambda name, table, results: table.to_csv(results / "table.csv") or results
     command = sweep.command
     sweep.command = lambda *arguments: [sys.executable, str(Path(__file__)), *command(*arguments)[3:]]
 

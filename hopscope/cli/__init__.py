@@ -20,8 +20,8 @@ from hopscope.environment import package_version
 from hopscope.settings import BadInput
 from hopscope.storage import CannotSave
 
-#: Errors of writing that choosing another folder mends.
-USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS)
+#: Errors of writing that choosing another place mends.
+USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
 class Commands(click.Group):

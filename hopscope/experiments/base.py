@@ -16,13 +16,13 @@ such as asking a language model, is declared as `Work`, and is kept and resumed 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal
@@ -37,11 +37,12 @@ from hopscope.drawing.style import save
 from hopscope.environment import code_version
 from hopscope.runs import Run
 from hopscope.settings import BadInput, Settings
-from hopscope.storage import Busy, fingerprint, read_json, write_file, write_json
+from hopscope.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.training import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
 Verdict = Literal["holds", "fails", "undecided"]
+TABLE, LOCK = "table.csv", ".lock"
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,27 @@ class Finished:
         """The work, done now unless it has been. Raises `Busy` while another process does it."""
         done = folder / "DONE"
         if not done.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                with filelock.FileLock(folder / ".work.lock", timeout=0):
+            with alone_in(folder):
+                if not done.is_file():  # else another process did it just before it let go of the folder
                     work.do(folder, should_stop)
                     write_json(done, {"version": code_version()})
-            except filelock.Timeout as error:
-                raise Busy(f"another process is at work in {folder}; wait for it, or stop it") from error
         return cls(work, folder, read_json(done)["version"])
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Be the one process at work in a folder, which is made if need be. Raises Busy, CannotSave."""
+    lock = filelock.FileLock(folder / ".work.lock")
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout as error:  # an OSError too, so it must be caught first
+            raise Busy(f"another process is at work in {folder}; wait for it, or stop it") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def experiment(name: str) -> ModuleType:
@@ -153,7 +167,7 @@ class Outcome:
     @property
     def done(self) -> bool:
         """Whether every run is finished and the results are written."""
-        return self.left == 0
+        return self.left == 0 and self.results is not None
 
 
 def reproduce(
@@ -173,34 +187,43 @@ def reproduce(
         scale: at which of `SCALES`.
         runs: folder of run folders.
         results: folder of results folders.
-        budget: seconds after which training stops, resumably; None: no limit.
+        budget: seconds after which training stops, resumably, and no table is begun; None: no limit.
         watcher: makes someone who is told how the labelled run goes.
         how: `device`, `threads`, `compile` of `hopscope.train`.
+
+    Raises:
+        BadInput: the experiment or scale is unknown, or a run cannot be trained. Busy: another process trains one.
+        CannotSave: a folder cannot be written to; that of the results is tried before anything is trained.
     """
     source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
+    with clear_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
     finished: list[Run | Finished] = []
     for index, config in enumerate(configs):
         label = f"{name} {index + 1}/{len(configs)}"
         folder = run_folder(runs, config)
         if time.monotonic() >= deadline and not (folder / "DONE").is_file():
-            return as_far_as_it_got(source, name, scale, configs, runs, results, len(configs) - index)
+            return as_far_as_it_got(source, name, scale, configs, runs, results)
         watchers = (watcher(label),) if watcher else ()
         try:
             finished.append(carry_out(config, folder, lambda: time.monotonic() >= deadline, watchers, **how))
         except Stopped:
-            return as_far_as_it_got(source, name, scale, configs, runs, results, len(configs) - index)
+            return as_far_as_it_got(source, name, scale, configs, runs, results)
+    if time.monotonic() >= deadline:
+        return Outcome(name, scale, [run.path for run in finished], 0, None)
     table = source.table(finished).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
 def as_far_as_it_got(
-    source: ModuleType, name: str, scale: str, configs: list[Config | Work], runs: Path, results: Path, left: int
+    source: ModuleType, name: str, scale: str, configs: list[Config | Work], runs: Path, results: Path
 ) -> Outcome:
     """What a spent budget leaves: of an experiment that declares `PARTIAL`, a table of all that was begun, too."""
     folders = [run_folder(runs, config) for config in configs]
     begun = [Run(folder) for folder in folders if (folder / "metrics.jsonl").is_file()]
     done = [folder for folder in folders if (folder / "DONE").is_file()]
+    left = len(folders) - len(done)
     if not (begun and getattr(source, "PARTIAL", False)):
         return Outcome(name, scale, done, left, None)
     return Outcome(name, scale, done, left, publish(name, source.table(begun).assign(scale=scale), results))
@@ -237,20 +260,33 @@ def declared(name: str, scale: str) -> list[Config | Work]:
 def publish(name: str, table: DataFrame, results: Path) -> Path:
     """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
     folder = results / name
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "table.csv"
-    if path.is_file():
-        earlier = pandas.read_csv(path, keep_default_na=False, na_values=[""])
-        table = pandas.concat([earlier[~earlier.scale.isin(table.scale.unique())], table], ignore_index=True)
-    write_file(path, table.to_csv(index=False, float_format="%.6g").encode())
-    redraw(name, folder)
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(results / LOCK)  # drivers on several machines may end together
+    with lock:
+        if (folder / TABLE).is_file():
+            earlier = table_in(folder)
+            table = pandas.concat([earlier[~earlier.scale.isin(table.scale.unique())], table], ignore_index=True)
+        write_file(folder / TABLE, table.to_csv(index=False, float_format="%.6g").encode())
+        redraw(name, folder)
     return folder
+
+
+def table_in(folder: Path) -> DataFrame:
+    """The table of a results folder. Raises Damaged if it is missing, or none of ours."""
+    try:
+        table = pandas.read_csv(folder / TABLE, keep_default_na=False, na_values=[""])
+    except (OSError, ValueError) as error:  # of which pandas' own are
+        raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
+    if not {"scale", "run", "version"} <= set(table.columns):
+        raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
+    return table
 
 
 def redraw(name: str, folder: Path) -> None:
     """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each."""
     source = experiment(name)
-    table = pandas.read_csv(folder / "table.csv", keep_default_na=False, na_values=[""])
+    table = table_in(folder)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
@@ -278,12 +314,17 @@ def finite(number: float) -> float | None:
 
 
 def all_claims(results: Path) -> list[dict[str, Any]]:
-    """Every claim under `results/`, with its experiment: the data of `hopscope report`."""
-    return [
-        {"experiment": path.parent.name, **row}
-        for path in sorted(results.glob("*/claims.json"))
-        for row in json.loads(path.read_text())
-    ]
+    """Every claim under `results/`, with its experiment: the data of `hopscope report`. Raises Damaged."""
+    return [row for path in sorted(results.glob("*/claims.json")) for row in claims_in(path)]
+
+
+def claims_in(path: Path) -> list[dict[str, Any]]:
+    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` writes."""
+    rows = read_json(path)
+    needed = {field.name for field in fields(Claim)} | {"scale"}
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+        raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")
+    return [{"experiment": path.parent.name, **row} for row in rows]
 
 
 # Measuring runs, for the experiments' tables ---------------------------------------------------------------------

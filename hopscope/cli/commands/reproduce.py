@@ -94,8 +94,10 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
     for outcome in outcomes:
         if outcome.results:
             click.echo(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
-        if not outcome.done:
+        if outcome.left:
             click.echo(f"{outcome.name}: the budget is spent, {outcome.left} runs are left; the same command goes on")
+        elif not outcome.done:
+            click.echo(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 
 
 def show_list(as_json: bool) -> None:
