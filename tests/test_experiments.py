@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,6 +146,59 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
     assert base.reproduce("counts", "quick", **where, budget=0.0).left == 2
     assert base.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]
+    first = run_folder(tmp_path / "runs", Counting(2))
+    (first / "DONE").unlink()
+    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 1  # the second is done
+    (first / "DONE").write_text('{"version": "v"}')
+    spent = base.reproduce("counts", "quick", **where, budget=0.0)
+    assert (spent.done, spent.left, spent.results) == (False, 0, None)  # no table is begun
+
+
+def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, monkeypatch):
+    """It was at it when we looked, and done when we had the folder."""
+    alone = base.alone_in
+
+    @contextmanager
+    def late(folder):
+        with alone(folder):
+            (folder / "DONE").write_text('{"version": "theirs"}')
+            yield
+
+    monkeypatch.setattr(base, "alone_in", late)
+    done = Finished.of(Counting(), tmp_path, lambda: False)
+    assert done.version == "theirs" and not (tmp_path / "lines").exists()
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_trained(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for name, where in (("curriculum", "--results"), ("memories", "--runs")):
+        other = {"--results": tmp_path / "r", "--runs": tmp_path / "runs", where: tmp_path / "file"}
+        options = [str(word) for pair in other.items() for word in pair]
+        assert main(["reproduce", name, *options]) == 2
+        assert "choose" in capsys.readouterr().err
+        assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("text", ["[", "{}", '[{"id": "a"}]'])
+def test_altered_results_are_told_of(tmp_path, capsys, text):
+    folder = tmp_path / "curriculum"
+    folder.mkdir()
+    (folder / "claims.json").write_text(text)
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert "claims.json is" in capsys.readouterr().err
+    assert main(["report", "--results", str(tmp_path), "--redraw"]) == 2
+    assert "table.csv cannot be read" in capsys.readouterr().err
+    (folder / "table.csv").write_text("a,b\n1,2\n")
+    assert main(["report", "--results", str(tmp_path), "--redraw"]) == 2
+    assert "it lacks a column" in capsys.readouterr().err
+
+
+def test_a_page_needs_a_place_and_a_device_a_name(tmp_path, capsys):
+    assert main(["report", "--results", str(tmp_path), "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert "choose a folder that there is" in capsys.readouterr().err
+    assert main(["report", "--results", str(tmp_path), "--html", str(tmp_path)]) == 2
+    assert main(["reproduce", "curriculum", "--device", "cpu:x", "--runs", str(tmp_path / "runs")]) == 2
+    assert "device must be auto, cpu or cuda" in capsys.readouterr().err
 
 
 def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
