@@ -7,11 +7,12 @@ An experiment is a file with four functions (docs/contracts.md):
     figure(table)  draws it
     claims(table)  judges it: the paper's sentences as code
 
-and two constants: `SECONDS`, the time that each scale takes on two cores (measured), and `CLAIMS`, the ids of what it
-judges. The file's docstring names paper and section. One whose long runs are worth telling of before they are done says
-`PARTIAL = True`: a spent budget then leaves a table of how far they came. Runs are trained in `runs/<task>-<identity>`,
-so experiments that want the same model share it, and whatever was stopped goes on where it was. What is no training,
-such as asking a language model, is declared as `Work`, and is kept and resumed in the same way.
+and two constants: `SECONDS`, the time that each scale takes on two cores (by `hopscope sweep`, from nothing, runs that
+others share included), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and section. One whose
+long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves a table of how far
+they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model share it, and whatever
+was stopped goes on where it was. What is no training, such as asking a language model, is declared as `Work`, and is
+kept and resumed in the same way.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from hopscope.settings import setting
 from hopscope.storage import read_json, write_json
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 600, "paper": 4000}
+SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
 CLAIMS = ("equations_to_depth_5", "other_formulations", "one_hop_above_chance", "two_hops_at_chance", "form_of_answers")
 
 FEW = 10  # answers

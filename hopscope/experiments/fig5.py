@@ -31,7 +31,7 @@ from hopscope.theory.flow import simulate
 from hopscope.theory.schedules import redundancy
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
+SECONDS = {"quick": 8, "cpu": 650, "paper": 40_000}
 CLAIMS = (
     "solved",
     "circuits_by_joint_replacement",
@@ -129,12 +129,16 @@ def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
 def figure(table: DataFrame) -> Figure:
     """Every run's circuit on one chain, layers upward, as in the paper's figure 5."""
     found = [(seed, rows) for seed, rows in table.groupby("seed") if (rows.path != NONE).all()]
-    shown = picture(12.0, 7.5 * max(1, len(found)))
+    columns = min(2, max(1, len(found)))
+    bands = -(-len(found) // columns)
+    shown = picture(8.6 * columns, 6.4 * max(1, bands))
     if not found:
         shown.text(0.5, 0.5, "no run has a circuit", ha="center")
         return shown
-    axes = shown.subplots(len(found), 1, squeeze=False).flatten()
-    for ax, (seed, rows) in zip(axes, found, strict=True):
+    axes = shown.subplots(bands, columns, squeeze=False).flatten()
+    for ax in axes[len(found) :]:
+        ax.set_visible(False)
+    for ax, (seed, rows) in zip(axes, found, strict=False):
         task = Retrieval(n_hops=int(rows.D.iloc[0]), order=str(rows.order.iloc[0]))
         strengths = {Path.parse(text): value for text, value in zip(rows.path, rows.strength, strict=True)}
         removal = {Path.parse(text): value for text, value in zip(rows.path, rows.removal_loss, strict=True)}
