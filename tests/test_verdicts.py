@@ -264,6 +264,7 @@ def test_paths_left_out_by_hand():
 def onset_row(seed: int, kind: str, event: str, status: str, step: float | None) -> dict:
     onset = {"status": status, "step": step, "low": None, "high": None, "after": None, "by": None, "falls": 0}
     about = {"run": f"r{seed}", "seed": seed, "kind": kind, "event": event, "onset": json.dumps(onset)}
+    about |= {"path": f"L0H0 {event}", "in_circuit": kind == "path"}
     return about | {"model": 0.01, "circuit": 0.02, "verdict": "circuit"}
 
 
@@ -287,6 +288,31 @@ def test_what_comes_never_comes_last(first, second, verdict):
     ]
     found = judged(fig7, DataFrame(rows))
     assert (found["induction_head_first"][0], found["hops_in_order"][0]) == (verdict, verdict)
+
+
+@pytest.mark.parametrize(
+    ("path", "hop", "verdict"),
+    [
+        (("seen", 80.0), ("seen", 90.0), ("holds", 10)),
+        (("seen", 80.0), ("seen", 130.0), ("fails", 50)),
+        (("seen", 80.0), ("never", None), ("fails", float("inf"))),
+        (("never", None), ("seen", 90.0), ("fails", float("inf"))),
+        (("never", None), ("never", None), ("undecided", pytest.approx(NAN, nan_ok=True))),
+    ],
+)
+def test_a_path_and_its_hop_come_together_or_not_at_all(path, hop, verdict):
+    rows = [onset_row(0, "path", "query->value[1]", *path), onset_row(0, "hop", "x1", *hop)]
+    assert judged(fig7, DataFrame(rows))["paths_drive_losses"] == verdict
+
+
+def test_paths_that_connect_the_same_positions():
+    """Of two circuits the second has two paths from the query to value[1], in different layers."""
+    rows = [onset_row(seed, "path", "query->value[1]", "seen", 80.0) for seed in (0, 1)]
+    rows += [onset_row(seed, "hop", "x1", "seen", 80.0) for seed in (0, 1)]
+    assert judged(fig7, DataFrame(rows))["several_paths_for_one_step"] == ("fails", 1)
+    again = onset_row(1, "path", "query->value[1] #2", "seen", 90.0) | {"path": "L2H0 query->value[1]"}
+    assert judged(fig7, DataFrame([*rows, again]))["several_paths_for_one_step"] == ("holds", 2)
+    assert judged(fig7, DataFrame(rows).assign(in_circuit=False))["several_paths_for_one_step"][0] == "undecided"
 
 
 def test_conditional():
