@@ -184,7 +184,8 @@ def test_a_stacked_sweep_trains_what_the_others_do(tmp_path, capsys):
     assert main(["sweep", "curriculum", "--engine", "stacked", *where, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] is True
     groups = by_shape(declared("fig4", "quick"))
-    assert [len(group) for group in groups] == [1, 1, 1] and len(by_shape(declared("fig4", "cpu"))) == 7
+    assert [len(group) for group in groups] == [1, 1, 1, 1]
+    assert [len(group) for group in by_shape(declared("fig4", "cpu"))] == [3, 3, 3, 3, 3, 3, 1, 3, 1, 1, 2]
     assert all(len(group) == 8 for group in by_shape(declared("fig4", "paper")))
 
 
@@ -198,7 +199,7 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
         patched.setattr("hopscope.sweep.time", clock)
         assert stacked("curriculum", "quick", **where, budget=60.0).left == 2
     [stopped] = [Run(path.parent) for path in (tmp_path / "runs").glob("*/metrics.jsonl")]
-    assert stopped.step == 5
+    assert stopped.step == 6
     assert stacked("curriculum", "quick", **where).done
     assert [row["step"] for row in stopped.rows] == [0, 5, 10, 15, 20]
 

@@ -235,7 +235,9 @@ def test_without_curriculum_nothing_is_learnt_that_can_be_learnt_with_it():
     taught, alone, longer = depths(2, "implicit", 0.02), depths(2, "none", 0.75), depths(3, "none", 0.72)
     claim = next(c for c in fig4.claims(DataFrame(taught + alone + longer)) if c.id == "no_curriculum_fails")
     assert (claim.verdict, claim.number, claim.n) == ("holds", 0.75, 1)
-    assert "D = 3 on 4 layers 0.720 to 0.720 (no control" in claim.sentence
+    assert "D = 3 with 4 layers: 0.720 to 0.720, not judged" in claim.sentence
+    deeper = DataFrame(alone).assign(layers=6)
+    assert judged(fig4, pandas.concat([DataFrame(taught), deeper]))["no_curriculum_fails"] == ("undecided", 0.75)
     assert judged(fig4, DataFrame(taught + longer))["no_curriculum_fails"] == ("undecided", 0.72)
     assert judged(fig4, DataFrame(taught + depths(2, "none", 0.6)))["no_curriculum_fails"] == ("fails", 0.6)
 
