@@ -160,6 +160,8 @@ def train_stacks(
                 train_many(group, folders, device=device, should_stop=should_stop)
             else:
                 carry_out(group[0], folders[0], should_stop, device=device)
+        except Busy:  # another process trains a member: the group is left to who comes later
+            continue
         except (Interrupted, Stopped) as stopped:
             if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
                 raise

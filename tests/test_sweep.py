@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from hopscope.cli import main
-from hopscope.experiments.base import declared, reproduce
+from hopscope.experiments.base import declared, reproduce, run_folder
 from hopscope.runs import Run
 from hopscope.settings import BadInput
-from hopscope.sweep import Crew, by_shape, finished, stacked, sweep
+from hopscope.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
 
 SIXTEEN = Path(__file__).parent / "sixteen.py"
 
@@ -202,6 +202,17 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
     assert stopped.step == 6
     assert stacked("curriculum", "quick", **where).done
     assert [row["step"] for row in stopped.rows] == [0, 5, 10, 15, 20]
+
+
+def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path, monkeypatch):
+    from tests import sixteen
+
+    pair = sixteen.runs("quick")[:2]
+    monkeypatch.setattr("hopscope.sweep.declared", lambda name, scale: pair)
+    held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
+    with held.writing():
+        assert train_stacks("pair", "quick", tmp_path, lambda: False) == 2
+    assert train_stacks("pair", "quick", tmp_path, lambda: False) == 0
 
 
 def test_a_spent_budget_stops_the_workers_and_the_same_command_goes_on(tmp_path, undisturbed):
