@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hopscope.configuration import Config
-from hopscope.experiments.base import SCALES, Outcome, Stopped, Work, carry_out, declared, reproduce, run_folder
+from hopscope.experiments.base import (
+    SCALES,
+    Outcome,
+    Stopped,
+    Work,
+    carry_out,
+    declared,
+    make_ready,
+    reproduce,
+    run_folder,
+)
 from hopscope.many import shape, train_many
 from hopscope.settings import BadInput
 from hopscope.storage import Busy, fingerprint
@@ -97,6 +107,7 @@ def sweep(
         )
     deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in declared(name, scale)]  # once: it is looked at often
+    make_ready(results)
     crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
     try:
         while crew.busy() and time.monotonic() < deadline:
@@ -140,6 +151,7 @@ def stacked(
     `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
+    make_ready(results)
     train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
     return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
 

@@ -24,7 +24,7 @@ from hopscope.experiments.base_variants import seeds_of
 from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
-SECONDS = {"quick": 8, "cpu": 650, "paper": 40_000}
+SECONDS = {"quick": 8, "cpu": 640, "paper": 40_000}
 CLAIMS = ("circuits_are_seen", "what_is_seen_is_used")
 
 FAINT = 0.02  # attention below which a map's entry is not kept

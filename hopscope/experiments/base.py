@@ -7,12 +7,12 @@ An experiment is a file with four functions (docs/contracts.md):
     figure(table)  draws it
     claims(table)  judges it: the paper's sentences as code
 
-and two constants: `SECONDS`, the time that each scale takes on two cores (by `hopscope sweep`, from nothing, runs that
-others share included), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and section. One whose
-long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves a table of how far
-they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model share it, and whatever
-was stopped goes on where it was. What is no training, such as asking a language model, is declared as `Work`, and is
-kept and resumed in the same way.
+and two constants: `SECONDS`, the time that each scale takes on two cores (by `hopscope sweep`; where some of its runs
+are others' too, without those), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and section.
+One whose long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves a table
+of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model share it,
+and whatever was stopped goes on where it was. What is no training, such as asking a language model, is declared as
+`Work`, and is kept and resumed in the same way.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def reproduce(
     """
     source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
-    with clear_errors(results):
-        results.mkdir(parents=True, exist_ok=True)
+    if time.monotonic() < deadline:
+        make_ready(results)
     finished: list[Run | Finished] = []
     for index, config in enumerate(configs):
         label = f"{name} {index + 1}/{len(configs)}"
@@ -215,6 +215,12 @@ def reproduce(
         return Outcome(name, scale, [run.path for run in finished], 0, None)
     table = source.table(finished).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def make_ready(results: Path) -> None:
+    """Make the folder of results before anything is trained that could not be written there. Raises CannotSave."""
+    with clear_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
 
 
 def as_far_as_it_got(

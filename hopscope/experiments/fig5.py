@@ -31,7 +31,7 @@ from hopscope.theory.flow import simulate
 from hopscope.theory.schedules import redundancy
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 650, "paper": 40_000}
+SECONDS = {"quick": 8, "cpu": 640, "paper": 40_000}
 CLAIMS = (
     "solved",
     "circuits_by_joint_replacement",
@@ -179,10 +179,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
     )
     yield from about_heads(with_circuit.groupby("run").first(), circuits, seeds)
-    yield from about_removal(with_circuit)
+    yield from about_removal(with_circuit, seeds)
 
 
-def about_removal(rows: DataFrame) -> Iterator[Claim]:
+def about_removal(rows: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
     """Appendix E, step 6: what single paths cost, apart in the first layer in use and after it."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
     first = layers == layers.groupby(rows.run).transform("min")
@@ -212,7 +212,7 @@ def about_removal(rows: DataFrame) -> Iterator[Claim]:
             number=losses.min() if name == "every_path_is_needed" else losses.max(),
             spread=(losses.min(), losses.max()),
             n=max(1, len(part)),
-            seeds=tuple(sorted(part.seed.unique().tolist())),
+            seeds=tuple(sorted(part.seed.unique().tolist())) or seeds,
             threshold=threshold,
             verdict=verdict(bool(holds(losses))) if len(part) else "undecided",
         )

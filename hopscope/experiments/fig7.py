@@ -128,7 +128,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 9.2's observations."""
     seeds = tuple(sorted(table.seed.unique().tolist()))
     yield ablated(table, seeds)
-    yield several_paths(table)
+    yield several_paths(table, seeds)
     yield hops_in_order(onsets(table, "hop"), seeds)
     paths = firsts(table)
     yield paths_drive_losses(paths, onsets(table, "hop"), seeds)
@@ -155,7 +155,7 @@ def ablated(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
     )
 
 
-def several_paths(table: DataFrame) -> Claim:
+def several_paths(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
     """Whether circuits do one step in several heads."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
@@ -167,7 +167,7 @@ def several_paths(table: DataFrame) -> Claim:
         number=most.max(),
         spread=(most.min(), most.max()),
         n=max(1, len(most)),
-        seeds=tuple(sorted(own.seed.unique().tolist())),
+        seeds=tuple(sorted(own.seed.unique().tolist())) or seeds,
         threshold="greatest number of such paths > 1",
         verdict=verdict(bool((most > 1).any())) if len(most) else "undecided",
     )

@@ -193,7 +193,7 @@ def controls(table: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
         number=found["accuracy"].min(),
         spread=(found["accuracy"].min(), found["accuracy"].max()),
         n=int(found["n"].min()),
-        seeds=(),
+        seeds=seeds,
         threshold="interval above 1/N, and the cell not allowed (ours)",
         verdict=verdict(bool((found["decoded"] & ~found["allowed"] & ~found["excludable"]).all())),
     )
