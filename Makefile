@@ -12,7 +12,7 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 setup: $(VENV)/dev
 
 test: $(VENV)/dev  ## everything that tests behaviour, in under ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers"
 
 check: $(VENV)/dev  ## style, types, examples in docstrings
 	$(BIN)/ruff check hopscope tests bench
