@@ -64,12 +64,19 @@ def assert_equal(folder: Path, undisturbed: Path) -> None:
         assert run.rows == whole.rows and run.report["loss"] == whole.report["loss"] and run.bit_exact
 
 
+def begun(folder: Path) -> list[Path]:
+    """Runs that are being trained: something is logged, and they are not done."""
+    return [path.parent for path in folder.glob("runs/*/metrics.jsonl") if not (path.parent / "DONE").exists()]
+
+
 def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> int:
     """Kill workers, and perhaps drivers, until so many were hit; then let the sweep end. How many were hit."""
     draw, hit, driver = random.Random(seed), 0, start(folder)
     while hit < kills and driver.poll() is None:
-        time.sleep(draw.uniform(0.3, 2.0))
+        time.sleep(draw.uniform(0.02, 0.4))
         workers = workers_of(driver.pid)
+        if not begun(folder):  # however fast the machine is, there is something to be hit
+            continue
         if drivers and draw.random() < 0.3:
             driver.kill()
             driver.communicate()
@@ -87,11 +94,6 @@ def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> int:
 def test_three_killed_workers_are_replaced(tmp_path, undisturbed):
     assert kill_at_random(tmp_path, 3, seed=0, drivers=False) == 3
     assert_equal(tmp_path, undisturbed)
-
-
-def begun(folder: Path) -> list[Path]:
-    """Runs that are being trained: something is logged, and they are not done."""
-    return [path.parent for path in folder.glob("runs/*/metrics.jsonl") if not (path.parent / "DONE").exists()]
 
 
 def test_workers_that_a_scheduler_stops_are_replaced_and_the_bits_are_the_same(tmp_path, undisturbed):
