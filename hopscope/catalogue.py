@@ -18,6 +18,20 @@ from hopscope.settings import BadInput
 
 # Files that hold what a folder's variants share are called base…; they are no variants themselves.
 
+#: Variants that were renamed after something had been trained with them, by folder: `{name: name on disk}`. Identities
+#: and config.json keep the name on disk; every command takes either.
+RENAMED: dict[str, dict[str, str]] = {}
+
+
+def on_disk(folder: str, name: str) -> str:
+    """The name under which runs know a variant: its first one."""
+    return RENAMED.get(folder, {}).get(name, name)
+
+
+def current(folder: str, name: str) -> str:
+    """The inverse of `on_disk`: what a variant is called today; a name that was never changed is itself."""
+    return next((new for new, old in RENAMED.get(folder, {}).items() if old == name), name)
+
 
 def names(folder: str) -> list[str]:
     """Names of the variants in `hopscope/<folder>` (dots separate nested folders), sorted; [] if it is not there."""
@@ -31,7 +45,7 @@ def names(folder: str) -> list[str]:
 
 def module(folder: str, name: str) -> ModuleType:
     """The variant's module. Raises BadInput, naming the nearest match, if there is none."""
-    known = names(folder)
+    known, name = names(folder), current(folder, name)
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
@@ -41,6 +55,7 @@ def module(folder: str, name: str) -> ModuleType:
 
 def find(folder: str, name: str) -> Any:
     """The variant itself: the one concrete class that its file defines, or else the function named like the file."""
+    name = current(folder, name)
     source = module(folder, name)
     classes = [
         value

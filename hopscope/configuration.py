@@ -44,9 +44,12 @@ class Training(Settings):
         "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
         "off@200; several are separated by semicolons",
         flag="clamp",
+        since="0.1.0",
     )
     frozen: str = setting(
-        "", "weights that stay as initialised, by name, separated by commas; * stands for any part: 'W_E, *.b_O'"
+        "",
+        "weights that stay as initialised, by name, separated by commas; * stands for any part: 'W_E, *.b_O'",
+        since="0.1.0",
     )
     seed: int = setting(0, "of initialisation and data", low=0)
     seed_init: int | None = setting(None, "of the initial weights; default the seed", low=0)
@@ -66,10 +69,6 @@ class Training(Settings):
                 f"warmup and decay-steps together must fit into steps, {self.steps}; "
                 f"got {self.warmup} and {self.decay_steps}"
             )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field with its value; without clamps no `clamps`, as before there were any, and so for `frozen`."""
-        return {name: value for name, value in super().as_dict().items() if name not in ("clamps", "frozen") or value}
 
     def is_frozen(self, parameter: str) -> bool:
         """Whether the weight of this name is not trained."""
@@ -120,20 +119,27 @@ class Config:
         if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
             raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Resolved whole: no value is left to a default that may change."""
+    @property
+    def parts(self) -> dict[str, Settings]:
+        """Task, model and training, with every default that depends on another setting worked out."""
         model = self.model.but(d_head=self.model.head_width, d_mlp=self.model.mlp_width)
         training = self.training
         training = training.but(
             seed_init=training.seed if training.seed_init is None else training.seed_init,
             seed_data=training.seed if training.seed_data is None else training.seed_data,
         )
-        return {
-            "task": {"name": self.task.name(), **self.task.as_dict()},
-            "model": model.as_dict(),
-            "training": training.as_dict(),
-            **({"origin": dict(self.origin)} if self.origin else {}),
-        }
+        return {"task": self.task, "model": model, "training": training}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Resolved whole: no value is left to a default that may change. What `config.json` holds."""
+        return self.rendered({name: part.as_dict() for name, part in self.parts.items()})
+
+    def rendered(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The parts' values under the names that they have on disk."""
+        task = {"name": catalogue.on_disk("tasks", self.task.name()), **values["task"]}
+        attention = catalogue.on_disk("models.attention", self.model.attention)
+        origin = {"origin": dict(self.origin)} if self.origin else {}
+        return {**values, "task": task, "model": {**values["model"], "attention": attention}, **origin}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
@@ -143,9 +149,12 @@ class Config:
                 raise BadInput(f"a configuration must have task, model and training; {part} is missing")
         task = dict(values["task"])
         kind: type[Task] = catalogue.find("tasks", str(task.pop("name", "")))
+        model = dict(values["model"])
+        if isinstance(name := model.get("attention"), str):
+            model["attention"] = catalogue.current("models.attention", name)
         return cls(
             kind.from_dict(task),
-            Architecture.from_dict(values["model"]),
+            Architecture.from_dict(model),
             Training.from_dict(values["training"]),
             values.get("origin"),
         )
@@ -153,7 +162,8 @@ class Config:
     @property
     def identity(self) -> str:
         """Twelve hexadecimal digits that name the run."""
-        return fingerprint(self.as_dict())[:12]
+        identifying = {name: part.identifying() for name, part in self.parts.items()}
+        return fingerprint(self.rendered(identifying))[:12]
 
     def difference(self, other: Config) -> str | None:
         """The first setting in which another configuration differs, in words; None if none does."""

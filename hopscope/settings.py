@@ -3,6 +3,9 @@
 A task, an architecture and a training recipe are each a `Settings`. One declaration serves the Python
 constructor, `config.json`, the command line's options and `--help`; a value out of range is refused in the
 same sentence everywhere. Values are plain scalars, so that a configuration can be hashed and compared.
+
+A setting that is added later says `since=`. At its default it is left out of every identity, so that what was trained
+before it existed keeps its name.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     choices: Sequence[str] | None = None,
+    since: str | None = None,
 ) -> Any:
     """A dataclass field that a user may set.
 
@@ -40,10 +44,10 @@ def setting(
         low: the least value allowed.
         high: the greatest value allowed.
         choices: the allowed strings, if they are few.
+        since: the version that added the setting. Its default then means what was done before, and must never change.
     """
-    return dataclasses.field(
-        default=default, metadata={"help": help, "flag": flag, "low": low, "high": high, "choices": choices}
-    )
+    about = {"help": help, "flag": flag, "low": low, "high": high, "choices": choices, "since": since}
+    return dataclasses.field(default=default, metadata=about)
 
 
 def flag_of(field: dataclasses.Field[Any]) -> str:
@@ -75,6 +79,11 @@ class Settings:
     def as_dict(self) -> dict[str, Any]:
         """Every field with its value, in order of declaration."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def identifying(self) -> dict[str, Any]:
+        """The fields that tell this value from others: all but those added later (`since=`) that stand at default."""
+        later = {field.name: field.default for field in dataclasses.fields(self) if field.metadata.get("since")}
+        return {n: value for n, value in self.as_dict().items() if n not in later or value != later[n]}
 
     @classmethod
     def from_dict(cls: type[S], values: Mapping[str, Any]) -> S:

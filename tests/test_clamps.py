@@ -109,7 +109,7 @@ def test_identities_of_runs_without_clamps_are_what_they_were():
     """Those of the published table, which are older than clamps."""
     published = set(pandas.read_csv(ROOT / "results" / "curriculum" / "table.csv")["run"])
     assert {c.identity for c in curriculum.runs("cpu")} == published
-    assert "clamps" not in Config(Retrieval()).as_dict()["training"]
+    assert "clamps" not in Config(Retrieval()).training.identifying()
 
 
 def test_a_clamp_is_part_of_the_identity_and_comes_back_from_json():

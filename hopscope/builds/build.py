@@ -90,7 +90,7 @@ def build(task: Task, settings: Build | None = None) -> Built:
     n_layers = settings.layers or max(path.layer for path in schedule) + 1
     assembler = Assembler(plan, sheet, n_layers, twins)
     model = finish(assembler, task, settings, random)
-    origin = {"by": "build", **settings.as_dict()}
+    origin = {"by": "build", **settings.identifying()}
     config = Config(task, model.architecture, Training(steps=0, seed=settings.seed), origin)
     return Built(config, model.eval(), truth(assembler, schedule, twins, settings))
 

@@ -91,7 +91,7 @@ class Work(Settings, ABC):
     @property
     def identity(self) -> str:
         """Twelve hexadecimal digits that change when anything about the work does."""
-        return fingerprint({"work": self.label, **self.as_dict()})[:12]
+        return fingerprint({"work": self.label, **self.identifying()})[:12]
 
     @abstractmethod
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:

@@ -43,7 +43,7 @@ class ChainFormulation(Formulation):
         return 1 / self.n_chains
 
     def question(self, seed: int, index: int) -> Question:
-        draw = Draw(self.name(), self.as_dict(), seed, index)
+        draw = Draw(self.name(), self.identifying(), seed, index)
         chains = self.chains(draw)
         statements = [
             self.statement(k, chains[c][k - 1], chains[c][k], c)

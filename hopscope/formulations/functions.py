@@ -61,7 +61,7 @@ class Functions(Formulation):
         return 1 / self.n_chains
 
     def question(self, seed: int, index: int) -> Question:
-        n, draw = self.n_chains, Draw(self.name(), self.as_dict(), seed, index)
+        n, draw = self.n_chains, Draw(self.name(), self.identifying(), seed, index)
         functions, aliases, arguments = (LETTERS[start : start + n] for start in (0, n, 2 * n))
         tables, function_of, number_of = self.drawn_tables(draw), draw.permutation(n), draw.permutation(n)
         shift, asked = draw.below(n), draw.below(n)

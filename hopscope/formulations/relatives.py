@@ -63,7 +63,7 @@ class Relatives(Formulation):
         return 1 / self.n_chains**2
 
     def question(self, seed: int, index: int) -> Question:
-        n, draw = self.n_chains, Draw(self.name(), self.as_dict(), seed, index)
+        n, draw = self.n_chains, Draw(self.name(), self.identifying(), seed, index)
         people, jobs = PEOPLE[:n], JOBS[:n]
         relatives = self.drawn_relatives(draw)
         country_of = dict(zip(relatives.values(), (COUNTRIES[i] for i in draw.permutation(n * n)), strict=True))
