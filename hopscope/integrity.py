@@ -79,7 +79,7 @@ def folders_in(path: Path) -> list[Path]:
     inside = sorted(path.iterdir()) if path.is_dir() else []
     found = [folder for folder in inside if folder.name[0] != "." and folder.is_dir() and kind_of(folder) is not None]
     if not found:
-        raise BadInput(f"{path} holds nothing that could be verified: it is no run and no results, nor a folder of them")
+        raise BadInput(f"{path} holds nothing to verify: it is no run, no results, and no folder of these")
     return found
 
 
@@ -210,7 +210,9 @@ def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         if type(step) is not int or not all(isinstance(loss, int | float) for loss in losses):
             raise Damaged(f"{path} is altered: its line {number} is no row of a run")
         if step <= before:
-            raise Damaged(f"{path} is altered: its line {number} is of step {step}, though the one before is of {before}")
+            raise Damaged(
+                f"{path} is altered: its line {number} is of step {step}, though the one before is of {before}"
+            )
         before = step
 
 

@@ -2,9 +2,9 @@
 
 A folder of files carries a manifest with the size and sha256 of each, because a flipped bit inside a tensor loads
 without any error in every common format, and a changed digit in any table. A checkpoint is written at once, with its
-manifest; a folder that grows file by file lists each when it is whole (`enlist`), and takes it off the list before it is
-written anew (`unlist`), so that a kill leaves a file that nothing vouches for, never one that seems damaged. Everything
-is safetensors, JSON or text; nothing is ever unpickled.
+manifest; a folder that grows file by file lists each when it is whole (`enlist`), and takes it off the list before it
+is written anew (`unlist`), so that a kill leaves a file that nothing vouches for, never one that seems damaged.
+Everything is safetensors, JSON or text; nothing is ever unpickled.
 """
 
 from __future__ import annotations

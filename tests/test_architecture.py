@@ -35,6 +35,7 @@ FLOORS = [
     "configuration",
     "measures",
     "runs",
+    "integrity",
     "parcels",
     "probes",
     "training",

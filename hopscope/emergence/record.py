@@ -23,7 +23,7 @@ from hopscope.emergence.onset import PASSES, Array
 from hopscope.paths import Path
 from hopscope.runs import Run
 from hopscope.settings import BadInput
-from hopscope.storage import Damaged, read_json
+from hopscope.storage import Damaged, parse_json, read_listed
 from hopscope.tasks.base import Batch
 
 LEAST = 3  # checkpoints, below which there is nothing to follow
@@ -207,7 +207,7 @@ def circuit_of(run: Run, watch: Watch) -> list[Path]:
     """
     stored = run.path / "circuit.json"
     if stored.is_file():
-        found = stored_paths(read_json(stored), str(stored))
+        found = stored_paths(parse_json(stored, read_listed(run.path, stored.name)), str(stored))
     else:
         watch(f"{run.path}: looking for its circuit")
         circuit: Circuit = discover(run.model, run.task, Discovery(), watch)

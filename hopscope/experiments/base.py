@@ -17,6 +17,7 @@ and whatever was stopped goes on where it was. What is no training, such as aski
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import time
@@ -36,14 +37,30 @@ from hopscope import catalogue
 from hopscope.configuration import Config
 from hopscope.drawing.style import save
 from hopscope.environment import code_version
+from hopscope.integrity import there_in
 from hopscope.runs import Run
 from hopscope.settings import BadInput, Settings
-from hopscope.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
+from hopscope.storage import (
+    Busy,
+    Damaged,
+    clear_errors,
+    enlist,
+    fingerprint,
+    listed,
+    parse_json,
+    read_json,
+    read_listed,
+    read_manifest,
+    unlist,
+    write_file,
+    write_json,
+)
 from hopscope.training import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
 Verdict = Literal["holds", "fails", "undecided"]
 TABLE, LOCK = "table.csv", ".lock"
+DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
 
 
 @dataclass(frozen=True)
@@ -114,14 +131,19 @@ class Finished:
 
     @classmethod
     def of(cls, work: Work, folder: Path, should_stop: Callable[[], bool]) -> Finished:
-        """The work, done now unless it has been. Raises `Busy` while another process does it."""
+        """The work, done now unless it has been. Raises `Busy` while another process does it, Damaged."""
         done = folder / "DONE"
         if not done.is_file():
             with alone_in(folder):
                 if not done.is_file():  # else another process did it just before it let go of the folder
+                    unlist(folder, listed(folder))
                     work.do(folder, should_stop)
+                    enlist(folder, there_in(folder), version=code_version())
                     write_json(done, {"version": code_version()})
-        return cls(work, folder, read_json(done)["version"])
+        for name in (names := listed(folder)):
+            read_listed(folder, name)
+        said = read_manifest(folder).get("version") if names else None
+        return cls(work, folder, said or read_json(done)["version"])
 
 
 @contextmanager
@@ -199,7 +221,7 @@ def reproduce(
     source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
     if time.monotonic() < deadline:
-        make_ready(results)
+        make_ready(results, name)
     finished: list[Run | Finished] = []
     for index, config in enumerate(configs):
         label = f"{name} {index + 1}/{len(configs)}"
@@ -217,10 +239,15 @@ def reproduce(
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
-def make_ready(results: Path) -> None:
-    """Make the folder of results before anything is trained that could not be written there. Raises CannotSave."""
+def make_ready(results: Path, name: str) -> None:
+    """Make the folder of results before anything is trained that could not be written there.
+
+    Raises CannotSave; and Damaged if the table that is there, of which other scales are kept, is altered.
+    """
     with clear_errors(results):
         results.mkdir(parents=True, exist_ok=True)
+    if (results / name / TABLE).is_file():
+        table_in(results / name)
 
 
 def as_far_as_it_got(
@@ -274,16 +301,20 @@ def publish(name: str, table: DataFrame, results: Path) -> Path:
         if (folder / TABLE).is_file():
             earlier = table_in(folder)
             table = pandas.concat([earlier[~earlier.scale.isin(table.scale.unique())], table], ignore_index=True)
+        unlist(folder, (TABLE, *DRAWN))
         write_file(folder / TABLE, table.to_csv(index=False, float_format="%.6g").encode())
         redraw(name, folder)
     return folder
 
 
 def table_in(folder: Path) -> DataFrame:
-    """The table of a results folder. Raises Damaged if it is missing, or none of ours."""
+    """The table of a results folder. Raises Damaged if it is missing, altered, or none of ours."""
+    if not (folder / TABLE).is_file():
+        raise Damaged(f"{folder / TABLE} cannot be read as a table: it is missing")
+    data = read_listed(folder, TABLE)
     try:
-        table = pandas.read_csv(folder / TABLE, keep_default_na=False, na_values=[""])
-    except (OSError, ValueError) as error:  # of which pandas' own are
+        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, na_values=[""])
+    except ValueError as error:  # of which pandas' own are
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):
         raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
@@ -291,13 +322,18 @@ def table_in(folder: Path) -> DataFrame:
 
 
 def redraw(name: str, folder: Path) -> None:
-    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each."""
+    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each.
+
+    Then all of it is listed in the folder's manifest. Raises Damaged if the table is not what the manifest lists.
+    """
     source = experiment(name)
     table = table_in(folder)
+    unlist(folder, DRAWN)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
     write_json(folder / "claims.json", rows)
+    enlist(folder, (TABLE, *DRAWN))
 
 
 def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
@@ -326,8 +362,10 @@ def all_claims(results: Path) -> list[dict[str, Any]]:
 
 
 def claims_in(path: Path) -> list[dict[str, Any]]:
-    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` writes."""
-    rows = read_json(path)
+    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` wrote."""
+    rows = parse_json(path, read_listed(path.parent, path.name))
+    if TABLE in listed(path.parent):
+        read_listed(path.parent, TABLE)  # of which they tell
     needed = {field.name for field in fields(Claim)} | {"scale"}
     if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
         raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")

@@ -38,7 +38,8 @@ def test_the_docstring_names_its_source_and_times_are_stated(name):
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     outcome, _ = reproduced
     assert outcome.done
-    assert {f.name for f in outcome.results.iterdir()} == {"table.csv", "figure.svg", "figure.png", "claims.json"}
+    found = {f.name for f in outcome.results.iterdir() if f.name[0] != "."}
+    assert found == {"table.csv", "figure.svg", "figure.png", "claims.json", "manifest.json"}
     claims = json.loads((outcome.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)

@@ -11,7 +11,7 @@ import click
 
 from hopscope import catalogue
 from hopscope.cli.commands.report import claims_table
-from hopscope.cli.options import as_json, console, print_json
+from hopscope.cli.options import as_json, console, print_json, say_unverified
 from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, reproduce
 from hopscope.progress import ProgressBar
 from hopscope.settings import BadInput
@@ -84,6 +84,7 @@ def command(
 
 def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
     """What was found, or what is left to do."""
+    say_unverified(path for outcome in outcomes for path in outcome.trained)
     names = {outcome.name for outcome in outcomes if outcome.results}
     claims = [row for row in all_claims(results) if row["experiment"] in names and row["scale"] == outcomes[0].scale]
     if as_json:
