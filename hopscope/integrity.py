@@ -8,7 +8,7 @@ still in training, is checked as far as that goes. What no manifest lists is cal
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -112,19 +112,23 @@ def there_in(folder: Path) -> list[str]:
 # Checking --------------------------------------------------------------------------------------------------------
 
 
-def check(folder: Path, watch: Watch = lambda _: None) -> Checked:
+def check(folder: Path, watch: Watch = lambda _: None, *, partial: bool = False) -> Checked:
     """Read all files of a folder, and compare them with what vouches for them.
 
     Args:
         folder: a run, an experiment's work or results, or any other that has a manifest.
         watch: told how many bytes were read, file by file.
+        partial: whether it is a part of a run, whose other checkpoints and whatever was found later are elsewhere.
     """
     kind = kind_of(folder) or "files"
     run = Run(folder) if kind == "run" else None
     unfinished = run is not None and not run.done
     faults: dict[Path, str] = {}
     files = 0
-    for path, damage in [*damages(folder, unfinished, watch), *(damages_of_run(run, watch) if run else ())]:
+    for path, damage in [
+        *damages(folder, unfinished, watch, partial),
+        *(damages_of_run(run, watch, partial=partial) if run else ()),
+    ]:
         files += damage is None
         if damage is not None and path not in faults:
             name = path.relative_to(folder)
@@ -147,7 +151,7 @@ def unlisted(folder: Path) -> list[str]:
 Damages = Iterator[tuple[Path, Damaged | None]]
 
 
-def damages(folder: Path, unfinished: bool, watch: Watch) -> Damages:
+def damages(folder: Path, unfinished: bool, watch: Watch, partial: bool) -> Damages:
     """Each file that the manifest lists, with what is wrong with it; of an unfinished run only what it will not change.
 
     What is checked as a part of a run, the manifests of its checkpoints, is counted there.
@@ -158,7 +162,8 @@ def damages(folder: Path, unfinished: bool, watch: Watch) -> Damages:
         yield folder / MANIFEST, damage
         return
     for name, expected in names.items():
-        if unfinished and (name in OWN or name.startswith("checkpoints/")):
+        own = name in OWN or name.startswith("checkpoints/")
+        if (unfinished and own) or (partial and name not in OWN and not (folder / name).exists()):
             continue
         yield folder / name, found_by(lambda: read_checked(folder / name, expected))  # noqa: B023 (called at once)
         watch(expected["bytes"])
@@ -175,14 +180,20 @@ def found_by(look: Callable[[], object]) -> Damaged | None:
     return None
 
 
-def damages_of_run(run: Run, watch: Watch) -> Damages:
-    """What is wrong with a run, whatever its manifest says: first with its small files, then with its checkpoints."""
+def damages_of_run(
+    run: Run, watch: Watch = lambda _: None, *, steps: Sequence[int] | None = None, partial: bool = False
+) -> Damages:
+    """What is wrong with a run, whatever its manifest says: first with its small files, then with its checkpoints.
+
+    Of these only some, if `steps` says so. Of a part of a run not even the newest need be one to go on from.
+    """
     if (damage := found_by(lambda: run.config)) is not None:
         yield run.path / "config.json", damage
         return
     yield from damages_of_rows(run)
-    for step in run.steps:
-        yield from damages_of_checkpoint(run, step, watch)
+    goes_on = run.done or partial or any((run.folder(step) / "optimizer.safetensors").exists() for step in run.steps)
+    for step in run.steps if steps is None else steps:
+        yield from damages_of_checkpoint(run, step, watch, needed=not goes_on and step == run.step)
 
 
 def damages_of_rows(run: Run) -> Damages:
@@ -216,21 +227,16 @@ def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         before = step
 
 
-def damages_of_checkpoint(run: Run, step: int, watch: Watch = lambda _: None) -> Damages:
-    """What is wrong with a checkpoint: its tensors, and whether it saw these very rows."""
+def damages_of_checkpoint(run: Run, step: int, watch: Watch = lambda _: None, *, needed: bool = False) -> Damages:
+    """What is wrong with a checkpoint: its tensors, its optimizer's if `needed`, and whether it saw these very rows."""
     folder = run.folder(step)
     for name in ("model", "optimizer"):
         path = folder / f"{name}.safetensors"
-        if name == "model" or path.exists() or is_needed(run, step):
+        if name == "model" or path.exists() or needed:
             yield path, found_by(lambda: check_tensors(run, step, name))  # noqa: B023 (called at once)
             watch(path.stat().st_size if path.exists() else 0)
     if (damage := found_by(lambda: check_course(run, step))) is not None:
         yield run.path / "metrics.jsonl", damage
-
-
-def is_needed(run: Run, step: int) -> bool:
-    """Whether a run cannot go on without the optimizer of this checkpoint."""
-    return not run.done and step == run.step
 
 
 def check_tensors(run: Run, step: int, name: str) -> None:
