@@ -306,11 +306,17 @@ def relist(folder: Path, add: Mapping[str, Any], drop: Iterable[str], about: Map
 
 
 def discard(path: Path) -> None:
-    """Remove a file or folder if it is there; never the reason for which something fails."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        try:
+    """Remove a file or folder if it is there; never the reason for which something fails.
+
+    A folder loses its name first, so that a kill leaves no half of it: a leftover temporary is harmless, for it is never
+    read, and the next start tries again.
+    """
+    try:
+        if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
-        except OSError:
-            return  # a leftover temporary is harmless: it is never read, and the next start tries again
+        elif not path.name.startswith(TEMPORARY):
+            shutil.rmtree(path.with_name(f"{TEMPORARY}gone-{path.name}"), ignore_errors=True)
+            path = path.rename(path.with_name(f"{TEMPORARY}gone-{path.name}"))
+    except OSError:
+        pass  # then it is removed under its name, or not at all
+    shutil.rmtree(path, ignore_errors=True)
