@@ -116,8 +116,13 @@ class Run:
 
     @property
     def verified(self) -> bool | None:
-        """Whether a manifest vouches for the files of the run; None while it is not done. Raises Damaged."""
-        return "config.json" in listed(self.path) if self.done else None
+        """Whether a manifest vouches for the run; None while it is not done. Raises Damaged if a small file differs."""
+        if not self.done:
+            return None
+        for name in (names := listed(self.path)):
+            if name in OWN:
+                self.read(name)
+        return "config.json" in names
 
     def read(self, name: str) -> bytes:
         """One of the run's own files; if it is done, as its manifest lists it. Raises Damaged."""

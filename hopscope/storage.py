@@ -308,8 +308,8 @@ def relist(folder: Path, add: Mapping[str, Any], drop: Iterable[str], about: Map
 def discard(path: Path) -> None:
     """Remove a file or folder if it is there; never the reason for which something fails.
 
-    A folder loses its name first, so that a kill leaves no half of it: a leftover temporary is harmless, for it is never
-    read, and the next start tries again.
+    A folder loses its name first, so that a kill leaves no half of it: a leftover temporary is harmless, for it is
+    never read, and the next start tries again.
     """
     try:
         if not path.is_dir() or path.is_symlink():

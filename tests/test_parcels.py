@@ -271,13 +271,23 @@ HOSTILE = {
 }
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Ours, finished and begun; and what came, beside another run."""
+    folder = tmp_path_factory.mktemp("made")
+    trained(folder / "ours-done")
+    trained(folder / "ours-begun", stop_after=15)
+    for seed in range(2):
+        trained(folder / "there", seed)
+    return folder
+
+
 @pytest.mark.parametrize("how", HOSTILE)
-@pytest.mark.parametrize("done", [True, False], ids=["ours-done", "ours-begun"])
-def test_a_damaged_run_in_a_parcel_is_named_and_ours_are_not_touched(tmp_path, capsys, how, done):
+@pytest.mark.parametrize("which", ["done", "begun"])
+def test_a_damaged_run_in_a_parcel_is_named_and_ours_are_not_touched(made, tmp_path, capsys, how, which):
     """Even of a parcel that is otherwise whole nothing is merged."""
-    ours = trained(tmp_path / "home", stop_after=None if done else 15)
-    came = trained(tmp_path / "there")
-    trained(tmp_path / "there", seed=1)
+    ours = Run(run_folder(shutil.copytree(made / f"ours-{which}", tmp_path / "home"), config()))
+    came = Run(run_folder(shutil.copytree(made / "there", tmp_path / "there"), config()))
     HOSTILE[how](came)
     packed_as_it_is(tmp_path / "there", tmp_path / "parcel")
     before = contents(tmp_path / "home")
@@ -285,7 +295,7 @@ def test_a_damaged_run_in_a_parcel_is_named_and_ours_are_not_touched(tmp_path, c
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and came.path.name in said and "nothing was merged" in said
     assert contents(tmp_path / "home") == before
-    assert check(ours.path).state == ("whole" if done else "unfinished")
+    assert check(ours.path).state == ("whole" if which == "done" else "unfinished")
 
 
 def sparse(size):

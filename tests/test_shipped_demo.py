@@ -28,7 +28,9 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def circuit():
     """A circuit of the shipped demo, found once, and by few sequences."""
-    return discover(load(SHIPPED).model, load(SHIPPED).task, Discovery(discovery=8, selection=8, report=16, alternatives=1))
+    return discover(
+        load(SHIPPED).model, load(SHIPPED).task, Discovery(discovery=8, selection=8, report=16, alternatives=1)
+    )
 
 
 @pytest.fixture
