@@ -20,10 +20,10 @@ from hopscope import catalogue
 from hopscope.cli import main
 from hopscope.formulations.equations import Equations
 from hopscope.formulations.relatives import Relatives
+from hopscope.integrity import check
 from hopscope.intervals import wilson
 from hopscope.language.backends.base import Unreachable
 from hopscope.language.backends.known import BEHAVIOURS, Known
-from hopscope.integrity import check
 from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, read_table, tally, write_table
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.layouts.code import Code
