@@ -30,7 +30,7 @@ from bench.contenders.gemm import peak
 from bench.contenders.pytorch import GPT
 from bench.work import LEARNING_RATE, WEIGHT_DECAY, Work
 from hopscope.configuration import Config
-from hopscope.environment import code_version
+from hopscope.core.environment import code_version
 from hopscope.many import Stack
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval

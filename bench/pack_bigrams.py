@@ -13,7 +13,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from hopscope.storage import write_file
+from hopscope.core.storage import write_file
 
 ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "tinyshakespeare_bigrams.json"
 SOURCE = (

@@ -11,14 +11,14 @@ Names are imported when they are first used, so that what needs no PyTorch start
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hopscope.environment import package_version
+from hopscope.core.environment import package_version
 
 if TYPE_CHECKING:
     from hopscope.configuration import Config, Training
+    from hopscope.core.settings import BadInput
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem import Fact, Problem
     from hopscope.runs import Run, load
-    from hopscope.settings import BadInput
     from hopscope.tasks.base import Batch, Task
     from hopscope.training import train
 
@@ -46,7 +46,7 @@ HOMES = {
     "models.transformer": ("Architecture", "Cache", "Transformer"),
     "problem": ("Fact", "Problem"),
     "runs": ("Run", "load"),
-    "settings": ("BadInput",),
+    "core.settings": ("BadInput",),
     "tasks.base": ("Batch", "Task"),
     "training": ("train",),
 }

@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Replacements
 from hopscope.paths import Path
 from hopscope.patterns import null, prescribed, visible
 from hopscope.roles import Roles
-from hopscope.settings import BadInput
 from hopscope.tasks.base import Batch, Task
 
 Kind = Literal["ideal", "off"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hopscope import catalogue
 from hopscope.clamps import check_clamps, parse_clamps
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, Settings, setting
+from hopscope.core.storage import fingerprint
 from hopscope.models.transformer import Architecture
-from hopscope.settings import BadInput, Settings, setting
-from hopscope.storage import fingerprint
 from hopscope.tasks.base import Task
 
 

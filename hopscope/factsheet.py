@@ -20,9 +20,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.problem import Fact, Problem
 from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.settings import BadInput
 from hopscope.shapes import Step, parse_order
 
 Draw = dict[str, Tensor]

@@ -18,8 +18,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.settings import BadInput
 from hopscope.tasks.base import Task
 
 Tensors = Mapping[str, Tensor]

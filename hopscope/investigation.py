@@ -11,12 +11,12 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exports import to_eap_ig, views
 from hopscope.circuits.words import paragraph, symbols_at
+from hopscope.core.storage import write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
 from hopscope.models.transformer import Transformer
 from hopscope.runs import Run
-from hopscope.storage import write_file
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
 

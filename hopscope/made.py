@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hopscope import environment
 from hopscope.configuration import Config
+from hopscope.core import environment
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import write_json
 from hopscope.models.transformer import Transformer
 from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import write_json
 from hopscope.training import REPORT_SIZE, evaluate
 
 

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from hopscope import environment
 from hopscope.configuration import Config, Training
+from hopscope.core import environment
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged
 from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged
 from hopscope.training import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
 
 #: What members of a stack may differ in.

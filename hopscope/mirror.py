@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hopscope.configuration import Config
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 TRACKERS = ("wandb", "trackio")
 

@@ -17,9 +17,8 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import (
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import (
     MANIFEST,
     TEMPORARY,
     Damaged,
@@ -30,6 +29,7 @@ from hopscope.storage import (
     write_file,
     write_json,
 )
+from hopscope.runs import Run
 
 PIECE, PIECES = 15 << 20, 4  # bytes of a piece, and how many: 60 MiB, the most that a lease hands back
 ABOUT = ("config.json", "metrics.jsonl", "sessions.jsonl", "report.json", "DONE")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 #: How the chains of two positions are related.
 Relation = Literal["same", "other"]

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.paths import Path
 from hopscope.roles import Roles
-from hopscope.settings import BadInput
 
 #: Patterns of a head that does nothing: even over all that a position sees; itself alone.
 NULLS = ("uniform", "identity")

@@ -8,6 +8,7 @@ from pathlib import Path as Files
 import torch
 from matplotlib.figure import Figure
 
+from hopscope.core.storage import read_json
 from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
 from hopscope.drawing.curves import hop_curves
 from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
@@ -18,7 +19,6 @@ from hopscope.paths import Path
 from hopscope.roles import path_strengths
 from hopscope.runs import Run
 from hopscope.shapes import parse_order
-from hopscope.storage import read_json
 
 SEED = 0
 AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)

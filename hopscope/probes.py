@@ -36,10 +36,10 @@ from jaxtyping import Bool, Float, Int
 from pandas import DataFrame
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import MLP, Architecture, Block, Transformer
 from hopscope.paths import role_name
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.shapes import parse_order
 from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval

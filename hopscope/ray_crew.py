@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 from hopscope.sweep import DEATHS, PATIENCE, was_killed
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}

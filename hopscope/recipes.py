@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hopscope import catalogue
 from hopscope.configuration import Config, Training
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
-from hopscope.settings import BadInput
 
 
 class Recipe(NamedTuple):

@@ -29,9 +29,8 @@ import safetensors.torch
 from torch import Tensor
 
 from hopscope.configuration import Config
-from hopscope.models.transformer import Transformer
-from hopscope.settings import BadInput
-from hopscope.storage import (
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import (
     MANIFEST,
     TEMPORARY,
     Busy,
@@ -47,6 +46,7 @@ from hopscope.storage import (
     write_folder,
     write_json,
 )
+from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Task
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 NAMED_ORDERS = ("nearest_first", "deepest_first", "shuffled")
 

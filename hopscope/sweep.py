@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hopscope.configuration import Config
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Busy, fingerprint
 from hopscope.experiments.base import (
     SCALES,
     Outcome,
@@ -29,8 +31,6 @@ from hopscope.experiments.base import (
     run_folder,
 )
 from hopscope.many import shape, train_many
-from hopscope.settings import BadInput
-from hopscope.storage import Busy, fingerprint
 from hopscope.training import Interrupted
 
 LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do

@@ -21,14 +21,14 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from hopscope import catalogue, environment
 from hopscope.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.configuration import Config, Training
+from hopscope.core import catalogue, environment
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.measures.base import Observation
 from hopscope.models.transformer import Transformer
 from hopscope.runs import Run
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.base import Batch, Task
 
 REPORT_SIZE = 4096  # fresh sequences for the final numbers

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hopscope import catalogue
 from hopscope.cli import main
+from hopscope.core import catalogue
 from hopscope.formulations.base import Question
 from hopscope.formulations.equations import Equations
 from hopscope.formulations.functions import Functions

@@ -7,7 +7,6 @@ import itertools
 import pytest
 import torch
 
-from hopscope import catalogue
 from hopscope.builds.build import Build, build
 from hopscope.circuits.baselines import base, learned_masks
 from hopscope.circuits.baselines.acdc import acdc, visits, walk
@@ -17,10 +16,11 @@ from hopscope.circuits.baselines.integrated_gradients import integrated_gradient
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
 from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick, auroc
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.paths import Path
 from hopscope.patterns import null
-from hopscope.seeds import generator
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

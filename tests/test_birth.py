@@ -11,15 +11,15 @@ from pandas import DataFrame
 
 from bench.pack_bigrams import pack
 from hopscope import Architecture, Config, Training, train
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_birth import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
 from hopscope.experiments.birth import about_joint
 from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
 from hopscope.paths import Path
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
-from hopscope.storage import read_json
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
 

@@ -9,11 +9,11 @@ import torch
 
 from hopscope.builds.build import Build, build, can_have_twin, plan_schedule, sheet_of
 from hopscope.builds.plan import make_plan
+from hopscope.core.settings import BadInput
 from hopscope.made import write_made
 from hopscope.paths import Path
 from hopscope.patterns import null, prescribed, visible
 from hopscope.runs import load
-from hopscope.settings import BadInput
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

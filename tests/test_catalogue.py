@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hopscope import catalogue
-from hopscope.settings import BadInput
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 
 ROOT = Path(__file__).parent.parent
 
@@ -87,7 +87,7 @@ from dataclasses import dataclass
 
 from hopscope.formulations.base_chain import ChainFormulation
 from hopscope.formulations.base_names import LETTERS, PEOPLE
-from hopscope.settings import setting
+from hopscope.core.settings import setting
 
 
 @dataclass(frozen=True)

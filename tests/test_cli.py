@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hopscope import catalogue, load
+from hopscope import load
 from hopscope.cli import main
+from hopscope.core import catalogue
 from hopscope.tasks.retrieval import Retrieval
 
 TINY = [

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hopscope import Architecture, BadInput, Config, Run, load, train
-from hopscope.storage import MANIFEST, Damaged, read_manifest, write_folder
+from hopscope.core.storage import MANIFEST, Damaged, read_manifest, write_folder
 from tests.small_runs import config, fingerprint, trained
 
 PACKAGE = Path(__file__).parent.parent / "hopscope"

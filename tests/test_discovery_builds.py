@@ -51,7 +51,7 @@ def test_outcomes_are_counted():
 def test_what_cannot_be_built_at_all_is_told(monkeypatch):
     import random
 
-    from hopscope.settings import BadInput
+    from hopscope.core.settings import BadInput
 
     def never(task, settings):
         raise BadInput("no")

@@ -11,6 +11,8 @@ import pytest
 
 from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
 from hopscope.cli import main
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged
 from hopscope.drawing import emergence_curves, emergence_order
 from hopscope.emergence.onset import Onset, causal_onset, change_point, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
@@ -19,8 +21,6 @@ from hopscope.emergence.track import check_comparable, follow, follow_all, serve
 from hopscope.paths import Path
 from hopscope.roles import path_strengths
 from hopscope.runs import load
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged
 from tests.small_runs import trained
 
 STEPS = [0, 10, 20, 30, 40, 50, 60, 70]

@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("httpx2")
 
+from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import NoContent, Patience, wanted_pause
-from hopscope.settings import BadInput
 from tests.fault_server import FAULTS, FaultServer, half_right, log_p
 
 #: As the defaults, a hundred times faster.

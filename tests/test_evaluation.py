@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from hopscope import catalogue
 from hopscope.cli import main
+from hopscope.core import catalogue
+from hopscope.core.intervals import wilson
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Busy, Damaged
 from hopscope.formulations.equations import Equations
 from hopscope.formulations.relatives import Relatives
-from hopscope.intervals import wilson
 from hopscope.language.backends.base import Unreachable
 from hopscope.language.backends.known import BEHAVIOURS, Known
 from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, read_table, tally
@@ -33,8 +35,6 @@ from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.protocols.resample import Resample
 from hopscope.language.records import Records
-from hopscope.settings import BadInput
-from hopscope.storage import Busy, Damaged
 
 LAYOUTS = catalogue.names("language.layouts")
 PROTOCOLS = catalogue.names("language.protocols")

@@ -14,11 +14,11 @@ from pandas import DataFrame
 
 from hopscope.cli import main
 from hopscope.cli.commands.reproduce import seconds
-from hopscope.environment import code_version
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput, setting
 from hopscope.experiments import base
 from hopscope.experiments.base import Finished, Stopped, Work, crossing, final, first_below, publish, run_folder
 from hopscope.experiments.curriculum import claims
-from hopscope.settings import BadInput, setting
 
 
 def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:

@@ -25,10 +25,10 @@ from hopscope.circuits.exports import (
     views,
 )
 from hopscope.circuits.units import Row
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.paths import Path
 from hopscope.patterns import null
-from hopscope.settings import BadInput
 from hopscope.tasks.retrieval import Retrieval
 
 COSTS = {

@@ -11,15 +11,15 @@ import torch
 from pandas import DataFrame
 
 from hopscope import Architecture, Transformer
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_json
 from hopscope.experiments import facts
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_facts import CURVES, FactCapacity, Linear, TradeOff, given_relation, phases, stretch
 from hopscope.measures import observe
 from hopscope.measures.part_loss import part_loss
 from hopscope.models.recall import LinearRecall, OneLayerRecall, counted
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
-from hopscope.storage import read_json
 from hopscope.tasks.factual_recall import FactualRecall
 
 NAN = float("nan")

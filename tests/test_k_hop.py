@@ -9,11 +9,11 @@ import torch
 from pandas import DataFrame
 
 from hopscope import Architecture
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.experiments import curricula, k_hop
 from hopscope.models import Transformer
 from hopscope.roles import ABSENT
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.base import TokenTask
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.two_hop import TwoHop

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("httpx2")
 
-from hopscope import catalogue
+from hopscope.core import catalogue
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import BEHAVIOURS, Known
 from hopscope.language.evaluation import Evaluation, evaluate

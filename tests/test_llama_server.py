@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("httpx2")
 
+from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.base import Sampling
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.layouts.base import Rendered
-from hopscope.settings import BadInput
 
 
 @pytest.fixture(scope="module")

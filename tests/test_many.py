@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from hopscope.configuration import Config, Training
+from hopscope.core.settings import BadInput
 from hopscope.many import Stack, train_many
 from hopscope.models.transformer import Architecture
 from hopscope.runs import Run
-from hopscope.settings import BadInput
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted, Trainer, train
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hopscope import Architecture, Transformer
+from hopscope.core.seeds import generator
 from hopscope.measures import observe
 from hopscope.measures.attention_on_path import attention_on_path
 from hopscope.measures.hop_loss import hop_loss
@@ -17,7 +18,6 @@ from hopscope.measures.previous_token_score import previous_token_score
 from hopscope.measures.retrieval_accuracy import retrieval_accuracy
 from hopscope.models.transformer import Cache
 from hopscope.roles import RELATIONS, path_strengths
-from hopscope.seeds import generator
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

@@ -9,7 +9,10 @@ import pytest
 import torch
 from pandas import DataFrame
 
-from hopscope import Config, Training, catalogue, train
+from hopscope import Config, Training, train
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.experiments import noisy_bigram as experiment
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
@@ -17,8 +20,6 @@ from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
 from hopscope.models.truncation import Laser
 from hopscope.roles import NO_CHAIN
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
 from hopscope.theory.associations import OneStep
 

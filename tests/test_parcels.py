@@ -14,13 +14,13 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.configuration import Config, Training
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged
 from hopscope.experiments.base import run_folder
 from hopscope.models.transformer import Architecture
 from hopscope.parcels import collect, pack, pieces_of, put_back, spread, unpack
 from hopscope.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted, train
 

@@ -10,12 +10,12 @@ import torch
 from pandas import DataFrame
 
 from hopscope import Architecture, Transformer
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.drawing.reach_map import reach_map, shown_streams
 from hopscope.experiments.thm1 import claims
 from hopscope.paths import role_name
 from hopscope.probes import breach, interval, piece_names, probe, reach_of
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopscope.core.settings import BadInput
 from hopscope.problem import Fact, Problem
 from hopscope.roles import NO_CHAIN
-from hopscope.settings import BadInput
 from hopscope.shapes import parse_order, parse_shape
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK

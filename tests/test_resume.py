@@ -17,7 +17,7 @@ import torch
 
 from hopscope import Architecture, BadInput, Config, Run, Training, load, train
 from hopscope.cli import main
-from hopscope.storage import TEMPORARY
+from hopscope.core.storage import TEMPORARY
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted
 from tests.small_runs import config, fingerprint, trained
@@ -154,7 +154,7 @@ import json, os, random, signal, sys, tempfile, time, traceback, warnings
 from pathlib import Path
 import torch
 torch.set_num_threads(1)  # before any work, so that there are no threads to lose in a fork
-from hopscope.storage import TEMPORARY
+from hopscope.core.storage import TEMPORARY
 from tests.small_runs import trained
 
 with tempfile.TemporaryDirectory() as warm:

@@ -14,7 +14,7 @@ import pytest
 
 from hopscope import BadInput, Run
 from hopscope.cli import main
-from hopscope.storage import MANIFEST, TEMPORARY, CannotSave, Damaged, read_folder, write_file, write_folder
+from hopscope.core.storage import MANIFEST, TEMPORARY, CannotSave, Damaged, read_folder, write_file, write_folder
 from tests.small_runs import config, tensors_equal, trained
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "close")

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from hopscope.cli import main
+from hopscope.core.settings import BadInput
 from hopscope.experiments.base import declared, reproduce, run_folder
 from hopscope.runs import Run
-from hopscope.settings import BadInput
 from hopscope.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
 
 SIXTEEN = Path(__file__).parent / "sixteen.py"

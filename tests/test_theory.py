@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
+from hopscope.core.settings import BadInput
 from hopscope.drawing import flow_diagram
 from hopscope.factsheet import FactSheet
 from hopscope.paths import Path, place_of, role_name
-from hopscope.settings import BadInput
 from hopscope.shapes import parse_shape
 from hopscope.theory import shapes
 from hopscope.theory.algorithms.doubling import doubling

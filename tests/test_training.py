@@ -13,11 +13,11 @@ from rich.console import Console
 
 from hopscope import Architecture, Config, Training, train
 from hopscope.configuration import parse_schedule
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.mirror import Mirror, flatten
 from hopscope.progress import ProgressBar
 from hopscope.recipes import RECIPES
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Data, Trainer, evaluate, learning_rate
 
@@ -161,7 +161,7 @@ def test_two_layers_learn_a_hop_and_one_layer_does_not(tmp_path):
 
 
 def test_without_a_compiler_it_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hopscope.environment.shutil.which", lambda _: None)
+    monkeypatch.setattr("hopscope.core.environment.shutil.which", lambda _: None)
     run = train(config(steps=2), tmp_path / "run", compile="on")
     assert run.done
     assert run.sessions[0]["environment"]["compiled"] is False

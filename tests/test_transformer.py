@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.models.attention.kv_shift import KVShift
 from hopscope.models.attention.linear import Linear
 from hopscope.models.attention.softmax import Softmax
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 
 N_POSITIONS, D_INPUT, D_VOCAB, D_OUTPUT = 9, 5, 13, 3
 QUERIES = slice(-2, None)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from hopscope.core.intervals import wilson as wilson
 from hopscope.emergence.onset import Onset, student
-from hopscope.intervals import wilson as wilson
 from hopscope.paths import Path
 
 Signs = NDArray[numpy.int64]

@@ -32,13 +32,13 @@ import filelock
 import pandas
 from pandas import DataFrame
 
-from hopscope import catalogue
 from hopscope.configuration import Config
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput, Settings
+from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.drawing.style import save
-from hopscope.environment import code_version
 from hopscope.runs import Run
-from hopscope.settings import BadInput, Settings
-from hopscope.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.training import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")

@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_folder, read_manifest, write_folder, write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.measures.base import observe
 from hopscope.measures.induction_score import induction_score
 from hopscope.measures.previous_token_score import previous_token_score
 from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recalls
-from hopscope.seeds import generator
-from hopscope.settings import setting
-from hopscope.storage import read_folder, read_manifest, write_folder, write_json
 from hopscope.tasks.base import Batch
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.trigger_bigrams import TriggerBigrams

@@ -16,9 +16,9 @@ import numpy
 import pandas
 from numpy.typing import ArrayLike
 
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.base import Stopped, Work
-from hopscope.settings import setting
-from hopscope.storage import read_json, write_json
 
 ENOUGH = 0.99
 TRIES = "tries.json"

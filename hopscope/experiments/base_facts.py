@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_file, write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.base_capacity import ENOUGH, Search
 from hopscope.models.recall import LinearRecall, OneLayerRecall, counted
-from hopscope.seeds import generator
-from hopscope.settings import setting
-from hopscope.storage import write_file, write_json
 from hopscope.tasks.base import Batch
 from hopscope.tasks.factual_recall import FactualRecall
 

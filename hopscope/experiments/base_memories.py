@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.base_capacity import ENOUGH, Search
 from hopscope.models import memories
-from hopscope.seeds import generator
-from hopscope.settings import setting
-from hopscope.storage import write_json
 
 CHECKS = 128  # times that a training looks at its recall (mlp_sweep.py)
 

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput, setting
+from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.models.truncation import Laser
-from hopscope.seeds import generator
-from hopscope.settings import BadInput, setting
-from hopscope.storage import read_json, write_json
 from hopscope.theory.associations import OneStep
 
 ROWS = "rows.json"

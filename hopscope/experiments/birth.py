@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration import Config, Training
+from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
 from hopscope.experiments.base_birth import Basic, ThreeSteps
@@ -23,7 +24,6 @@ from hopscope.experiments.base_circuits import circuit_of
 from hopscope.models.basic_transformer import TRAINED
 from hopscope.models.transformer import Architecture
 from hopscope.runs import Run
-from hopscope.storage import read_json
 from hopscope.tasks.trigger_bigrams import TriggerBigrams
 
 #: Seconds that each scale takes on two cores.

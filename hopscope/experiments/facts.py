@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from pandas import DataFrame
 
+from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Work, verdict
 from hopscope.experiments.base_capacity import ENOUGH, capacity, power_law, tries_of
 from hopscope.experiments.base_facts import CURVES, FactCapacity, Linear, TradeOff, phases
-from hopscope.storage import read_json
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 480, "paper": 200_000}

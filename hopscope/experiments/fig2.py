@@ -18,15 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_json, write_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Stopped, Work, verdict
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.opening import open_backend
-from hopscope.settings import setting
-from hopscope.storage import read_json, write_json
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}

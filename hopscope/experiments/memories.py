@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Work, verdict
 from hopscope.experiments.base_capacity import ENOUGH, capacity, power_law, tries_of
 from hopscope.experiments.base_memories import Capacity, Lemma, Recall
-from hopscope.storage import read_json
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 420, "paper": 100_000}

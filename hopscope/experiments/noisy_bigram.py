@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration import Config, Training
+from hopscope.core.seeds import generator
 from hopscope.drawing.noisy_bigram import noisy_bigram
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
 from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
@@ -32,7 +33,6 @@ from hopscope.measures.recall_margin import recall_margin
 from hopscope.models import Architecture, Transformer
 from hopscope.models.truncation import Laser
 from hopscope.runs import Run
-from hopscope.seeds import generator
 from hopscope.tasks.base import Batch
 from hopscope.tasks.noisy_bigram import NoisyBigram
 from hopscope.theory.associations import OneStep

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from hopscope.core.settings import BadInput, Settings
 from hopscope.problem import Problem
-from hopscope.settings import BadInput, Settings
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 #: Ours and TransformerLens' `blocks.3.mlp.W_in`; `model.layers.3.mlp.up_proj.weight` of Llama, Gemma, Qwen;
 #: `gpt_neox.layers.3.mlp.dense_h_to_4h.weight`; `transformer.h.3.mlp.c_fc.weight` of GPT-2.

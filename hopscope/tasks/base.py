@@ -17,12 +17,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings
 from hopscope.curricula.base import Curriculum
 from hopscope.factsheet import Draw
 from hopscope.problem import Problem
 from hopscope.roles import Roles
-from hopscope.seeds import generator
-from hopscope.settings import Settings
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100

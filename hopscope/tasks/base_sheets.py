@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
 from hopscope.factsheet import Draw, FactSheet
 from hopscope.problem import Problem
 from hopscope.roles import Roles
-from hopscope.settings import BadInput, setting
 from hopscope.shapes import NAMED_ORDERS
 from hopscope.tasks.base import Task, VectorTask
 from hopscope.vectors import position_code, take

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput, setting
 from hopscope.factsheet import Draw
 from hopscope.problem import Fact, Problem
 from hopscope.roles import ABSENT, Roles
-from hopscope.seeds import generator
-from hopscope.settings import BadInput, setting
 from hopscope.tasks.base import TokenTask
 
 

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from hopscope.core.settings import setting
 from hopscope.factsheet import Draw
 from hopscope.problem import Fact, Problem
 from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.settings import setting
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
 TRIGGER = 0  # the token q

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_json
 from hopscope.factsheet import Draw
 from hopscope.problem import Fact, Problem
 from hopscope.roles import ABSENT, Roles
-from hopscope.seeds import generator
-from hopscope.settings import setting
-from hopscope.storage import read_json
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
 ASSET = Path(__file__).parent.parent / "assets" / "tinyshakespeare_bigrams.json"

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from hopscope import catalogue
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
 from hopscope.configuration import Config, Training
+from hopscope.core import catalogue
 from hopscope.importing import Imported, import_model, read_weights
 from hopscope.made import write_made
 from hopscope.runs import Run

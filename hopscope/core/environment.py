@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @cache
 def code_version() -> str:
     """The package's version, and a hash of its source: what a number in `results/` was made with."""
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
@@ -54,7 +54,7 @@ def choose_device(name: str) -> torch.device:
     """`auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
     import torch
 
-    from hopscope.settings import BadInput
+    from hopscope.core.settings import BadInput
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -14,7 +14,7 @@ import pkgutil
 from types import ModuleType
 from typing import Any
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 # Files that hold what a folder's variants share are called base…; they are no variants themselves.
 

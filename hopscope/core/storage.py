@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".tmp-"
