@@ -27,7 +27,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.metrics import Paths, Yardstick, nearest, shd
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
 
 TRIES = 20  # settings drawn for one model, until they can be built

@@ -35,7 +35,7 @@ from hopscope.circuits.metrics import Curve, Paths, Yardstick
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run, load
 from hopscope.training import train

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hopscope.configuration import Config, Training
     from hopscope.core.settings import BadInput
     from hopscope.models.transformer import Architecture, Cache, Transformer
-    from hopscope.problem import Fact, Problem
+    from hopscope.problem.oracle import Fact, Problem
     from hopscope.runs import Run, load
     from hopscope.tasks.base import Batch, Task
     from hopscope.training import train
@@ -44,7 +44,7 @@ __all__ = [
 HOMES = {
     "configuration": ("Config", "Training"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
-    "problem": ("Fact", "Problem"),
+    "problem.oracle": ("Fact", "Problem"),
     "runs": ("Run", "load"),
     "core.settings": ("BadInput",),
     "tasks.base": ("Batch", "Task"),

@@ -20,9 +20,9 @@ from torch import Tensor
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Replacements
-from hopscope.paths import Path
 from hopscope.patterns import null, prescribed, visible
-from hopscope.roles import Roles
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
 
 Kind = Literal["ideal", "off"]

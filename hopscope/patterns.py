@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path
-from hopscope.roles import Roles
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import Roles
 
 #: Patterns of a head that does nothing: even over all that a position sees; itself alone.
 NULLS = ("uniform", "identity")

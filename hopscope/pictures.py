@@ -15,10 +15,10 @@ from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
 from hopscope.drawing.problem_diagram import problem_diagram
 from hopscope.drawing.style import save
 from hopscope.measures.base import observe
-from hopscope.paths import Path
-from hopscope.roles import path_strengths
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import path_strengths
+from hopscope.problem.shapes import parse_order
 from hopscope.runs import Run
-from hopscope.shapes import parse_order
 
 SEED = 0
 AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)

@@ -39,12 +39,12 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import MLP, Architecture, Block, Transformer
-from hopscope.paths import role_name
-from hopscope.shapes import parse_order
+from hopscope.problem.paths import role_name
+from hopscope.problem.shapes import parse_order
+from hopscope.problem.symbols import position_code
 from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.flow import Chain, reach
-from hopscope.vectors import position_code
 
 #: Ridge strengths to choose from, relative to the mean variance of a feature.
 STRENGTHS = tuple(10.0**power for power in range(-6, 2))

@@ -17,7 +17,7 @@ from hopscope.circuits.circuit import Found
 from hopscope.circuits.exports import RowView, Views
 from hopscope.circuits.units import Row
 from hopscope.drawing.attention_page import attention_page
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 EVIL = "</script><script>window.broken=1</script><img src=x onerror=broken()> \\u003c & \" ' \u2028 @DATA@"
 VOID = {"meta", "link", "br", "img", "input"}

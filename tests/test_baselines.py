@@ -19,8 +19,8 @@ from hopscope.circuits.metrics import Yardstick, auroc
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.paths import Path
 from hopscope.patterns import null
+from hopscope.problem.paths import Path
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

@@ -19,7 +19,7 @@ from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_birth import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
 from hopscope.experiments.birth import about_joint
 from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
 

@@ -11,8 +11,8 @@ from hopscope.builds.build import Build, build, can_have_twin, plan_schedule, sh
 from hopscope.builds.plan import make_plan
 from hopscope.core.settings import BadInput
 from hopscope.made import write_made
-from hopscope.paths import Path
 from hopscope.patterns import null, prescribed, visible
+from hopscope.problem.paths import Path
 from hopscope.runs import load
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval

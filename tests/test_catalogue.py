@@ -21,8 +21,8 @@ NEW = {
 from dataclasses import dataclass
 from functools import cached_property
 
-from hopscope.factsheet import FactSheet
-from hopscope.shapes import chain_shape
+from hopscope.problem.factsheet import FactSheet
+from hopscope.problem.shapes import chain_shape
 from hopscope.tasks.base_sheets import SheetVectorTask
 
 

@@ -21,8 +21,8 @@ from hopscope.cli import main
 from hopscope.configuration import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.paths import Path
 from hopscope.patterns import ideal, null, visible
+from hopscope.problem.paths import Path
 from hopscope.runs import load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction

@@ -16,7 +16,7 @@ from hopscope import Architecture, BadInput, Config, Run, Training, train
 from hopscope.clamps import Clamp, check_clamps, clamped, in_force, parse_clamps, replacements
 from hopscope.cli import main
 from hopscope.experiments import curriculum
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction

@@ -7,7 +7,7 @@ import pytest
 from bench.builds import JUDGED_ON, Outcome, examine, explain, line, model, models, one_model, summary
 from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
 
 SMALL = Discovery(discovery=32, selection=32, report=64)

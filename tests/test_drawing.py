@@ -14,7 +14,7 @@ from pandas import DataFrame
 
 from hopscope.drawing import attention_maps, compared_curves, hop_curves, mean_role_attention, problem_diagram, save
 from hopscope.drawing.attention_maps import groups
-from hopscope.roles import path_strengths
+from hopscope.problem.roles import path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
 

@@ -18,8 +18,8 @@ from hopscope.emergence.onset import Onset, causal_onset, change_point, onset, r
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
 from hopscope.emergence.record import attention, circuit_of, recorded
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
-from hopscope.paths import Path
-from hopscope.roles import path_strengths
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import path_strengths
 from hopscope.runs import load
 from tests.small_runs import trained
 

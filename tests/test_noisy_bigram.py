@@ -19,7 +19,7 @@ from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
 from hopscope.models.truncation import Laser
-from hopscope.roles import NO_CHAIN
+from hopscope.problem.roles import NO_CHAIN
 from hopscope.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
 from hopscope.theory.associations import OneStep
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.core.settings import BadInput
-from hopscope.problem import Fact, Problem
-from hopscope.roles import NO_CHAIN
-from hopscope.shapes import parse_order, parse_shape
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import NO_CHAIN
+from hopscope.problem.shapes import parse_order, parse_shape
+from hopscope.problem.symbols import position_code
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from hopscope.vectors import position_code
 from tests.contracts.test_every_task import assert_answers_are_the_oracles
 
 LLAMAS = Problem(

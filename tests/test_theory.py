@@ -18,9 +18,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from hopscope.core.settings import BadInput
 from hopscope.drawing import flow_diagram
-from hopscope.factsheet import FactSheet
-from hopscope.paths import Path, place_of, role_name
-from hopscope.shapes import parse_shape
+from hopscope.problem.factsheet import FactSheet
+from hopscope.problem.paths import Path, place_of, role_name
+from hopscope.problem.shapes import parse_shape
 from hopscope.theory import shapes
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.algorithms.linear import linear

@@ -10,7 +10,6 @@ import pandas
 import pytest
 from pandas import DataFrame
 
-from hopscope import paths
 from hopscope.experiments import (
     appendix_c,
     appendix_d,
@@ -28,6 +27,7 @@ from hopscope.experiments import (
 )
 from hopscope.experiments.base_variants import grows_with, somebody_solves
 from hopscope.experiments.fig5 import merged_heads
+from hopscope.problem import paths
 from tests.small_runs import trained
 
 NAN = float("nan")

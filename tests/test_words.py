@@ -9,7 +9,7 @@ from hopscope.circuits.circuit import Circuit, Found
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
 from hopscope.circuits.words import count, digits, listed, paragraph, spans, symbols_at, unused_layers
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction

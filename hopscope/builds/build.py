@@ -24,8 +24,8 @@ from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.paths import Path
-from hopscope.shapes import parse_order
+from hopscope.problem.paths import Path
+from hopscope.problem.shapes import parse_order
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

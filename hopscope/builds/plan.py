@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path, place_of, role_name
+from hopscope.problem.paths import Path, place_of, role_name
 
 Head = tuple[int, int]  # layer, head
 Address = tuple[Head, ...]

@@ -12,7 +12,7 @@ from hopscope.circuits.certificates import Supply
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
 from hopscope.core.storage import clear_errors, write_file, write_json
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 
 @dataclass(frozen=True)

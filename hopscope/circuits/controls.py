@@ -13,8 +13,8 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.core.seeds import generator
-from hopscope.paths import Path
-from hopscope.roles import Roles
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 
 

@@ -35,7 +35,7 @@ from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
 from hopscope.patterns import null, prescribed
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
 #: Sequences in one forward pass: enough to keep two cores busy, few enough to stay in their caches.

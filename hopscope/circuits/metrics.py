@@ -25,7 +25,7 @@ from torch import Tensor
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Unit
 from hopscope.core.seeds import generator
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask, VectorTask
 
 Criterion = Literal["live", "by hand"]

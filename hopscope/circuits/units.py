@@ -13,9 +13,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from hopscope.models.transformer import Architecture
-from hopscope.paths import Path
 from hopscope.patterns import visible
-from hopscope.roles import RELATIONS, Relation
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import RELATIONS, Relation
 from hopscope.tasks.base import Batch
 
 #: The role of positions that hold none.

@@ -18,7 +18,7 @@ from matplotlib.path import Path as Curve
 from hopscope.core.settings import BadInput
 from hopscope.drawing.attention_maps import COUNTING
 from hopscope.drawing.style import GREY, PALETTE, canvas, colour, styled
-from hopscope.paths import Path, place_of, role_name
+from hopscope.problem.paths import Path, place_of, role_name
 from hopscope.theory.flow import Chain, Flow, Interval, simulate
 
 MOST_HOPS = 16

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hopscope.core.intervals import wilson as wilson
 from hopscope.emergence.onset import Onset, student
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 Signs = NDArray[numpy.int64]
 Run = Mapping[str, Onset]  # the events of one run, by name

@@ -22,7 +22,7 @@ from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, read_json
 from hopscope.emergence.onset import PASSES, Array
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.runs import Run
 from hopscope.tasks.base import Batch
 

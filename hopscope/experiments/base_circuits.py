@@ -13,7 +13,7 @@ from pathlib import Path as Files
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.emergence.track import Emergence, follow_all
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.runs import Run
 
 SEQUENCES = {"quick": 16, "full": 128}  # behind curves; the paper averages 32

@@ -22,7 +22,7 @@ from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import circuit_of
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval

@@ -24,7 +24,7 @@ from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import accepted_paths, circuit_of, emergence_of
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.recipes import recipe
 from hopscope.runs import Run
 

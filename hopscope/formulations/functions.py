@@ -9,7 +9,7 @@ from hopscope.formulations.base import Formulation, Question, check_rounds
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_names import LETTERS
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
+from hopscope.problem.oracle import Fact
 
 CLOSING = (
     "What is the value of {}({})? Say directly only the numeric value, without any other words.",

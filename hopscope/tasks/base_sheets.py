@@ -12,12 +12,12 @@ from torch import Tensor
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw, FactSheet
-from hopscope.problem import Problem
-from hopscope.roles import Roles
-from hopscope.shapes import NAMED_ORDERS
+from hopscope.problem.factsheet import Draw, FactSheet
+from hopscope.problem.oracle import Problem
+from hopscope.problem.roles import Roles
+from hopscope.problem.shapes import NAMED_ORDERS
+from hopscope.problem.symbols import position_code, take
 from hopscope.tasks.base import Task, VectorTask
-from hopscope.vectors import position_code, take
 
 
 @dataclass(frozen=True)

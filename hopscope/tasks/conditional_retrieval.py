@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hopscope.core.settings import setting
-from hopscope.factsheet import FactSheet
-from hopscope.shapes import parse_shape
+from hopscope.problem.factsheet import FactSheet
+from hopscope.problem.shapes import parse_shape
 from hopscope.tasks.base_sheets import SheetVectorTask
 
 

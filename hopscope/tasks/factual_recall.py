@@ -12,9 +12,9 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, setting
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import TokenTask
 
 

@@ -14,9 +14,9 @@ from hopscope.core import catalogue
 from hopscope.core.seeds import generator as seeded
 from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import TokenTask
 
 

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.settings import setting
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
 TRIGGER = 0  # the token q

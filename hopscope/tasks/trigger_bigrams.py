@@ -16,9 +16,9 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
 ASSET = Path(__file__).parent.parent / "assets" / "tinyshakespeare_bigrams.json"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.theory.depth import Heads, Mask, chain_of, check_heads, minimum_depth
 from hopscope.theory.flow import Chain, simulate, without_spare
 from hopscope.theory.search import Search

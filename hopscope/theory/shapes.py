@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import Any
 
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path
-from hopscope.shapes import Step, parse_order, parse_shape
+from hopscope.problem.paths import Path
+from hopscope.problem.shapes import Step, parse_order, parse_shape
 from hopscope.theory.depth import MASKS, Mask, paper_bound
 
 Pieces = frozenset[str]

@@ -14,7 +14,7 @@ import pytest
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question, Span
-from hopscope.problem import Fact
+from hopscope.problem.oracle import Fact
 
 ROOT = Path(__file__).parents[2]
 NAMES = catalogue.names("formulations")

@@ -13,7 +13,7 @@ from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.models import Architecture, Transformer
 from hopscope.pictures import draw
-from hopscope.roles import ABSENT
+from hopscope.problem.roles import ABSENT
 from hopscope.tasks.base import NOT_ASKED, Task, TokenTask, VectorTask
 
 TASKS = catalogue.names("tasks")

@@ -31,8 +31,8 @@ from hopscope.language.heads.role_paths import (
     ranked,
 )
 from hopscope.language.heads.stacking import CUT, Link, cut, longest_stack, screen
-from hopscope.paths import RELATIONS, Path
-from hopscope.roles import Roles
+from hopscope.problem.paths import RELATIONS, Path
+from hopscope.problem.roles import Roles
 from hopscope.theory.depth import minimum_depth
 
 CONFIRMED = 30  # paths whose effect is computed exactly,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopscope.core.settings import BadInput
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 MERGINGS = ("query", "chain")
 

@@ -21,9 +21,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.shapes import Step, parse_order
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.problem.shapes import Step, parse_order
 
 Draw = dict[str, Tensor]
 
