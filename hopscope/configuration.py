@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hopscope.clamps import check_clamps, parse_clamps
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
+from hopscope.interventions.clamps import check_clamps, parse_clamps
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
 

@@ -21,11 +21,11 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from hopscope.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.configuration import Config, Training
 from hopscope.core import catalogue, environment
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.interventions.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.measures.base import Observation
 from hopscope.models.transformer import Transformer
 from hopscope.runs import Run

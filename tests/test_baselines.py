@@ -18,8 +18,8 @@ from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick, auroc
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
+from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.patterns import null
 from hopscope.problem.paths import Path
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction

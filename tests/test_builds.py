@@ -10,8 +10,8 @@ import torch
 from hopscope.builds.build import Build, build, can_have_twin, plan_schedule, sheet_of
 from hopscope.builds.plan import make_plan
 from hopscope.core.settings import BadInput
+from hopscope.interventions.patterns import null, prescribed, visible
 from hopscope.made import write_made
-from hopscope.patterns import null, prescribed, visible
 from hopscope.problem.paths import Path
 from hopscope.runs import load
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval

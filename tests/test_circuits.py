@@ -20,8 +20,8 @@ from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
 from hopscope.configuration import Config, Training
 from hopscope.core.seeds import generator
+from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.patterns import ideal, null, visible
 from hopscope.problem.paths import Path
 from hopscope.runs import load
 from hopscope.tasks.hop_k import HopK

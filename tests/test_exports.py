@@ -26,8 +26,8 @@ from hopscope.circuits.exports import (
 )
 from hopscope.circuits.units import Row
 from hopscope.core.settings import BadInput
+from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture
-from hopscope.patterns import null
 from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
 

@@ -16,9 +16,9 @@ from hopscope.core.settings import BadInput
 from hopscope.experiments import noisy_bigram as experiment
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
+from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
-from hopscope.models.truncation import Laser
 from hopscope.problem.roles import NO_CHAIN
 from hopscope.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
 from hopscope.theory.associations import OneStep

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row
-from hopscope.patterns import ideal, null
+from hopscope.interventions.patterns import ideal, null
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, VectorTask
 

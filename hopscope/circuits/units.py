@@ -12,8 +12,8 @@ from functools import cached_property
 from jaxtyping import Bool
 from torch import Tensor
 
+from hopscope.interventions.patterns import visible
 from hopscope.models.transformer import Architecture
-from hopscope.patterns import visible
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import RELATIONS, Relation
 from hopscope.tasks.base import Batch

@@ -16,7 +16,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.base import Stopped, Work
-from hopscope.models.truncation import Laser
+from hopscope.interventions.truncation import Laser
 from hopscope.theory.associations import OneStep
 
 ROWS = "rows.json"

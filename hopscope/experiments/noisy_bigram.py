@@ -25,13 +25,13 @@ from hopscope.core.seeds import generator
 from hopscope.drawing.noisy_bigram import noisy_bigram
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
 from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
+from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation
 from hopscope.measures.global_association import global_association
 from hopscope.measures.in_context_recall import in_context_recall
 from hopscope.measures.recall_margin import recall_margin
 from hopscope.models import Architecture, Transformer
-from hopscope.models.truncation import Laser
 from hopscope.runs import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.noisy_bigram import NoisyBigram

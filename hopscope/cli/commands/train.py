@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from hopscope.clamps import EXAMPLE, Clamp
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import PerVariant, options_of, pick, print_json
 from hopscope.configuration import Config, Training
 from hopscope.core.settings import BadInput
+from hopscope.interventions.clamps import EXAMPLE, Clamp
 from hopscope.mirror import TRACKERS, Mirror
 from hopscope.models.transformer import Architecture
 from hopscope.progress import ProgressBar

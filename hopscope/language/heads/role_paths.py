@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hopscope.interventions.patterns import prescribed, visible
 from hopscope.language.heads.attention import Edit, Lens
 from hopscope.language.heads.prompts import Prompts
-from hopscope.patterns import prescribed, visible
 from hopscope.problem.paths import RELATIONS, Path, Relation
 from hopscope.problem.roles import Roles, path_strengths
 

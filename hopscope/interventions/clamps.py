@@ -19,8 +19,8 @@ from torch import Tensor
 
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
+from hopscope.interventions.patterns import null, prescribed, visible
 from hopscope.models.transformer import Architecture, Replacements
-from hopscope.patterns import null, prescribed, visible
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
@@ -154,7 +154,7 @@ def clamped(
         roles: of the sequences.
         sees: what the mask allows.
         n_heads: heads of the layer.
-        null_pattern: the task's, one of `hopscope.patterns.NULLS`.
+        null_pattern: the task's, one of `hopscope.interventions.patterns.NULLS`.
         ideal_over: the task's: where several positions hold a key role, `even` or `latest`.
         normalised: whether the pattern's rows sum to 1, as softmax's do and those of linear attention do not.
     """
