@@ -32,11 +32,11 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Detective, Discovery
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.metrics import Curve, Paths, Yardstick
+from hopscope.configuration.presets import recipe
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
-from hopscope.recipes import recipe
 from hopscope.runs import Run, load
 from hopscope.training import train
 

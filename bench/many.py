@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from bench.contenders.gemm import peak
 from bench.contenders.pytorch import GPT
 from bench.work import LEARNING_RATE, WEIGHT_DECAY, Work
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.many import Stack
 from hopscope.models.transformer import Architecture

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval

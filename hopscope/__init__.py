@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hopscope.core.environment import package_version
 
 if TYPE_CHECKING:
-    from hopscope.configuration import Config, Training
+    from hopscope.configuration.config import Config, Training
     from hopscope.core.settings import BadInput
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem.oracle import Fact, Problem
@@ -42,7 +42,7 @@ __all__ = [
 
 #: Where each of them lives.
 HOMES = {
-    "configuration": ("Config", "Training"),
+    "configuration.config": ("Config", "Training"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
     "problem.oracle": ("Fact", "Problem"),
     "runs": ("Run", "load"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_json

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.core.settings import BadInput
 
 TRACKERS = ("wandb", "trackio")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 
 LINES = 10  # lines of a run on a console that is no terminal
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import torch
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, read_json, write_json
 from hopscope.experiments.base import SCALES, declared
 from hopscope.many import train_many
 from hopscope.parcels import pack
-from hopscope.recipes import recipe
 from hopscope.sweep import train_stacks
 from hopscope.training import Trainer
 

@@ -28,7 +28,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     MANIFEST,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
 from hopscope.experiments.base import (

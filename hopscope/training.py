@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue, environment
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput

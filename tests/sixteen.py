@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope import sweep
 from hopscope.cli import main
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.experiments import base
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Trainer, evaluate

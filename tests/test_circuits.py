@@ -18,7 +18,7 @@ from hopscope.circuits.hypotheses import hypotheses
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer

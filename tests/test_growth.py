@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from hopscope import Architecture, Config, Training, load, train
 from hopscope.cli import hopscope as command_line
+from hopscope.configuration.presets import RECIPES
 from hopscope.core import catalogue
 from hopscope.core.settings import Settings, setting
 from hopscope.experiments.base import declared
 from hopscope.pictures import draw
-from hopscope.recipes import RECIPES
 from hopscope.runs import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
 

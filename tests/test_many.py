@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.many import Stack, train_many
 from hopscope.models.transformer import Architecture

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from hopscope.cli import main
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.experiments.base import run_folder

@@ -12,12 +12,12 @@ import torch
 from rich.console import Console
 
 from hopscope import Architecture, Config, Training, train
-from hopscope.configuration import parse_schedule
+from hopscope.configuration.config import parse_schedule
+from hopscope.configuration.presets import RECIPES
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.mirror import Mirror, flatten
 from hopscope.progress import ProgressBar
-from hopscope.recipes import RECIPES
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Data, Trainer, evaluate, learning_rate
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from hopscope.builds.plan import Head, Plan, Slot, make_plan
 from hopscope.builds.stream import Arc
 from hopscope.builds.weights import Assembler, Sheet, register
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, Settings, setting

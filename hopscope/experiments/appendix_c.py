@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments import fig5
 from hopscope.experiments.base import Claim, verdict

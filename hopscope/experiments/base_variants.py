@@ -13,10 +13,10 @@ from typing import Any
 import numpy
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.emergence.order import tau_b
 from hopscope.experiments.base import Claim, Verdict, verdict
-from hopscope.recipes import recipe
 
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
 TINY_MODEL = {"n_layers": 2, "d_model": 16}

@@ -14,7 +14,7 @@ from statistics import median
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.base import Claim, first_below, hop_curves_of
 from hopscope.models.transformer import Architecture

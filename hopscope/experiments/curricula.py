@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import SOLVED, Claim, endings_of, verdict
 from hopscope.experiments.base_variants import seeds_of, variants

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
 from hopscope.models.transformer import Architecture

@@ -14,7 +14,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig4
 from hopscope.experiments.base import Claim, verdict

@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import curriculum
 from hopscope.experiments.base import LEARNT, SOLVED, Claim, endings_of, verdict
 from hopscope.models.transformer import Architecture
-from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth

@@ -17,13 +17,13 @@ from pandas import DataFrame
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator, Hard
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import circuit_of
 from hopscope.problem.paths import Path
-from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import chain_of

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig7
 from hopscope.experiments.base import SOLVED, Claim, crossing, hop_curves_of, verdict

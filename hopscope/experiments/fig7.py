@@ -17,7 +17,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
@@ -25,7 +26,6 @@ from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import accepted_paths, circuit_of, emergence_of
 from hopscope.problem.paths import Path
-from hopscope.recipes import recipe
 from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores.

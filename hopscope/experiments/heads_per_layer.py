@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import Claim, endings_of
 from hopscope.experiments.base_variants import grows_with, somebody_solves, variants

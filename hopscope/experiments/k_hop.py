@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
 from hopscope.experiments.base_variants import seeds_of

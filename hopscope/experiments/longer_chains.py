@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.base import LEARNT, Claim, final, first_below, hop_curves_of, verdict
 from hopscope.experiments.base_variants import seeds_of, variants
-from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval
 

@@ -20,7 +20,7 @@ import numpy
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.noisy_bigram import noisy_bigram
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict

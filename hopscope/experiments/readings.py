@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import SCALES, Claim, endings_of, verdict
 from hopscope.experiments.base_variants import seeds_of, variants

@@ -13,7 +13,7 @@ import numpy
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments import fig7

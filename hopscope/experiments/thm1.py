@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
 from hopscope.experiments import curriculum
 from hopscope.experiments.base import Claim, verdict
 from hopscope.probes import breach, probe
-from hopscope.recipes import recipe
 from hopscope.runs import Run
 from hopscope.tasks.retrieval import Retrieval
 

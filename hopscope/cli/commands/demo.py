@@ -9,8 +9,8 @@ import click
 from hopscope.cli.commands import circuit
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
+from hopscope.configuration.presets import recipe
 from hopscope.progress import ProgressBar
-from hopscope.recipes import recipe
 from hopscope.training import train
 
 

@@ -10,7 +10,7 @@ import click
 
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.importing import Imported, import_model, read_weights
 from hopscope.made import write_made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
