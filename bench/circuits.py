@@ -37,7 +37,7 @@ from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
-from hopscope.runs import Run, load
+from hopscope.runs.run import Run, load
 from hopscope.training import train
 
 DEMO = Files(__file__).parents[1] / "hopscope" / "assets" / "demo"

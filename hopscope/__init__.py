@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hopscope.core.settings import BadInput
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem.oracle import Fact, Problem
-    from hopscope.runs import Run, load
+    from hopscope.runs.run import Run, load
     from hopscope.tasks.base import Batch, Task
     from hopscope.training import train
 
@@ -45,7 +45,7 @@ HOMES = {
     "configuration.config": ("Config", "Training"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
     "problem.oracle": ("Fact", "Problem"),
-    "runs": ("Run", "load"),
+    "runs.run": ("Run", "load"),
     "core.settings": ("BadInput",),
     "tasks.base": ("Batch", "Task"),
     "training": ("train",),

@@ -16,7 +16,7 @@ from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
 from hopscope.models.transformer import Transformer
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
 

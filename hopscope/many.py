@@ -21,7 +21,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.training import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
 
 #: What members of a stack may differ in.

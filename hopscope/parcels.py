@@ -29,7 +29,7 @@ from hopscope.core.storage import (
     write_file,
     write_json,
 )
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 PIECE, PIECES = 15 << 20, 4  # bytes of a piece, and how many: 60 MiB, the most that a lease hands back
 ABOUT = ("config.json", "metrics.jsonl", "sessions.jsonl", "report.json", "DONE")

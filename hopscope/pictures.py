@@ -18,7 +18,7 @@ from hopscope.measures.base import observe
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
 from hopscope.problem.shapes import parse_order
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 SEED = 0
 AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)

@@ -1,7 +1,7 @@
 """Training: one loop, every number of which follows from the configuration, the step and the machine.
 
 A batch is a function of (seed, step), so a run that was killed at any moment and started again ends with the bits
-of one that was not. What the loop writes is in `hopscope.runs`.
+of one that was not. What the loop writes is in `hopscope.runs.run`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.measures.base import Observation
 from hopscope.models.transformer import Transformer
-from hopscope.runs import Run
-from hopscope.tasks.base import Batch, Task
+from hopscope.runs.evaluation import REPORT_SIZE, evaluate
+from hopscope.runs.run import Run
+from hopscope.tasks.base import Batch
 
-REPORT_SIZE = 4096  # fresh sequences for the final numbers
-CHUNK = 512  # sequences per forward when measuring
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
 
 #: Steps after which compiling has paid for itself: it costs some 10 s, and saves a share of each step.
@@ -190,29 +189,6 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss.detach()
-
-
-@torch.no_grad()
-def evaluate(
-    model: Transformer, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()
-) -> dict[str, Any]:
-    """Loss, partial losses and accuracy of a model, perhaps clamped, on n fresh sequences, in float32 and in chunks."""
-    losses, hops, correct, weights = [], [], [], []
-    for index, start in enumerate(range(0, n, CHUNK)):
-        size = min(CHUNK, n - start)
-        batch = task.sample(size, generator(seed, purpose, index, model.device))
-        seen = Observation(model, batch, replacements(clamps, batch, model.architecture))
-        hops.append(task.hop_losses(seen.outputs, seen.batch.targets))
-        losses.append(task.loss(seen.outputs, seen.batch.targets))
-        correct.append(task.correct(seen.outputs, seen.batch))
-        weights.append(size / n)
-    weight = torch.tensor(weights, device=model.device)
-    mean_hops = (torch.stack(hops).nan_to_num() * weight[:, None]).sum(0).tolist()
-    return {
-        "loss": float((torch.stack(losses) * weight).sum()),
-        "hop_losses": dict(zip(task.hop_names, mean_hops, strict=True)),
-        "accuracy": torch.cat(correct).float().mean(0).tolist(),
-    }
 
 
 def train(

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
+from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Trainer, evaluate
+from hopscope.training import Trainer
 
 AVERAGED = 100  # last steps over which a final loss is averaged, for it jumps from one step to the next
 EVERY = 20

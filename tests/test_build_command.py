@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hopscope.cli import main
-from hopscope.runs import load
+from hopscope.runs.run import load
 
 
 def test_a_build_is_shown_and_drawn_like_a_trained_run(tmp_path, capsys):

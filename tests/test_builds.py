@@ -11,13 +11,13 @@ from hopscope.builds.build import Build, build, can_have_twin, plan_schedule, sh
 from hopscope.builds.plan import make_plan
 from hopscope.core.settings import BadInput
 from hopscope.interventions.patterns import null, prescribed, visible
-from hopscope.made import write_made
 from hopscope.problem.paths import Path
-from hopscope.runs import load
+from hopscope.runs.evaluation import evaluate
+from hopscope.runs.from_weights import write_made
+from hopscope.runs.run import load
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from hopscope.training import evaluate
 
 VARIANTS = [
     ("linear, chain", Retrieval(n_hops=3), Build(algorithm="linear", merging="chain")),

@@ -23,7 +23,7 @@ from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
-from hopscope.runs import load
+from hopscope.runs.run import load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

@@ -17,12 +17,13 @@ from hopscope.cli import main
 from hopscope.experiments import curriculum
 from hopscope.interventions.clamps import Clamp, check_clamps, clamped, in_force, parse_clamps, replacements
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from hopscope.training import Interrupted, Trainer, evaluate
+from hopscope.training import Interrupted, Trainer
 from tests.small_runs import config, fingerprint, trained
 
 CPU = torch.device("cpu")

@@ -20,7 +20,7 @@ from hopscope.emergence.record import attention, circuit_of, recorded
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
-from hopscope.runs import load
+from hopscope.runs.run import load
 from tests.small_runs import trained
 
 STEPS = [0, 10, 20, 30, 40, 50, 60, 70]

@@ -23,7 +23,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import Settings, setting
 from hopscope.experiments.base import declared
 from hopscope.pictures import draw
-from hopscope.runs import SHIPPED
+from hopscope.runs.run import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
 
 DATA = Path(__file__).parent / "data"

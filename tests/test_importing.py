@@ -17,7 +17,7 @@ from torch import Tensor
 from hopscope import Architecture, BadInput, Transformer, load
 from hopscope.cli import main
 from hopscope.core.seeds import generator
-from hopscope.importing import import_model, read_weights, to_transformer_lens
+from hopscope.runs.importing import import_model, read_weights, to_transformer_lens
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

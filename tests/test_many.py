@@ -12,7 +12,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.many import Stack, train_many
 from hopscope.models.transformer import Architecture
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted, Trainer, train
 

@@ -20,7 +20,7 @@ from hopscope.experiments.base import run_folder
 from hopscope.models.transformer import Architecture
 from hopscope.parcels import collect, pack, pieces_of, put_back, spread, unpack
 from hopscope.queue import EXPERIMENTS, ITEMS, work_off
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training import Interrupted, train
 

@@ -430,7 +430,7 @@ def test_killed_between_the_last_checkpoint_and_done(tmp_path, monkeypatch, earl
     def killed(*_: object) -> None:
         raise Killed
 
-    target = (Run, "finish") if point == "before-the-report" else ("hopscope.runs.write_file",)
+    target = (Run, "finish") if point == "before-the-report" else ("hopscope.runs.run.write_file",)
     with monkeypatch.context() as patch:
         if point == "before-the-report":
             patch.setattr(*target, killed)

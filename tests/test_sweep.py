@@ -17,7 +17,7 @@ import pytest
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.experiments.base import declared, reproduce, run_folder
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
 
 SIXTEEN = Path(__file__).parent / "sixteen.py"

@@ -18,8 +18,9 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.mirror import Mirror, flatten
 from hopscope.progress import ProgressBar
+from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Data, Trainer, evaluate, learning_rate
+from hopscope.training import Data, Trainer, learning_rate
 
 CPU = torch.device("cpu")
 SMALL = Architecture(n_layers=1, d_model=8)

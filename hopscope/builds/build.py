@@ -61,7 +61,7 @@ class Build(Settings):
 
 @dataclass(frozen=True)
 class Built:
-    """A model made by hand, as `hopscope.made` stores it, and what is true of it."""
+    """A model made by hand, as `hopscope.runs.from_weights` stores it, and what is true of it."""
 
     config: Config
     model: Transformer

@@ -23,7 +23,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, read_json
 from hopscope.emergence.onset import PASSES, Array
 from hopscope.problem.paths import Path
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 
 LEAST = 3  # checkpoints, below which there is nothing to follow

@@ -31,7 +31,7 @@ from hopscope.emergence.order import event_names, first_of_kind, in_order
 from hopscope.emergence.record import Record, circuit_of, completed, recorded, streamed, streamed_rows, trained_steps
 from hopscope.emergence.record import strong_paths as strong_paths
 from hopscope.problem.paths import Path
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 SAMPLES = 400  # of the bootstrap over sequences
 NEGLIGIBLE = 0.01  # of chance: silencing that costs less has no onset (ours)

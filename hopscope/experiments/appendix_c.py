@@ -21,7 +21,7 @@ from hopscope.experiments import fig5
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import SEQUENCES, circuit_of, is_quick
 from hopscope.experiments.base_variants import seeds_of
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 640, "paper": 40_000}

@@ -17,7 +17,7 @@ from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import accepted_paths, emergence_of
 from hopscope.experiments.base_variants import seeds_of
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 520, "paper": 60_000}

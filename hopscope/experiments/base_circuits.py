@@ -14,7 +14,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.emergence.track import Emergence, follow_all
 from hopscope.problem.paths import Path
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 SEQUENCES = {"quick": 16, "full": 128}  # behind curves; the paper averages 32
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit

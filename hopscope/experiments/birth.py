@@ -23,7 +23,7 @@ from hopscope.experiments.base_birth import Basic, ThreeSteps
 from hopscope.experiments.base_circuits import circuit_of
 from hopscope.models.basic_transformer import TRAINED
 from hopscope.models.transformer import Architecture
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.trigger_bigrams import TriggerBigrams
 
 #: Seconds that each scale takes on two cores.

@@ -18,7 +18,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.base import Claim, first_below, hop_curves_of
 from hopscope.models.transformer import Architecture
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.

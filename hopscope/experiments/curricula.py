@@ -17,7 +17,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import SOLVED, Claim, endings_of, verdict
 from hopscope.experiments.base_variants import seeds_of, variants
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.

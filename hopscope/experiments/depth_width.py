@@ -16,7 +16,7 @@ from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import LEARNT, Claim, endings_of, verdict
 from hopscope.experiments.base_variants import grows_with, seeds_of, somebody_solves, variants
 from hopscope.experiments.fig4 import least
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}

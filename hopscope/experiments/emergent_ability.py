@@ -19,7 +19,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig4
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_variants import seeds_of
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}

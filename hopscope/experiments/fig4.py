@@ -21,7 +21,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import curriculum
 from hopscope.experiments.base import LEARNT, SOLVED, Claim, endings_of, verdict
 from hopscope.models.transformer import Architecture
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 

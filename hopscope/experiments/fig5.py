@@ -24,7 +24,7 @@ from hopscope.drawing.style import picture, styled
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import circuit_of
 from hopscope.problem.paths import Path
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import chain_of
 from hopscope.theory.flow import simulate

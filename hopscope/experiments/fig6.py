@@ -18,7 +18,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments import fig7
 from hopscope.experiments.base import SOLVED, Claim, crossing, hop_curves_of, verdict
 from hopscope.experiments.base_variants import seeds_of
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 410, "paper": 60_000}

@@ -26,7 +26,7 @@ from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.base_circuits import accepted_paths, circuit_of, emergence_of
 from hopscope.problem.paths import Path
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 520, "paper": 60_000}

@@ -16,7 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import Claim, endings_of
 from hopscope.experiments.base_variants import grows_with, somebody_solves, variants
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.

@@ -32,7 +32,7 @@ from hopscope.measures.global_association import global_association
 from hopscope.measures.in_context_recall import in_context_recall
 from hopscope.measures.recall_margin import recall_margin
 from hopscope.models import Architecture, Transformer
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.noisy_bigram import NoisyBigram
 from hopscope.theory.associations import OneStep

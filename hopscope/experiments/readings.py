@@ -17,7 +17,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import SCALES, Claim, endings_of, verdict
 from hopscope.experiments.base_variants import seeds_of, variants
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 9, "cpu": 670, "paper": 40_000}

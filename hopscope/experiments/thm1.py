@@ -21,7 +21,7 @@ from hopscope.drawing.reach_map import reach_map
 from hopscope.experiments import curriculum
 from hopscope.experiments.base import Claim, verdict
 from hopscope.probes import breach, probe
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.

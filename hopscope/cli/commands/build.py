@@ -12,8 +12,8 @@ from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
-from hopscope.made import write_made
-from hopscope.runs import Run
+from hopscope.runs.from_weights import write_made
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import console, options_of, pick, print_json
-from hopscope.runs import Run, is_shipped, load
+from hopscope.runs.run import Run, is_shipped, load
 
 if TYPE_CHECKING:
     from hopscope.investigation import Investigation

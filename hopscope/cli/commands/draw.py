@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.options import run_folder
-from hopscope.runs import load
+from hopscope.runs.run import load
 
 
 @click.command("draw")

@@ -22,7 +22,7 @@ from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.problem import paths
-from hopscope.runs import Run, is_shipped, load
+from hopscope.runs.run import Run, is_shipped, load
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 

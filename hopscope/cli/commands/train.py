@@ -16,7 +16,7 @@ from hopscope.interventions.clamps import EXAMPLE, Clamp
 from hopscope.mirror import TRACKERS, Mirror
 from hopscope.models.transformer import Architecture
 from hopscope.progress import ProgressBar
-from hopscope.runs import Run
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.training import Watcher, train
 

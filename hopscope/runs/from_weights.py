@@ -11,8 +11,8 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_json
 from hopscope.models.transformer import Transformer
-from hopscope.runs import Run
-from hopscope.training import REPORT_SIZE, evaluate
+from hopscope.runs.evaluation import REPORT_SIZE, evaluate
+from hopscope.runs.run import Run
 
 
 def write_made(config: Config, folder: Path | str, model: Transformer, beside: Mapping[str, Any] | None = None) -> Run:

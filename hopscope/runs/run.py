@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
 FORMAT = 1
-SHIPPED = Path(__file__).parent / "assets" / "demo"  # packed by bench/pack_demo.py
+SHIPPED = Path(__file__).parents[1] / "assets" / "demo"  # packed by bench/pack_demo.py
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
 
 
