@@ -38,7 +38,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run, load
-from hopscope.training import train
+from hopscope.training.loop import train
 
 DEMO = Files(__file__).parents[1] / "hopscope" / "assets" / "demo"
 SEARCH, REPORT = Discovery().discovery, Discovery().report  # sequences, as our search has them

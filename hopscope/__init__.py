@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hopscope.problem.oracle import Fact, Problem
     from hopscope.runs.run import Run, load
     from hopscope.tasks.base import Batch, Task
-    from hopscope.training import train
+    from hopscope.training.loop import train
 
 __version__ = package_version()
 
@@ -48,7 +48,7 @@ HOMES = {
     "runs.run": ("Run", "load"),
     "core.settings": ("BadInput",),
     "tasks.base": ("Batch", "Task"),
-    "training": ("train",),
+    "training.loop": ("train",),
 }
 
 

@@ -24,10 +24,10 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, read_json, write_json
 from hopscope.experiments.base import SCALES, declared
-from hopscope.many import train_many
 from hopscope.parcels import pack
 from hopscope.sweep import train_stacks
-from hopscope.training import Trainer
+from hopscope.training.loop import Trainer
+from hopscope.training.stack import train_many
 
 #: Experiments to train, the most wanted first: Transformers A, B and C; D; the 128 runs of figure 4.
 EXPERIMENTS = ("fig5", "fig7", "fig4")

@@ -30,8 +30,8 @@ from hopscope.experiments.base import (
     reproduce,
     run_folder,
 )
-from hopscope.many import shape, train_many
-from hopscope.training import Interrupted
+from hopscope.training.loop import Interrupted
+from hopscope.training.stack import shape, train_many
 
 LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
 DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
@@ -145,7 +145,8 @@ def stacked(
     device: str = "auto",
     watch: Watch = unwatched,
 ) -> Outcome:
-    """The same in one process, with runs of one shape stacked into one program (`hopscope.many`): the way on a GPU.
+    """The same in one process, with runs of one shape stacked into one program (`hopscope.training.stack`): the way on
+    a GPU.
 
     What cannot be stacked, having clamps, frozen weights or a shape of its own, is trained alone. Arguments as for
     `sweep`.

@@ -27,7 +27,7 @@ from hopscope.runs.run import load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import train
+from hopscope.training.loop import train
 
 SMALL = Discovery(discovery=32, selection=48, report=64)
 

@@ -10,11 +10,11 @@ import torch
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
-from hopscope.many import Stack, train_many
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Interrupted, Trainer, train
+from hopscope.training.loop import Interrupted, Trainer, train
+from hopscope.training.stack import Stack, train_many
 
 SMALL = Config(
     Retrieval(n_hops=2),

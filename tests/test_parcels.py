@@ -22,7 +22,7 @@ from hopscope.parcels import collect, pack, pieces_of, put_back, spread, unpack
 from hopscope.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Interrupted, train
+from hopscope.training.loop import Interrupted, train
 
 SETTINGS = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
 

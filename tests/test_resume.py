@@ -19,7 +19,7 @@ from hopscope import Architecture, BadInput, Config, Run, Training, load, train
 from hopscope.cli import main
 from hopscope.core.storage import TEMPORARY
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Interrupted
+from hopscope.training.loop import Interrupted
 from tests.small_runs import config, fingerprint, trained
 
 VARIANTS = {

@@ -16,11 +16,11 @@ from hopscope.configuration.config import parse_schedule
 from hopscope.configuration.presets import RECIPES
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.mirror import Mirror, flatten
-from hopscope.progress import ProgressBar
 from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Data, Trainer, learning_rate
+from hopscope.training.loop import Data, Trainer, learning_rate
+from hopscope.training.mirror import Mirror, flatten
+from hopscope.training.progress import ProgressBar
 
 CPU = torch.device("cpu")
 SMALL = Architecture(n_layers=1, d_model=8)

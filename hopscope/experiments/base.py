@@ -39,7 +39,7 @@ from hopscope.core.settings import BadInput, Settings
 from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.drawing.style import save
 from hopscope.runs.run import Run
-from hopscope.training import Interrupted, Watcher, train
+from hopscope.training.loop import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
 Verdict = Literal["holds", "fails", "undecided"]

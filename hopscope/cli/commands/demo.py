@@ -10,8 +10,8 @@ from hopscope.cli.commands import circuit
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
 from hopscope.configuration.presets import recipe
-from hopscope.progress import ProgressBar
-from hopscope.training import train
+from hopscope.training.loop import train
+from hopscope.training.progress import ProgressBar
 
 
 @click.command("demo")

@@ -13,12 +13,12 @@ from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import RECIPES, Recipe, recipe
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import EXAMPLE, Clamp
-from hopscope.mirror import TRACKERS, Mirror
 from hopscope.models.transformer import Architecture
-from hopscope.progress import ProgressBar
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
-from hopscope.training import Watcher, train
+from hopscope.training.loop import Watcher, train
+from hopscope.training.mirror import TRACKERS, Mirror
+from hopscope.training.progress import ProgressBar
 
 
 def options() -> list[click.Parameter]:

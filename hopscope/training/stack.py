@@ -22,7 +22,7 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.runs.run import Run
-from hopscope.training import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
+from hopscope.training.loop import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
 
 #: What members of a stack may differ in.
 FREE = ("lr", "seed", "seed_init", "seed_data")
