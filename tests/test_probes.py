@@ -14,7 +14,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.drawing.reach_map import reach_map, shown_streams
 from hopscope.experiments.thm1 import claims
-from hopscope.probes import breach, interval, piece_names, probe, reach_of
+from hopscope.probes.reach import breach, interval, piece_names, probe, reach_of
 from hopscope.problem.paths import role_name
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval

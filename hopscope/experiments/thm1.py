@@ -2,8 +2,8 @@
 
 Theorem 1 rests on two assumptions about attention and is checked in the paper against the depth that training needs.
 Here it is checked where it speaks: after each layer every position's residual stream is probed for every piece of its
-chain, beside what the information-flow model allows there (hopscope.probes; docs/theory.md). Controls: the same model
-before training; the same probes asked for a randomly drawn chain; a transformer that breaks the premise by hand.
+chain, beside what the information-flow model allows there (hopscope.probes.reach; docs/theory.md). Controls: the same
+model before training; the same probes asked for a randomly drawn chain; a transformer that breaks the premise by hand.
 
 The models are those of the experiment `curriculum`, with implicit curriculum; at paper scale Transformers A, B and C.
 """
@@ -20,7 +20,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
 from hopscope.experiments import curriculum
 from hopscope.experiments.base import Claim, verdict
-from hopscope.probes import breach, probe
+from hopscope.probes.reach import breach, probe
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
@@ -54,7 +54,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run]) -> DataFrame:
-    """A row for every model, stream, role and piece: what `hopscope.probes.probe` says of it.
+    """A row for every model, stream, role and piece: what `hopscope.probes.reach.probe` says of it.
 
     The intervals hold simultaneously over the whole table.
     """
