@@ -21,8 +21,8 @@ from hopscope.cli import hopscope as command_line
 from hopscope.configuration.presets import RECIPES
 from hopscope.core import catalogue
 from hopscope.core.settings import Settings, setting
+from hopscope.drawing.run_pictures import draw
 from hopscope.experiments.base import declared
-from hopscope.pictures import draw
 from hopscope.runs.run import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
 
