@@ -16,10 +16,10 @@ from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
+from hopscope.execution.parcels import collect, pack, pieces_of, put_back, spread, unpack
+from hopscope.execution.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.experiments.base import run_folder
 from hopscope.models.transformer import Architecture
-from hopscope.parcels import collect, pack, pieces_of, put_back, spread, unpack
-from hopscope.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
@@ -185,7 +185,7 @@ def test_a_table_of_times_that_takes_too_long_stops_nothing(tmp_path, monkeypatc
         assert timeout < 11
         raise subprocess.TimeoutExpired(command, timeout)
 
-    monkeypatch.setattr("hopscope.queue.subprocess.run", slow)
+    monkeypatch.setattr("hopscope.execution.queue.subprocess.run", slow)
     account = work_off(
         tmp_path / "runs", tmp_path / "out", budget=30.0, scale="quick", items=("times",), device="cpu", say=print
     )
@@ -239,7 +239,7 @@ def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
     asked = iter(range(10_000))  # the clock is looked at before items and runs, and after every step
     clock = SimpleNamespace(monotonic=lambda: 1e9 if next(asked) > 12 else 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr("hopscope.queue.time", clock)
+        patched.setattr("hopscope.execution.queue.time", clock)
         stopped = work_off(tmp_path / "runs", tmp_path / "out", budget=600.0, **{**where, "items": ("fig5",)})
     assert stopped["items"]["fig5"]["state"] == "1 of 1 runs are left"
     [begun] = [Run(path.parent) for path in (tmp_path / "runs").glob("*/config.json")]

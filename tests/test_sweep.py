@@ -16,9 +16,9 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
+from hopscope.execution.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
 from hopscope.experiments.base import declared, reproduce, run_folder
 from hopscope.runs.run import Run
-from hopscope.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
 
 SIXTEEN = Path(__file__).parent / "sixteen.py"
 
@@ -198,7 +198,7 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
     asked = iter(range(1000))  # the clock is looked at before a run and after every step
     clock = SimpleNamespace(monotonic=lambda: 1e9 if next(asked) >= 7 else 0.0, sleep=time.sleep)
     with monkeypatch.context() as patched:
-        patched.setattr("hopscope.sweep.time", clock)
+        patched.setattr("hopscope.execution.sweep.time", clock)
         assert stacked("curriculum", "quick", **where, budget=60.0).left == 2
     [stopped] = [Run(path.parent) for path in (tmp_path / "runs").glob("*/metrics.jsonl")]
     assert stopped.step == 6
@@ -210,7 +210,7 @@ def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path,
     from tests import sixteen
 
     pair = sixteen.runs("quick")[:2]
-    monkeypatch.setattr("hopscope.sweep.declared", lambda name, scale: pair)
+    monkeypatch.setattr("hopscope.execution.sweep.declared", lambda name, scale: pair)
     held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
     with held.writing():
         assert train_stacks("pair", "quick", tmp_path, lambda: False) == 2

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hopscope.core.settings import BadInput
-from hopscope.sweep import DEATHS, PATIENCE, was_killed
+from hopscope.execution.sweep import DEATHS, PATIENCE, was_killed
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -37,7 +37,7 @@ def labour(command: Sequence[str]) -> int:
 
 
 class RayCrew:
-    """Worker processes, wherever Ray puts them; used as `hopscope.sweep.Crew` is.
+    """Worker processes, wherever Ray puts them; used as `hopscope.execution.sweep.Crew` is.
 
     Args:
         command: how one is started; its last word is the parent's process id.

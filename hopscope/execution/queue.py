@@ -1,8 +1,8 @@
 """The GPU queue: as much of the paper at full size as a lease allows, in order of priority, resumable.
 
 A machine with a GPU is lent for minutes. So one command trains what matters most first, stops in time, and packs what
-there is (`hopscope.parcels`) after every item, so that even a machine that is taken away leaves what was done before.
-Given the same folder of runs again it goes on. Tables and circuits are made at home: they need no GPU.
+there is (`hopscope.execution.parcels`) after every item, so that even a machine that is taken away leaves what was done
+before. Given the same folder of runs again it goes on. Tables and circuits are made at home: they need no GPU.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hopscope.configuration.presets import recipe
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, read_json, write_json
+from hopscope.execution.parcels import pack
+from hopscope.execution.sweep import train_stacks
 from hopscope.experiments.base import SCALES, declared
-from hopscope.parcels import pack
-from hopscope.sweep import train_stacks
 from hopscope.training.loop import Trainer
 from hopscope.training.stack import train_many
 
@@ -36,7 +36,7 @@ RESERVE = 20.0  # seconds of the budget that are kept for saving and packing
 TIMES = 300.0  # seconds that the step-time table may take
 AGREE = 0.02  # greatest difference of an answer, of variance 1, on the device and on the CPU (ours; TF32 has 1e-3)
 STEPS = 20
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 Say = Callable[[str], None]
 

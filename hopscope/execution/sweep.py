@@ -206,7 +206,7 @@ def was_killed(code: int) -> bool:
 
 
 class Workers(Protocol):
-    """Whoever works on a sweep: `Crew` here, `hopscope.ray_crew.RayCrew` on several machines."""
+    """Whoever works on a sweep: `Crew` here, `hopscope.execution.ray_workers.RayCrew` on several machines."""
 
     def busy(self) -> bool: ...
     def replace_the_dead(self, done: int) -> None: ...
