@@ -2,7 +2,8 @@
 
 A variant's name is its file's name. `tasks/retrieval.py` is the task `retrieval` on the command line, in
 test ids and in tables; no list, decorator or `__init__` has to be edited to add one. The idea is that of
-scikit-learn's `all_estimators`.
+scikit-learn's `all_estimators`. A study has folders of the same names, so that what only it needs stands in it:
+`studies/birth/tasks/trigger_bigrams.py` is a task like any other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -33,24 +36,53 @@ def current(folder: str, name: str) -> str:
     return next((new for new, old in RENAMED.get(folder, {}).items() if old == name), name)
 
 
+@dataclass(frozen=True)
+class Root:
+    """Where folders of variants are looked for: a package, and the folder that holds it."""
+
+    package: str
+    path: Path
+
+    def variants(self, folder: str) -> list[str]:
+        """Names of the variants in one of its folders, in no order. Nothing is imported."""
+        found = (module.name for module in pkgutil.iter_modules([str(self.path.joinpath(*folder.split(".")))]))
+        return [name for name in found if not name.startswith(("base", "_"))]
+
+
+LIBRARY = Root("hopscope", Path(__file__).parents[1])
+
+
+def roots() -> list[Root]:
+    """The library, then every study."""
+    studies = sorted(path.parent for path in LIBRARY.path.glob("studies/*/__init__.py"))
+    return [LIBRARY, *(Root(f"{LIBRARY.package}.studies.{path.name}", path) for path in studies)]
+
+
+def homes(folder: str) -> dict[str, Root]:
+    """Every variant's root, by its name. Raises BadInput for a name that stands in two of them."""
+    found: dict[str, Root] = {}
+    for root in roots():
+        for name in root.variants(folder):
+            if name in found:
+                both = f"{found[name].package}.{folder} and in {root.package}.{folder}"
+                raise BadInput(f"there is a {name!r} both in {both}; rename one of the two files")
+            found[name] = root
+    return found
+
+
 def names(folder: str) -> list[str]:
-    """Names of the variants in `hopscope/<folder>` (dots separate nested folders), sorted; [] if it is not there."""
-    try:
-        package = importlib.import_module(f"hopscope.{folder}")
-    except ModuleNotFoundError:
-        return []
-    found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return sorted(name for name in found if not name.startswith(("base", "_")))
+    """Names of the variants in `hopscope/<folder>` and the studies' (dots separate nested folders), sorted."""
+    return sorted(homes(folder))
 
 
 def module(folder: str, name: str) -> ModuleType:
     """The variant's module. Raises BadInput, naming the nearest match, if there is none."""
-    known, name = names(folder), current(folder, name)
+    known, name = homes(folder), current(folder, name)
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
         raise BadInput(f"there is no {name!r} in {folder}; {hint}")
-    return importlib.import_module(f"hopscope.{folder}.{name}")
+    return importlib.import_module(f"{known[name].package}.{folder}.{name}")
 
 
 def find(folder: str, name: str) -> Any:
@@ -60,7 +92,7 @@ def find(folder: str, name: str) -> Any:
     classes = [
         value
         for value in vars(source).values()
-        if inspect.isclass(value) and value.__module__ == source.__name__ and is_variant(value, source)
+        if inspect.isclass(value) and value.__module__ == source.__name__ and is_variant(value, folder)
     ]
     if len(classes) == 1:
         return classes[0]
@@ -72,9 +104,9 @@ def find(folder: str, name: str) -> Any:
     )
 
 
-def is_variant(value: type, source: ModuleType) -> bool:
-    """Whether a class is finished and derives, at any depth, from one in its folder's base.py."""
-    base = f"{source.__name__.rpartition('.')[0]}.base"
+def is_variant(value: type, folder: str) -> bool:
+    """Whether a class is finished and derives, at any depth, from one in the library's `<folder>/base.py`."""
+    base = f"{LIBRARY.package}.{folder}.base"
     return not inspect.isabstract(value) and any(parent.__module__ == base for parent in value.__mro__[1:])
 
 
