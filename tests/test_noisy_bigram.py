@@ -13,15 +13,15 @@ from hopscope import Config, Training, train
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments import noisy_bigram as experiment
 from hopscope.experiments.base import Stopped
-from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
 from hopscope.problem.roles import NO_CHAIN
-from hopscope.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
-from hopscope.theory.associations import OneStep
+from hopscope.studies.noisy_bigram.experiments import noisy_bigram as experiment
+from hopscope.studies.noisy_bigram.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
+from hopscope.studies.noisy_bigram.theory.associations import OneStep
+from hopscope.studies.noisy_bigram.work import Sampled, Truncated, rows_of
 
 # The task ----------------------------------------------------------------------------------------------------------
 

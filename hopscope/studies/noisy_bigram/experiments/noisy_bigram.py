@@ -22,20 +22,20 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.drawing.noisy_bigram import noisy_bigram
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
-from hopscope.experiments.base_noisy_bigram import Sampled, Truncated, rows_of
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation
-from hopscope.measures.global_association import global_association
-from hopscope.measures.in_context_recall import in_context_recall
-from hopscope.measures.recall_margin import recall_margin
 from hopscope.models import Architecture, Transformer
 from hopscope.runs.run import Run
+from hopscope.studies.noisy_bigram.drawing.noisy_bigram import noisy_bigram
+from hopscope.studies.noisy_bigram.measures.global_association import global_association
+from hopscope.studies.noisy_bigram.measures.in_context_recall import in_context_recall
+from hopscope.studies.noisy_bigram.measures.recall_margin import recall_margin
+from hopscope.studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
+from hopscope.studies.noisy_bigram.theory.associations import OneStep
+from hopscope.studies.noisy_bigram.work import Sampled, Truncated, rows_of
 from hopscope.tasks.base import Batch
-from hopscope.tasks.noisy_bigram import NoisyBigram
-from hopscope.theory.associations import OneStep
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 480, "paper": 40_000}

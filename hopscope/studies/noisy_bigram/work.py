@@ -17,7 +17,7 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.interventions.truncation import Laser
-from hopscope.theory.associations import OneStep
+from hopscope.studies.noisy_bigram.theory.associations import OneStep
 
 ROWS = "rows.json"
 Row = dict[str, Any]

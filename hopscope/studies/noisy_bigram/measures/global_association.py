@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hopscope.measures.base import Observation
-from hopscope.measures.base_answers import answers
+from hopscope.studies.noisy_bigram.measures.base_answers import answers
 
 RANGE = (0.0, 1.0)
 

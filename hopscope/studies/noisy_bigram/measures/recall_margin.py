@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hopscope.measures.base import Observation
-from hopscope.measures.base_answers import answers
+from hopscope.studies.noisy_bigram.measures.base_answers import answers
 
 RANGE = (-math.inf, math.inf)
 
