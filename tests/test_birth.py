@@ -16,12 +16,12 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
 from hopscope.experiments.base import Stopped
-from hopscope.experiments.base_birth import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
-from hopscope.experiments.birth import about_joint
-from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
 from hopscope.problem.paths import Path
+from hopscope.studies.birth.experiments.birth import about_joint
+from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
+from hopscope.studies.birth.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
+from hopscope.studies.birth.work import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
 from hopscope.tasks.induction import Induction
-from hopscope.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
 
 # The corpus ------------------------------------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
-from hopscope.experiments.base_birth import Basic, ThreeSteps
 from hopscope.experiments.base_circuits import circuit_of
-from hopscope.models.basic_transformer import TRAINED
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
-from hopscope.tasks.trigger_bigrams import TriggerBigrams
+from hopscope.studies.birth.models.basic_transformer import TRAINED
+from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
+from hopscope.studies.birth.work import Basic, ThreeSteps
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 480, "paper": 60_000}

@@ -21,7 +21,7 @@ from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
-ASSET = Path(__file__).parent.parent / "assets" / "tinyshakespeare_bigrams.json"
+ASSET = Path(__file__).parents[1] / "data" / "tinyshakespeare_bigrams.json"
 WORDS = {" ": "space", "\n": "newline", "$": "dollar"}  # what people read instead
 FLOOR_SAMPLE = 4096  # sequences from which the floor of `all` positions is estimated, to about 0.002 nats
 

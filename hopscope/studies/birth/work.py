@@ -20,10 +20,10 @@ from hopscope.experiments.base import Stopped, Work
 from hopscope.measures.base import observe
 from hopscope.measures.induction_score import induction_score
 from hopscope.measures.previous_token_score import previous_token_score
-from hopscope.models.basic_transformer import TRAINED, BasicTransformer, recalls
+from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicTransformer, recalls
+from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
 from hopscope.tasks.base import Batch
 from hopscope.tasks.induction import Induction
-from hopscope.tasks.trigger_bigrams import TriggerBigrams
 
 Row = dict[str, Any]
 
