@@ -14,13 +14,13 @@ from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json
-from hopscope.experiments import facts
 from hopscope.experiments.base import Stopped
-from hopscope.experiments.base_facts import CURVES, FactCapacity, Linear, TradeOff, given_relation, phases, stretch
 from hopscope.measures import observe
-from hopscope.measures.part_loss import part_loss
-from hopscope.models.recall import LinearRecall, OneLayerRecall, counted
-from hopscope.tasks.factual_recall import FactualRecall
+from hopscope.studies.facts.experiments import facts
+from hopscope.studies.facts.measures.part_loss import part_loss
+from hopscope.studies.facts.models.recall import LinearRecall, OneLayerRecall, counted
+from hopscope.studies.facts.tasks.factual_recall import FactualRecall
+from hopscope.studies.facts.work import CURVES, FactCapacity, Linear, TradeOff, given_relation, phases, stretch
 
 NAN = float("nan")
 

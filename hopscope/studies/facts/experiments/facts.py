@@ -23,7 +23,7 @@ from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Work, verdict
 from hopscope.experiments.base_capacity import ENOUGH, capacity, power_law, tries_of
-from hopscope.experiments.base_facts import CURVES, FactCapacity, Linear, TradeOff, phases
+from hopscope.studies.facts.work import CURVES, FactCapacity, Linear, TradeOff, phases
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 480, "paper": 200_000}

@@ -23,9 +23,9 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_file, write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.base_capacity import ENOUGH, Search
-from hopscope.models.recall import LinearRecall, OneLayerRecall, counted
+from hopscope.studies.facts.models.recall import LinearRecall, OneLayerRecall, counted
+from hopscope.studies.facts.tasks.factual_recall import FactualRecall
 from hopscope.tasks.base import Batch
-from hopscope.tasks.factual_recall import FactualRecall
 
 UNKNOWN, KNOWN = 0.9, 0.1  # shares of what knowing nothing costs
 CURVES = (
