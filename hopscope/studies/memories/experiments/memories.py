@@ -20,7 +20,7 @@ from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Work, verdict
 from hopscope.experiments.base_capacity import ENOUGH, capacity, power_law, tries_of
-from hopscope.experiments.base_memories import Capacity, Lemma, Recall
+from hopscope.studies.memories.work import Capacity, Lemma, Recall
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 420, "paper": 100_000}
