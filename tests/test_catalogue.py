@@ -53,7 +53,8 @@ def own_attention(seen):
     """Mean attention of a position to itself, per head."""
     return {name: float(p.diagonal(0, -2, -1).mean()) for name, p in seen.patterns()}
 ''',
-    "experiments/tiny.py": '''"""An experiment made in a test: one run (Musat, section 7, in miniature)."""
+    "studies/tiny/__init__.py": '"""A study made in a test."""',
+    "studies/tiny/experiments/tiny.py": '''"""An experiment made in a test: one run (Musat, section 7, in miniature)."""
 from matplotlib.figure import Figure
 
 from hopscope import Architecture, Config, Training
@@ -120,6 +121,7 @@ def copy(tmp_path_factory) -> Path:
         shutil.copy(ROOT / name, root / name)
     for name, text in NEW.items():
         assert not (root / "hopscope" / name).exists()
+        (root / "hopscope" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "hopscope" / name).write_text(text)
     return root
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from hopscope import Architecture, BadInput, Config, Run, Training, train
 from hopscope.cli import main
-from hopscope.experiments import curriculum
 from hopscope.interventions.clamps import Clamp, check_clamps, clamped, in_force, parse_clamps, replacements
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.runs.evaluation import evaluate
+from hopscope.studies.stacked_heads.experiments import curriculum
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction

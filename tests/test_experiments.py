@@ -18,7 +18,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, setting
 from hopscope.experiments import base
 from hopscope.experiments.base import Finished, Stopped, Work, crossing, final, first_below, publish, run_folder
-from hopscope.experiments.curriculum import claims
+from hopscope.studies.stacked_heads.experiments.curriculum import claims
 
 
 def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:

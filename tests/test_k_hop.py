@@ -11,10 +11,10 @@ from pandas import DataFrame
 from hopscope import Architecture
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments import curricula
 from hopscope.models import Transformer
 from hopscope.problem.roles import ABSENT
 from hopscope.studies.k_hop.experiments import k_hop
+from hopscope.studies.stacked_heads.experiments import curricula
 from hopscope.tasks.base import TokenTask
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.two_hop import TwoHop

@@ -13,9 +13,9 @@ from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.drawing.reach_map import reach_map, shown_streams
-from hopscope.experiments.thm1 import claims
 from hopscope.probes.reach import breach, interval, piece_names, probe, reach_of
 from hopscope.problem.paths import role_name
+from hopscope.studies.stacked_heads.experiments.thm1 import claims
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 

@@ -10,10 +10,12 @@ import pandas
 import pytest
 from pandas import DataFrame
 
-from hopscope.experiments import (
+from hopscope.experiments import circuit_tables as base_circuits
+from hopscope.experiments.variants import grows_with, somebody_solves
+from hopscope.problem import paths
+from hopscope.studies.stacked_heads.experiments import (
     appendix_c,
     appendix_d,
-    base_circuits,
     conditional,
     depth_width,
     emergent_ability,
@@ -25,9 +27,7 @@ from hopscope.experiments import (
     pair_order,
     reuse,
 )
-from hopscope.experiments.base_variants import grows_with, somebody_solves
-from hopscope.experiments.fig5 import merged_heads
-from hopscope.problem import paths
+from hopscope.studies.stacked_heads.experiments.fig5 import merged_heads
 from tests.small_runs import trained
 
 NAN = float("nan")

@@ -36,6 +36,10 @@ def current(folder: str, name: str) -> str:
     return next((new for new, old in RENAMED.get(folder, {}).items() if old == name), name)
 
 
+#: Folders of the library that hold a frame alone; what they frame stands in studies.
+FRAMES = ("experiments",)
+
+
 @dataclass(frozen=True)
 class Root:
     """Where folders of variants are looked for: a package, and the folder that holds it."""
@@ -52,16 +56,17 @@ class Root:
 LIBRARY = Root("hopscope", Path(__file__).parents[1])
 
 
-def roots() -> list[Root]:
-    """The library, then every study."""
+def roots(folder: str) -> list[Root]:
+    """The library, unless it only frames such variants, then every study."""
     studies = sorted(path.parent for path in LIBRARY.path.glob("studies/*/__init__.py"))
-    return [LIBRARY, *(Root(f"{LIBRARY.package}.studies.{path.name}", path) for path in studies)]
+    library = [] if folder in FRAMES else [LIBRARY]
+    return [*library, *(Root(f"{LIBRARY.package}.studies.{path.name}", path) for path in studies)]
 
 
 def homes(folder: str) -> dict[str, Root]:
     """Every variant's root, by its name. Raises BadInput for a name that stands in two of them."""
     found: dict[str, Root] = {}
-    for root in roots():
+    for root in roots(folder):
         for name in root.variants(folder):
             if name in found:
                 both = f"{found[name].package}.{folder} and in {root.package}.{folder}"

@@ -19,7 +19,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
-from hopscope.experiments.base_circuits import circuit_of
+from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.birth.models.basic_transformer import TRAINED

@@ -22,7 +22,7 @@ from pandas import DataFrame
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, Finished, Work, verdict
-from hopscope.experiments.base_capacity import ENOUGH, capacity, power_law, tries_of
+from hopscope.experiments.capacity import ENOUGH, capacity, power_law, tries_of
 from hopscope.studies.facts.work import CURVES, FactCapacity, Linear, TradeOff, phases
 
 #: Seconds that each scale takes on two cores.

@@ -22,7 +22,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
-from hopscope.experiments.base_variants import seeds_of
+from hopscope.experiments.variants import seeds_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold

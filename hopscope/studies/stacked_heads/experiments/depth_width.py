@@ -14,9 +14,9 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import LEARNT, Claim, endings_of, verdict
-from hopscope.experiments.base_variants import grows_with, seeds_of, somebody_solves, variants
-from hopscope.experiments.fig4 import least
+from hopscope.experiments.variants import grows_with, seeds_of, somebody_solves, variants
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments.fig4 import least
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}

@@ -13,11 +13,11 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments import fig7
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import accepted_paths, emergence_of
-from hopscope.experiments.base_variants import seeds_of
+from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 520, "paper": 60_000}

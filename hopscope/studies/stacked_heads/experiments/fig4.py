@@ -18,10 +18,10 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments import curriculum
 from hopscope.experiments.base import LEARNT, SOLVED, Claim, endings_of, verdict
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import curriculum
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 

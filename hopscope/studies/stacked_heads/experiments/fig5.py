@@ -22,7 +22,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import circuit_of
+from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval

@@ -16,7 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.base import LEARNT, Claim, final, first_below, hop_curves_of, verdict
-from hopscope.experiments.base_variants import seeds_of, variants
+from hopscope.experiments.variants import seeds_of, variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 

@@ -16,8 +16,8 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
-from hopscope.experiments.base_circuits import circuit_of
-from hopscope.experiments.base_variants import SEEDS, TINY_MODEL, TINY_TRAINING, seeds_of
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.variants import SEEDS, TINY_MODEL, TINY_TRAINING, seeds_of
 from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 

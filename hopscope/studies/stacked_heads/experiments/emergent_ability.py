@@ -16,10 +16,10 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments import fig4
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_variants import seeds_of
+from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import fig4
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}

@@ -14,7 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.base import Claim, endings_of, verdict
-from hopscope.experiments.base_variants import seeds_of, share_solved, variants
+from hopscope.experiments.variants import seeds_of, share_solved, variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth

@@ -15,10 +15,10 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments import fig7
 from hopscope.experiments.base import SOLVED, Claim, crossing, hop_curves_of, verdict
-from hopscope.experiments.base_variants import seeds_of
+from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 410, "paper": 60_000}

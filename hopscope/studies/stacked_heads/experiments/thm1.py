@@ -18,10 +18,10 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
-from hopscope.experiments import curriculum
 from hopscope.experiments.base import Claim, verdict
 from hopscope.probes.reach import breach, probe
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import curriculum
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.

@@ -17,11 +17,11 @@ from pandas import DataFrame
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
-from hopscope.experiments import fig5
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import SEQUENCES, circuit_of, is_quick
-from hopscope.experiments.base_variants import seeds_of
+from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of, is_quick
+from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.experiments import fig5
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 640, "paper": 40_000}

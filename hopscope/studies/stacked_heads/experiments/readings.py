@@ -16,7 +16,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.base import SCALES, Claim, endings_of, verdict
-from hopscope.experiments.base_variants import seeds_of, variants
+from hopscope.experiments.variants import seeds_of, variants
 from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.

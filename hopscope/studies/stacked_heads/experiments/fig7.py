@@ -24,7 +24,7 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.base_circuits import accepted_paths, circuit_of, emergence_of
+from hopscope.experiments.circuit_tables import accepted_paths, circuit_of, emergence_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
