@@ -27,7 +27,7 @@ from hopscope.training.loop import Interrupted, Trainer
 from tests.small_runs import config, fingerprint, trained
 
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VALUES = "L0H0 value[1]->key[1]"
 QUERIES = "L0H0 query->key[1]"
 

@@ -22,7 +22,7 @@ from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VECTORS = Retrieval(n_hops=1, n_chains=2)
 TOKENS = SymbolicRetrieval(n_hops=1, n_chains=2, d_vocab=8)
 SHAPES = {

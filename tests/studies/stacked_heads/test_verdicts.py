@@ -10,7 +10,7 @@ import pandas
 import pytest
 from pandas import DataFrame
 
-from hopscope.experiments import circuit_tables as base_circuits
+from hopscope.experiments import circuit_tables
 from hopscope.experiments.variants import grows_with, somebody_solves
 from hopscope.problem import paths
 from hopscope.studies.stacked_heads.experiments import (
@@ -174,7 +174,7 @@ def test_a_path_is_in_a_circuit_only_if_that_was_accepted(accepted: bool, tmp_pa
     """It is followed all the same: what a model uses can be told of, but not as a circuit."""
     path = paths.Path(0, 0, "value[1]", "key[1]")
     circuit = SimpleNamespace(accepted=accepted, paths=[SimpleNamespace(path=path)])
-    monkeypatch.setattr(base_circuits, "circuit_of", lambda run: circuit)
+    monkeypatch.setattr(circuit_tables, "circuit_of", lambda run: circuit)
     run = trained(tmp_path / "run")
     for experiment in (appendix_d, reuse):
         table = experiment.table([run])

@@ -15,7 +15,7 @@ from hopscope.cli import main
 from hopscope.drawing.report_page import Opened, Section, report_page
 from hopscope.experiments.base import all_claims
 
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 CLAIM = {
     "id": "a",
     "section": "7.2",

@@ -14,7 +14,7 @@ import pytest
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 NEW = {
     "tasks/two_step.py": '''"""A task made in a test: retrieval with exactly two hops (after Musat, section 6)."""

@@ -1,4 +1,4 @@
-"""Associative memories against autograd, closed forms and hand calculation. Run: pytest tests/test_memories.py"""
+"""Associative memories against autograd, closed forms and hand calculation."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ print(json.dumps(came))
 def in_driver(folder: Path, kills: int, seed: int, longest: float, training: dict) -> dict[str, int]:
     """Train in children that are killed after a random time, then to the end; returns when the kills came."""
     settings = json.dumps([kills, seed, longest, training])
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
     command = [sys.executable, "-c", DRIVER, str(folder), settings]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.cli import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from hopscope.language.lm_eval import export
 from tests.paper_prompts import EXAMPLES
 from tests.solver import solve
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FIVE = list(EXAMPLES)
 COUNT = 40
 

@@ -1,4 +1,4 @@
-"""Factual recall: anchors, gradients by hand, phases of curves made by hand. Run: pytest tests/test_facts.py"""
+"""Factual recall: anchors, gradients by hand, phases of curves made by hand."""
 
 from __future__ import annotations
 

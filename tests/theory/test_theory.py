@@ -29,7 +29,7 @@ from hopscope.theory.flow import Chain, reach, simulate, trace, without_spare
 from hopscope.theory.schedules import fewest_heads, is_minimal, optimal_schedules, redundancy
 from hopscope.theory.search import Search
 
-ROOT = File(__file__).parent.parent
+ROOT = File(__file__).parents[2]
 MONOTONE = ("nearest_first", "deepest_first")
 
 

@@ -18,7 +18,7 @@ from hopscope import Architecture, BadInput, Config, Run, load, train
 from hopscope.core.storage import MANIFEST, Damaged, read_manifest, write_folder
 from tests.small_runs import config, fingerprint, trained
 
-PACKAGE = Path(__file__).parent.parent / "hopscope"
+PACKAGE = Path(__file__).parents[2] / "hopscope"
 
 
 @pytest.fixture(scope="module")

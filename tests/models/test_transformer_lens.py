@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CASES = [
     f"{inputs}-{heads}-heads-{kind}"
     for inputs in ("vectors", "tokens")

@@ -20,7 +20,7 @@ from hopscope.execution.sweep import Crew, by_shape, finished, stacked, sweep, t
 from hopscope.experiments.base import declared, reproduce, run_folder
 from hopscope.runs.run import Run
 
-SIXTEEN = Path(__file__).parent / "sixteen.py"
+SIXTEEN = Path(__file__).parents[1] / "sixteen.py"
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen:
