@@ -16,7 +16,7 @@ from typing import Any
 
 from hopscope.settings import BadInput
 
-# Files that hold what a folder's variants share are called base…; they are no variants themselves.
+# Files that hold what a folder's variants share are called base…, or named in its FRAME; they are no variants.
 
 
 def names(folder: str) -> list[str]:
@@ -26,7 +26,8 @@ def names(folder: str) -> list[str]:
     except ModuleNotFoundError:
         return []
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return sorted(name for name in found if not name.startswith(("base", "_")))
+    frame = getattr(package, "FRAME", ())
+    return sorted(name for name in found if not name.startswith(("base", "_")) and name not in frame)
 
 
 def module(folder: str, name: str) -> ModuleType:

@@ -9,8 +9,9 @@ import torch
 
 from hopscope import Architecture, Transformer
 from hopscope.experiments.base import Stopped
-from hopscope.experiments.base_capacity import Search, capacity, power_law
+from hopscope.experiments.base_capacity import Search, capacity
 from hopscope.experiments.base_memories import Capacity, Lemma
+from hopscope.experiments.judging import power_law
 from hopscope.models import memories
 from hopscope.seeds import generator
 from hopscope.tasks.induction import Induction

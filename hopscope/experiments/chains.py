@@ -13,8 +13,9 @@ from pandas import DataFrame
 
 from hopscope.configuration import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import Claim, endings_of
+from hopscope.experiments.base import endings_of
 from hopscope.experiments.base_variants import grows_with, somebody_solves, variants
+from hopscope.experiments.judging import Claim
 from hopscope.runs import Run
 
 #: Seconds that each scale takes on two cores.
