@@ -12,8 +12,8 @@ from pathlib import Path
 
 import safetensors.torch
 
-from hopscope.runs import load
-from hopscope.storage import write_folder
+from hopscope.core.storage import write_folder
+from hopscope.runs.run import load
 
 ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "demo"
 KEPT = [0, *range(60, 300, 20), *range(300, 401, 50), 600, 1000]

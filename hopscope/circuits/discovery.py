@@ -32,10 +32,10 @@ from hopscope.circuits.gates import Gates
 from hopscope.circuits.hypotheses import Hypothesis, hypotheses
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings, setting
 from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
-from hopscope.seeds import generator
-from hopscope.settings import Settings, setting
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search

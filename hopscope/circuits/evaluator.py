@@ -24,9 +24,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.interventions.patterns import null, prescribed
 from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
-from hopscope.patterns import null, prescribed
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
 #: Sequences in one forward pass: enough to keep two cores busy, few enough to stay in their caches.
@@ -148,7 +148,7 @@ class Hard:
     """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
 
     Attributes:
-        paths: whose rows are ideal, each with its weight in its row (`hopscope.patterns.prescribed`).
+        paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
         null: of all other rows.
         rows: patterns for whole rows, which go before those of paths.
     """

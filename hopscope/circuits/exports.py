@@ -23,9 +23,9 @@ from hopscope.circuits.circuit import Circuit, Found
 from hopscope.circuits.evaluator import Evaluator, Hard, Pattern, RowPattern, with_rows
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.circuits.words import symbols_at
+from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.problem.paths import Path
 
 OURS = "hopscope"  # the key for what the projection loses
 

@@ -12,10 +12,10 @@ from functools import cached_property
 from jaxtyping import Bool
 from torch import Tensor
 
+from hopscope.interventions.patterns import visible
 from hopscope.models.transformer import Architecture
-from hopscope.paths import Path
-from hopscope.patterns import visible
-from hopscope.roles import RELATIONS, Relation
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import RELATIONS, Relation
 from hopscope.tasks.base import Batch
 
 #: The role of positions that hold none.

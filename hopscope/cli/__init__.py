@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from hopscope import catalogue
-from hopscope.environment import package_version
-from hopscope.settings import BadInput
-from hopscope.storage import CannotSave
+from hopscope.core import catalogue
+from hopscope.core.environment import package_version
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import CannotSave
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope import catalogue
-from hopscope.settings import Settings, flag_of, types_of
+from hopscope.core import catalogue
+from hopscope.core.settings import Settings, flag_of, types_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -32,15 +32,15 @@ import filelock
 import pandas
 from pandas import DataFrame
 
-from hopscope import catalogue
-from hopscope.configuration import Config
+from hopscope.configuration.config import Config
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput, Settings
+from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.drawing.style import save
-from hopscope.environment import code_version
 from hopscope.experiments.judging import Claim
-from hopscope.runs import Run
-from hopscope.settings import BadInput, Settings
-from hopscope.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
-from hopscope.training import Interrupted, Watcher, train
+from hopscope.runs.run import Run
+from hopscope.training.loop import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
 TABLE, LOCK = "table.csv", ".lock"
@@ -59,7 +59,7 @@ class Work(Settings, ABC):
     @property
     def identity(self) -> str:
         """Twelve hexadecimal digits that change when anything about the work does."""
-        return fingerprint({"work": self.label, **self.as_dict()})[:12]
+        return fingerprint({"work": self.label, **self.identifying()})[:12]
 
     @abstractmethod
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:

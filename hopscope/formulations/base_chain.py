@@ -13,7 +13,7 @@ from typing import ClassVar
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
+from hopscope.problem.oracle import Fact
 
 
 class ChainFormulation(Formulation):
@@ -43,7 +43,7 @@ class ChainFormulation(Formulation):
         return 1 / self.n_chains
 
     def question(self, seed: int, index: int) -> Question:
-        draw = Draw(self.name(), self.as_dict(), seed, index)
+        draw = Draw(self.name(), self.identifying(), seed, index)
         chains = self.chains(draw)
         statements = [
             self.statement(k, chains[c][k - 1], chains[c][k], c)

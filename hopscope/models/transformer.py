@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.models.attention.base import Attention
-from hopscope.settings import BadInput, Settings, setting
 from hopscope.tasks.base import Task
 
 #: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.

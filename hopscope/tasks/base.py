@@ -2,7 +2,7 @@
 
 A task is a frozen value with settings. All randomness of a batch is in its `Draw`, made by a generator that is
 handed over; inputs, targets, roles and problems are renderings of the same draw, so that any of them can be
-checked against the plain-Python oracle in `hopscope.problem`.
+checked against the plain-Python oracle in `hopscope.problem.oracle`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw
-from hopscope.problem import Problem
-from hopscope.roles import Roles
-from hopscope.seeds import generator
-from hopscope.settings import Settings
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Problem
+from hopscope.problem.roles import Roles
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100

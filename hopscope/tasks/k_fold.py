@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator as seeded
+from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
-from hopscope.seeds import generator as seeded
-from hopscope.settings import BadInput, setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import TokenTask
 
 

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.settings import BadInput, setting
+from hopscope.core.settings import BadInput, setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import TokenTask
 
 #: What a pair is, in `Draw["kind"]`: of chain c the first pair is 2c, the second 2c + 1; a distractor has this number.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
 from hopscope.models import Architecture, Transformer
-from hopscope.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
 
 TASK = Retrieval()

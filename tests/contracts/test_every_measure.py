@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
-from hopscope.seeds import generator
 
 MEASURES = catalogue.names("measures")
 TASKS = catalogue.names("tasks")

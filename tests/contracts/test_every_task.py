@@ -8,11 +8,12 @@ import math
 import pytest
 import torch
 
-from hopscope import Config, Training, catalogue, train
+from hopscope import Config, Training, train
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.drawing.run_pictures import draw
 from hopscope.models import Architecture, Transformer
-from hopscope.pictures import draw
-from hopscope.roles import ABSENT
-from hopscope.seeds import generator
+from hopscope.problem.roles import ABSENT
 from hopscope.tasks.base import NOT_ASKED, Task, TokenTask, VectorTask
 
 TASKS = catalogue.names("tasks")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.options import run_folder
-from hopscope.runs import load
+from hopscope.runs.run import load
 
 
 @click.command("draw")
@@ -15,7 +15,7 @@ from hopscope.runs import load
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default DIR/pictures.")
 def command(folder: Path, out: Path | None) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
-    from hopscope.pictures import draw
+    from hopscope.drawing.run_pictures import draw
 
     run = load(folder)
     _ = run.model  # complains at once if there is nothing to draw

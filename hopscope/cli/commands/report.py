@@ -11,10 +11,10 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import as_json, console, print_json
-from hopscope.environment import code_version
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_json, write_file
 from hopscope.experiments.base import all_claims, experiment, redraw
-from hopscope.settings import BadInput
-from hopscope.storage import read_json, write_file
 
 
 @click.command("report")

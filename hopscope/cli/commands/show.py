@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import as_json, console, print_json, run_folder
-from hopscope.runs import Run, load
+from hopscope.runs.run import Run, load
 
 
 @click.command("show")

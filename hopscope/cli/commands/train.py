@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from hopscope.clamps import EXAMPLE, Clamp
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import PerVariant, options_of, pick, print_json
-from hopscope.configuration import Config, Training
-from hopscope.mirror import TRACKERS, Mirror
+from hopscope.configuration.config import Config, Training
+from hopscope.configuration.presets import RECIPES, Recipe, recipe
+from hopscope.core.settings import BadInput
+from hopscope.interventions.clamps import EXAMPLE, Clamp
 from hopscope.models.transformer import Architecture
-from hopscope.progress import ProgressBar
-from hopscope.recipes import RECIPES, Recipe, recipe
-from hopscope.runs import Run
-from hopscope.settings import BadInput
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
-from hopscope.training import Watcher, train
+from hopscope.training.loop import Watcher, train
+from hopscope.training.mirror import TRACKERS, Mirror
+from hopscope.training.progress import ProgressBar
 
 
 def options() -> list[click.Parameter]:
