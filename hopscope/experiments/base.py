@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import filelock
 import pandas
@@ -38,44 +38,12 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, Settings
 from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.drawing.style import save
+from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
-Verdict = Literal["holds", "fails", "undecided"]
 TABLE, LOCK = "table.csv", ".lock"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a paper, our number for it, and whether it holds.
-
-    Attributes:
-        id: short name, unique within the experiment.
-        section: where the paper says it.
-        sentence: what it says, in our words.
-        number: our number; NaN if there is none.
-        spread: lowest and highest value over the seeds.
-        n: how many runs (or samples) the number is made of.
-        seeds: which.
-        threshold: what the number is compared with, in words.
-        verdict: `holds`, `fails`, or `undecided` where the runs cannot tell.
-    """
-
-    id: str
-    section: str
-    sentence: str
-    number: float
-    spread: tuple[float, float]
-    n: int
-    seeds: tuple[int, ...]
-    threshold: str
-    verdict: Verdict
-
-
-def verdict(holds: bool) -> Verdict:
-    """A settled verdict."""
-    return "holds" if holds else "fails"
 
 
 class Stopped(Exception):

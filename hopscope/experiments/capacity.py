@@ -12,10 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy
-import pandas
-from numpy.typing import ArrayLike
-
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.base import Stopped, Work
@@ -63,12 +59,3 @@ def capacity(tries: Mapping[int, float]) -> float:
 def tries_of(folder: Path) -> dict[int, float]:
     """Recall by size, as a search left them."""
     return {int(size): recall for size, recall in read_json(folder / TRIES).items()}
-
-
-def power_law(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
-    """(a, b) of y = a x^b, by least squares of the logarithms; NaN where fewer than two different x are known."""
-    known = pandas.DataFrame({"x": x, "y": y}).dropna()
-    if known.x.nunique() < 2:
-        return math.nan, math.nan
-    b, log_a = numpy.polyfit(numpy.log(known.x), numpy.log(known.y), 1)
-    return float(numpy.exp(log_a)), float(b)

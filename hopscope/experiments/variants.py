@@ -16,13 +16,12 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.emergence.order import tau_b
-from hopscope.experiments.base import Claim, Verdict, verdict
+from hopscope.experiments.judging import Claim, judge, significant
 
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
 TINY_MODEL = {"n_layers": 2, "d_model": 16}
 TINY_TRAINING = {"steps": 10, "batch": 8, "log_every": 5, "val_size": 16, "checkpoints": "10", "decay_steps": 5}
 PERMUTATIONS = 2000
-CERTAIN = 0.05  # one-sided probability under shuffled settings (ours)
 
 Changes = Mapping[str, Any]
 
@@ -53,16 +52,15 @@ def somebody_solves(table: DataFrame, column: str, sentence: str) -> Claim:
     """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05."""
     share = share_solved(table, column)
     words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
-    return Claim(
+    return judge(
         "every_setting_can",
-        "beyond",
         f"{sentence} (Runs that did, by {column}: {words}.)",
-        number=share.min(),
-        spread=(share.min(), share.max()),
-        n=table.run.nunique(),
-        seeds=seeds_of(table),
-        threshold="lowest share of runs with all hops below 0.05 > 0 (ours)",
-        verdict=verdict(bool((share > 0).all())),
+        share,
+        "share of runs with all hops below 0.05",
+        section="beyond",
+        rows=table,
+        above=0,
+        source="ours",
     )
 
 
@@ -73,19 +71,17 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
     taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
     mean = float(numpy.mean(taus)) if taus else float("nan")
-    chance, against = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
-    judged: Verdict = "holds" if chance < CERTAIN else "fails" if against < CERTAIN else "undecided"
-    return Claim(
+    chance, contrary = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
+    return judge(
         name,
-        "beyond",
         f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
         f"with probability {chance:.2g}.)",
+        taus,
+        section="beyond",
+        rows=table,
         number=mean,
-        spread=(min(taus, default=mean), max(taus, default=mean)),
-        n=table.run.nunique(),
-        seeds=seeds_of(table),
-        threshold=f"τ {'>' if sign > 0 else '<'} 0 with a one-sided permutation probability below {CERTAIN} (ours)",
-        verdict=judged,
+        also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],
+        source="ours",
     )
 
 

@@ -58,7 +58,8 @@ def own_attention(seen):
 from matplotlib.figure import Figure
 
 from hopscope import Architecture, Config, Training
-from hopscope.experiments.base import Claim, hop_curves_of
+from hopscope.experiments.base import hop_curves_of
+from hopscope.experiments.judging import judge
 from hopscope.tasks.retrieval import Retrieval
 
 SECONDS = {"quick": 1, "cpu": 1, "paper": 1}
@@ -80,8 +81,7 @@ def figure(table):
 
 
 def claims(table):
-    last = table.hop_loss.iloc[-1]
-    yield Claim("one", "7", "A loss is a number.", last, (last, last), 1, (0,), "finite", "holds")
+    yield judge("one", "A loss is a square.", table.hop_loss, "loss", section="7", rows=table, at_least=0)
 ''',
     "formulations/errands.py": '''"""A formulation made in a test: who was sent by whom (after Musat, section 4)."""
 from dataclasses import dataclass

@@ -18,8 +18,9 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
+from hopscope.experiments.base import Finished, crossing
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.judging import Claim, bound, judge
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.birth.models.basic_transformer import TRAINED
@@ -204,12 +205,13 @@ def reached(table: DataFrame, model: str, quantity: str, level: float) -> Series
     return Series(found, dtype=float).fillna(float("inf"))
 
 
-def about(name: str, sentence: str, values: Series, threshold: str, holds: Verdict, section: str = "") -> Claim:
-    """A claim whose number is the mean over runs and whose spread is over them."""
-    number, spread = float(values.mean()), (float(values.min()), float(values.max()))
-    seeds = tuple(int(seed) for seed in values.index)
-    section = f"card 3 (Bietti){section}"
-    return Claim(name, section, sentence, number, spread, len(values), seeds, threshold, holds)
+def about(
+    name: str, sentence: str, values: Series, what: str, table: DataFrame, model: str, section: str = "", **more: Any
+) -> Claim:
+    """A claim about the runs of a model; its number is their mean."""
+    told: dict[str, Any] = {"number": more.get("of", "mean"), "source": "ours", **more}
+    rows, section = table[table.model == model], f"card 3 (Bietti){section}"
+    return judge(name, sentence, values, what, section=section, rows=rows, among=table, n=len(values), **told)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -223,31 +225,34 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_depth(table: DataFrame) -> Iterator[Claim]:
     """One layer fails, two succeed."""
-    one, two, basic = (
-        last(table, "1 layer", "report"),
-        last(table, "2 layers", "report"),
-        last(table, "basic", "accuracy"),
-    )
     yield about(
         "one_layer_fails",
         "A transformer of one layer predicts about 55 % of the outputs in context.",
-        one,
-        "greatest accuracy < 0.75 (ours; paper: about 0.55)",
-        verdict(bool((one < 0.75).all())),
+        last(table, "1 layer", "report"),
+        "accuracy",
+        table,
+        "1 layer",
+        below=0.75,
+        source="ours; paper: about 0.55",
     )
     yield about(
         "two_layers_succeed",
         "A transformer of two layers predicts about 99 % of them.",
-        two,
-        "lowest accuracy > 0.97 (ours; paper: about 0.99)",
-        verdict(bool((two > 0.97).all())),
+        last(table, "2 layers", "report"),
+        "accuracy",
+        table,
+        "2 layers",
+        above=0.97,
+        source="ours; paper: about 0.99",
     )
     yield about(
         "basic_model_succeeds",
         "So does the basic model, of which three matrices are trained among frozen random embeddings.",
-        basic,
-        f"lowest accuracy > {SOLVED} (ours)",
-        verdict(bool((basic > SOLVED).all())),
+        last(table, "basic", "accuracy"),
+        "accuracy",
+        table,
+        "basic",
+        above=SOLVED,
     )
 
 
@@ -255,15 +260,17 @@ def about_order(table: DataFrame) -> Iterator[Claim]:
     """Which memory forms first, of fixed triggers and of drawn ones."""
     for model, name in (("basic", "memories_in_order"), ("basic drawn", "memories_in_order_drawn")):
         o2, k2, k1 = (reached(table, model, memory, HALF) for memory in ("W_O2", "W_K2", "W_K1 first"))
-        in_order = ((o2 < k2) & (k2 < k1)).astype(float)
         words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
         triggers = "the most frequent characters" if model == "basic" else "drawn anew for each sequence"
         yield about(
             name,
             f"Trained at once, memories form in the order W_O², W_K², W_K¹ (triggers: {triggers}; {words}).",
-            in_order,
-            f"share of runs in which recalls reach {HALF} in this order = 1 (ours)",
-            verdict(bool(in_order.all())),
+            (o2 < k2) & (k2 < k1),
+            f"runs in which recalls reach {HALF} in this order",
+            table,
+            model,
+            of="share of",
+            equals=1,
         )
 
 
@@ -293,13 +300,14 @@ def about_joint(table: DataFrame) -> Iterator[Claim]:
         ),
     ):
         joint = reached(table, "basic", quantity, level)
-        ratio = (staged / joint).dropna()
         yield about(
             name,
             f"{sentence} (medians {joint.median():.0f} and {staged.median():.0f} steps).",
-            ratio if len(ratio) else joint * float("nan"),
-            f"least ratio of steps until {quantity} is {level}, staged to joint > 1 (ours)",
-            verdict(bool((ratio > 1).all())) if len(ratio) else "undecided",
+            (staged / joint).dropna(),
+            f"ratio of steps until {quantity} is {level}, staged to joint",
+            table,
+            "basic",
+            above=1,
         )
 
 
@@ -309,16 +317,18 @@ def about_steps(table: DataFrame) -> Iterator[Claim]:
         ("three steps", "three_steps_suffice", "each matrix moved in its memory's block"),
         ("three whole steps", "three_whole_steps", "whole gradients"),
     ):
-        recalled = [last(table, model, memory) for memory in TRAINED]
-        least, accuracy = DataFrame(recalled).min(), last(table, model, "accuracy")
+        recalled, accuracy = [last(table, model, memory) for memory in TRAINED], last(table, model, "accuracy")
         words += f"; recalls {', '.join(f'{r.mean():.2f}' for r in recalled)}, accuracy {accuracy.mean():.2f}"
         yield about(
             name,
             f"One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices ({words}).",
-            least,
-            "lowest recall > 0.9 and lowest accuracy > 0.9 (ours)",
-            verdict(bool((least > 0.9).all() and (accuracy > 0.9).all())),
+            DataFrame(recalled).min(),
+            "recall of the three memories",
+            table,
+            model,
             ", theorem (informal)",
+            above=SOLVED,
+            also=[bound("accuracy", accuracy, above=SOLVED)],
         )
 
 
@@ -326,12 +336,14 @@ def about_circuit(table: DataFrame) -> Claim:
     """What circuit discovery finds in the transformers of two layers."""
     accepted = last(table, "2 layers", "circuit accepted")
     before, copy = (last(table, "2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
-    whole = (accepted > 0) & (before > 0) & (copy > 0)
     return about(
         "circuit_is_an_induction_head",
         "In two layers discovery finds a circuit with a path from an output to its trigger before it, and one from a "
         "later trigger to that output.",
-        whole.astype(float),
-        "share of runs = 1 (ours)",
-        verdict(bool(whole.all())),
+        (accepted > 0) & (before > 0) & (copy > 0),
+        "runs with such a circuit",
+        table,
+        "2 layers",
+        of="share of",
+        equals=1,
     )

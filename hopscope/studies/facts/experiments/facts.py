@@ -9,7 +9,7 @@ parameters, wherever they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -21,8 +21,9 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, Finished, Work, verdict
-from hopscope.experiments.capacity import ENOUGH, capacity, power_law, tries_of
+from hopscope.experiments.base import Finished, Work
+from hopscope.experiments.capacity import ENOUGH, capacity, tries_of
+from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
 from hopscope.studies.facts.work import CURVES, FactCapacity, Linear, TradeOff, phases
 
 #: Seconds that each scale takes on two cores.
@@ -210,141 +211,140 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from trade_offs(table[table.kind == "trade_off"])
 
 
-def claim(
-    name: str,
-    section: str,
-    sentence: str,
-    rows: DataFrame,
-    numbers: Iterable[float],
-    threshold: str,
-    holds: bool,
-    number: float | None = None,
-) -> Claim:
-    """A claim about these runs; its number is the mean unless given, and without one it is undecided."""
-    known = [float(x) for x in numbers if math.isfinite(x)]
-    value = float(numpy.mean(known)) if number is None and known else math.nan if number is None else float(number)
-    return Claim(
-        name,
-        section,
-        sentence,
-        number=value,
-        spread=(min(known, default=value), max(known, default=value)),
-        n=rows.run.nunique(),
-        seeds=tuple(sorted(int(seed) for seed in rows.seed.unique())),
-        threshold=threshold,
-        verdict=verdict(holds) if math.isfinite(value) else "undecided",
-    )
-
-
 def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     """Where training starts, goes through, and ends."""
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
-    words = f"Training starts at ln(R D) = {chance:.3f}: all answers alike."
-    off = (start.loss - chance).abs()
-    threshold = "loss at step 0 within 0.001 of ln(R D) (exact but for the start's 1e-5)"
-    yield claim("starts_at_chance", PAPER + "6", words, start, start.loss, threshold, bool((off < 1e-3).all()))
-    firsts = found.pivot(index="run", columns="phase", values="first")
+    yield judge(
+        "starts_at_chance",
+        f"Training starts at ln(R D) = {chance:.3f}: all answers alike.",
+        start.loss,
+        "loss at step 0",
+        section=PAPER + "6",
+        rows=start,
+        within=around(chance, 1e-3),
+        source="ln(R D), exact but for the start's 1e-5",
+    )
+    yield from order_of_phases(found)
+    yield judge(
+        "ends_solved",
+        f"By step {end.step.max():.0f} the loss is below 0.01 and every answer right: gradient descent converges.",
+        end.loss,
+        "loss",
+        section=PAPER + "6",
+        rows=end,
+        number="mean",
+        below=0.01,
+        also=[bound("accuracy", end.accuracy, equals=1)],
+    )
+
+
+def order_of_phases(found: DataFrame) -> Iterator[Claim]:
+    """That there are three phases, and when one gives way to the next."""
+    firsts, lasts = (found.pivot(index="run", columns="phase", values=end) for end in ("first", "last"))
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
-    yield claim(
+    lasting = halves["last"] - halves["first"]
+    yield judge(
         "three_phases",
-        TALK,
         "Three phases follow each other, found from the two partial losses: nothing known; the relation known and the "
         "subject ignored; all known (number: steps that the second lasts).",
-        halves,
-        halves["last"] - halves["first"],
-        "all three there, in this order, in every run; known below 0.1, unknown above 0.9 of ln R, ln D (ours)",
-        bool(ordered.all()),
-        number=(halves["last"] - halves["first"]).mean() if ordered.any() else 0.0,
+        lasting,
+        section=TALK,
+        rows=halves,
+        number=lasting.mean() if ordered.any() else 0.0,
+        also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
+        source="ours: known below 0.1, unknown above 0.9 of ln R, ln D",
     )
-    lasts = found.pivot(index="run", columns="phase", values="last")
     plateau, middle = lasts["nothing known"], lasts["hallucination"]
     listed = f"{plateau.mean():.0f} and {middle.mean():.0f}" if middle.notna().any() else "no such steps"
-    yield claim(
+    yield judge(
         "when_phases_change",
-        TALK,
         f"The first plateau lasts until about step 1,700, the hallucination phase until about 3,900 (ours: {listed}; "
         "number: the ratio of the two).",
-        halves,
         middle / plateau,
-        "last steps within 15 % of 1,700 and 3,900 (reference run)",
-        bool(((plateau / 1700 - 1).abs() < 0.15).all() and ((middle / 3900 - 1).abs() < 0.15).all()),
-    )
-    yield claim(
-        "ends_solved",
-        PAPER + "6",
-        f"By step {end.step.max():.0f} the loss is below 0.01 and every answer right: gradient descent converges.",
-        end,
-        end.loss,
-        "highest loss < 0.01, lowest accuracy 1",
-        bool((end.loss < 0.01).all() and (end.accuracy == 1).all()),
+        section=TALK,
+        rows=halves,
+        also=[
+            bound(f"ratio of the last step {of} to {step:,}", steps / step, within=around(1, 0.15))
+            for of, steps, step in (("of the plateau", plateau, 1700), ("of the phase", middle, 3900))
+        ],
+        source="reference run",
     )
 
 
 def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     """What the model says in the hallucination phase."""
-    answers = table.answers.max()
-    level = math.log(answers)
-    there = bool(middle["first"].notna().all())
-    yield claim(
+    level = math.log(table.answers.max())
+    yield judge(
         "hallucination_at_ln_d",
-        TALK,
         f"In the middle phase the loss stands at ln D = {level:.3f}.",
-        middle,
         middle["loss"],
-        "mean loss of the phase within 0.1 of ln D",
-        there and bool(((middle["loss"] - level).abs() < 0.1).all()),
+        "mean loss of the phase",
+        section=TALK,
+        rows=middle,
+        within=around(level, 0.1),
+        source="ln D",
     )
-    cost = middle["other_subject"] - middle["loss"]
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     end = curve[curve.step == curve.step.max()]
     later = end.other_subject - end.loss
-    yield claim(
+    yield judge(
         "subject_is_ignored",
-        TALK,
         "There the model ignores the subject: with another one in the sentence the loss is the same; at the end that "
         f"costs {later.mean():.1f} nats.",
-        middle,
-        cost,
-        "mean cost in the phase < 0.1 nats, at the end > ln D (ours)",
-        there and bool((cost.abs() < 0.1).all() and (later > level).all()),
+        middle["other_subject"] - middle["loss"],
+        "mean cost in the phase (nats)",
+        section=TALK,
+        rows=middle,
+        within=around(0, 0.1),
+        also=[bound("cost at the end", later, above=level)],
+        source="ours; ln D",
     )
-    yield claim(
+    yield judge(
         "answers_from_relation",
-        TALK,
         "What it says there is p(a | r): even over the relation's answers.",
-        middle,
         middle["from_relation"],
-        "mean KL(p(a | r) ‖ model) over the phase < 0.1 nats (ours)",
-        there and bool((middle["from_relation"] < 0.1).all()),
+        "mean KL(p(a | r) ‖ model) in the phase (nats)",
+        section=TALK,
+        rows=middle,
+        number="mean",
+        below=0.1,
+        source="ours",
     )
 
 
 def other_facts(table: DataFrame) -> Iterator[Claim]:
     """The same training where facts are random, and where the relation decides nothing."""
-    for name, facts, sentence, threshold, wanted in (
+    kinds: tuple[tuple[str, str, str, Limit], ...] = (
         (
             "random_facts_too",
             "random",
             "Facts drawn at random within each relation's answers go through the same phase.",
-            "a hallucination phase is found (ours)",
-            True,
+            {"above": 0},
         ),
         (
             "control_has_no_phase",
             "anywhere",
             "Facts drawn from all answers, so that p(a | r) tells little: no such phase is found.",
-            "no hallucination phase is found (ours)",
-            False,
+            {"at_most": 0},
         ),
-    ):
+    )
+    for name, facts, sentence, limit in kinds:
         found = phases_of(table, facts)
         middle = found[found["phase"] == "hallucination"]
-        lasting = (middle["last"] - middle["first"]).fillna(0.0)
-        there = bool((lasting > 0).all()) if wanted else not bool((lasting > 0).any())
-        yield claim(name, PAPER + "6, ours", f"{sentence} (Number: its steps.)", middle, lasting, threshold, there)
+        yield judge(
+            name,
+            f"{sentence} (Number: its steps.)",
+            (middle["last"] - middle["first"]).fillna(0.0),
+            "number of steps of a hallucination phase",
+            section=PAPER + "6, ours",
+            rows=middle,
+            number="mean",
+            source="ours",
+            **limit,
+        )
 
 
 def per_parameter(found: DataFrame) -> Claim:
@@ -359,30 +359,33 @@ def per_parameter(found: DataFrame) -> Claim:
     by_kind = shares.groupby(found.beta > 0).mean()
     words = ", ".join(f"{'with' if mlp else 'without'} MLP {share:.3f}" for mlp, share in by_kind.items())
     words += f"; in {found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted"
-    return claim(
+    return judge(
         "facts_per_parameter",
-        PAPER + "5",
         f"The facts that one layer holds grow as its parameters, about 0.15 for each (fitted exponent {exponent:.2f}; "
         f"{words}).",
-        found,
         shares,
-        "exponent in [0.8, 1.2], mean facts per parameter within a factor 2 of 0.15 (paper's line; bounds ours)",
-        bool(0.8 <= exponent <= 1.2 and PER_PARAMETER / 2 <= shares.mean() <= 2 * PER_PARAMETER),
+        "number of facts per parameter",
+        section=PAPER + "5",
+        rows=found,
+        of="mean",
+        within=factor(PER_PARAMETER, 2),
+        also=[bound("the exponent", exponent, within=between(0.8, 1.2))],
+        source="paper's line; bounds ours",
     )
 
 
 def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     """Which cells of the grid recall the same facts."""
     alone = cells[cells.d_mlp == 0]
-    yield claim(
+    yield judge(
         "attention_alone_suffices",
-        PAPER + "5",
         f"Attention alone, with enough heads, recalls all of {int(cells['size'].max() ** 2)} facts.",
-        alone,
         alone.recall,
-        "recall ≥ 0.99 at some number of heads without MLP",
-        bool((alone.recall >= ENOUGH).any()),
-        number=alone.recall.max(),
+        "recall without MLP",
+        section=PAPER + "5",
+        rows=alone,
+        of="highest",
+        at_least=ENOUGH,
     )
     most = cells.attention.max() * 2
     needed = pandas.Series(
@@ -392,13 +395,14 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
         }
     ).fillna(most)
     listed = ", ".join(f"m = {m:.0f}: {'none' if x == most else f'{x:.0f}'}" for m, x in needed.items())
-    yield claim(
+    yield judge(
         "mlp_replaces_heads",
-        PAPER + "5",
         "Parameters of the MLP replace those of attention: the wider the MLP, the fewer attention needs for the same "
         f"facts (attention's parameters by MLP width: {listed}).",
-        cells,
-        [needed.iloc[-1] / needed.iloc[0]],
-        "never more with a wider MLP, and fewer with the widest than without (number: their ratio)",
-        bool((needed.diff().dropna() <= 0).all() and needed.iloc[-1] < needed.iloc[0]),
+        needed.iloc[-1] / needed.iloc[0],
+        "ratio of attention's parameters with the widest MLP to those without",
+        section=PAPER + "5",
+        rows=cells,
+        below=1,
+        also=[bound("change from one width to the next wider", needed.diff().dropna(), at_most=0)],
     )

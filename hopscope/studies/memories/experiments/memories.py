@@ -7,8 +7,7 @@ d²/1.3, an MLP N log N ≈ m d/0.35, or N ≈ m d/1.2 where all share 32 answer
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -18,8 +17,9 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, Finished, Work, verdict
-from hopscope.experiments.capacity import ENOUGH, capacity, power_law, tries_of
+from hopscope.experiments.base import Finished, Work
+from hopscope.experiments.capacity import ENOUGH, capacity, tries_of
+from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
 from hopscope.studies.memories.work import Capacity, Lemma, Recall
 
 #: Seconds that each scale takes on two cores.
@@ -220,34 +220,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from overlap_claims(table)
 
 
-def claim(
-    name: str,
-    sentence: str,
-    rows: DataFrame,
-    number: float,
-    spread: Iterable[float],
-    threshold: str,
-    holds: bool,
-    section: str = TALK,
-) -> Claim:
-    """A claim about these rows; undecided if there is no number."""
-    low, *_, high = sorted([*spread, number, number])
-    return Claim(
-        name,
-        section,
-        sentence,
-        number=number,
-        spread=(low, high),
-        n=rows.run.nunique(),
-        seeds=tuple(sorted(int(seed) for seed in rows.seed.unique())),
-        threshold=threshold,
-        verdict=verdict(holds) if math.isfinite(number) else "undecided",
-    )
-
-
 def lemma_claims(table: DataFrame) -> Iterator[Claim]:
     """Autograd against the sum of outer products."""
-    for name, what, sentence in (
+    for name, which, sentence in (
         (
             "gradient_is_a_memory",
             "one matrix",
@@ -261,49 +236,51 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
             "e_z.",
         ),
     ):
-        rows = table[(table.kind == "lemma") & (table.memory == what)]
-        worst = float(rows.error.max())
-        sentence = f"{sentence} (Greatest difference {worst:.1e}.)"
-        threshold = "greatest difference to autograd's entries < 1e-10, in float64"
-        yield claim(name, sentence, rows, worst, rows.error, threshold, worst < EXACT)
+        rows = table[(table.kind == "lemma") & (table.memory == which)]
+        sentence = f"{sentence} (Greatest difference {rows.error.max():.1e}.)"
+        what = "difference to autograd's entries (float64)"
+        yield judge(name, sentence, rows.error, what, section=TALK, rows=rows, below=EXACT)
 
 
 def recall_claims(table: DataFrame) -> Iterator[Claim]:
     """What is written in one go."""
     written = table[(table.kind == "recall") & (table.overlap == 0)]
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
-    yield claim(
+    yield judge(
         "one_step_recalls",
         "After one gradient step from 0 on the population loss all of N = d pairs are recalled, from orthonormal and "
         "from random directions (d ≥ 64).",
-        one,
-        one.recall.min(),
         one.recall,
-        "lowest recall ≥ 0.99 (talk: near-perfect)",
-        one.recall.min() >= ENOUGH,
+        "recall",
+        section=TALK,
+        rows=one,
+        among=written,
+        at_least=ENOUGH,
+        source="talk: near-perfect",
     )
     control = written[written.memory == "random"]
-    above = (control.recall - 1 / control.n) * control.n
-    yield claim(
+    yield judge(
         "unwritten_recalls_nothing",
         "A random matrix, which holds nothing, recalls about one pair by chance.",
-        control,
-        control.recall.mean(),
         control.recall,
-        "recall within 5 pairs of 1/N (ours)",
-        bool((above.abs() <= 5).all()),
+        "recall",
+        section=TALK,
+        rows=control,
+        number="mean",
+        also=[bound("number of pairs recalled", control.recall * control.n, within=around(1, 5))],
+        source="ours",
     )
     curve = written[(written.memory == "outer_product") & (written.d >= 64)]
-    off = (curve.recall - curve.expected).abs()
-    yield claim(
+    yield judge(
         "outer_product_curve",
         "Recall of Σ u_i e_i^T follows the curve expected of random directions, from N = d/4 to 4 d (d ≥ 64).",
-        curve,
-        off.max(),
-        off,
-        "greatest difference of recall < 0.1 (ours; the curve takes scores as independent)",
-        off.max() < 0.1,
-        "card 1, ours",
+        (curve.recall - curve.expected).abs(),
+        "difference of recall",
+        section="card 1, ours",
+        rows=curve,
+        among=written,
+        below=0.1,
+        source="ours; the curve takes scores as independent",
     )
 
 
@@ -311,27 +288,26 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
     """Laws with their fitted exponents and constants."""
     outer, linear = searches(table, "outer_product"), searches(table, "linear")
     wide = outer[outer.d >= WIDE]
-    _, exponent = power_law(wide["size"], wide.capacity)
-    yield claim(
+    yield judge(
         "outer_product_law",
         f"What outer products hold grows nearly as the number of parameters d² (d ≥ {WIDE}).",
-        wide,
-        exponent,
-        (exponent,),
-        "exponent of N in d² in [0.75, 1.1] (ours)",
-        0.75 <= exponent <= 1.1,
-        "card 1 (Bietti): capacity ≈ number of parameters",
+        power_law(wide["size"], wide.capacity)[1],
+        "exponent of N in d²",
+        section="card 1 (Bietti): capacity ≈ number of parameters",
+        rows=wide,
+        within=between(0.75, 1.1),
+        source="ours",
     )
     both = linear.merge(outer[["d", "seed", "capacity"]], on=["d", "seed"], suffixes=("", "_untrained"))
-    ratio = both.capacity / both.capacity_untrained
-    yield claim(
+    yield judge(
         "trained_holds_more",
         "A trained matrix holds more pairs than outer products in the same width (number: how many times as many).",
-        both,
-        ratio.min(),
-        ratio,
-        "least ratio > 1 (ours)",
-        bool((ratio > 1).all()),
+        both.capacity / both.capacity_untrained,
+        "ratio",
+        section=TALK,
+        rows=both,
+        above=1,
+        source="ours",
     )
     for (memory, n_classes), name in zip(LAWS, ("linear_law", "mlp_law", "mlp_32_answers_law"), strict=True):
         yield law(name, memory, searches(table, memory, n_classes), *LAWS[memory, n_classes])
@@ -340,20 +316,23 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
 def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) -> Claim:
     """Whether N log N (or N) is a constant times the parameters, and whether the constant is the published one."""
     _, exponent = power_law(found["size"], found.law)
-    shares = found.law / found["size"]
+    shares = (found.law / found["size"]).dropna()
     ratio = float(numpy.exp(numpy.log(shares).mean())) / constant
     what, size = "N log N" if grows else "N", "m d" if memory == "mlp" else "d²"
-    return claim(
+    return judge(
         name,
         f"A trained {'MLP' if memory == 'mlp' else 'matrix'} holds {what} ≈ {size}/{1 / constant:.3g} pairs"
         f"{'' if grows else ' of 32 answers'} (fitted exponent of {size}: {exponent:.2f}; ours is {ratio:.2f} times "
         "the published constant).",
-        found,
-        float(shares.mean()),
-        shares.dropna(),
-        f"exponent in [0.85, 1.15], mean constant within a factor 1.5 of {constant:.3g} (paper's lines; bounds ours)",
-        0.85 <= exponent <= 1.15 and 1 / 1.5 <= ratio <= 1.5,
-        "card 1 (Bietti); Nichani et al., 4",
+        shares,
+        f"constant ({what} over {size})",
+        section="card 1 (Bietti); Nichani et al., 4",
+        rows=found,
+        number="mean",
+        of="geometric mean",
+        within=factor(constant, 1.5),
+        also=[bound("the exponent", exponent, within=between(0.85, 1.15))],
+        source="paper's lines; bounds ours",
     )
 
 
@@ -361,23 +340,22 @@ def overlap_claims(table: DataFrame) -> Iterator[Claim]:
     """Embeddings that share a part."""
     rows = overlapping(table)
     most = rows[rows.overlap == rows.overlap.max()]
-    for name, memory, sentence, holds in (
+    kinds: tuple[tuple[str, str, str, Limit], ...] = (
         (
             "overlap_costs_outer_products",
             "outer_product",
             "Outer products of embeddings that are far from orthogonal (mean inner product 0.4) lose most of their "
             "recall: what inputs share adds the same vector to every score.",
-            lambda recall: recall.max() < 0.5,
+            {"below": 0.5},
         ),
         (
             "one_step_withstands_overlap",
             "one_step",
             "One gradient step, which subtracts the mean output, recalls them all the same.",
-            lambda recall: recall.min() >= 0.9,
+            {"at_least": 0.9},
         ),
-    ):
+    )
+    for name, memory, sentence, limit in kinds:
         part = most[most.memory == memory]
-        bound = "highest recall < 0.5 (ours)" if memory == "outer_product" else "lowest recall ≥ 0.9 (ours)"
-        yield claim(
-            name, sentence, part, part.recall.mean(), part.recall, bound, bool(holds(part.recall)), "card 1, ours"
-        )
+        about: dict[str, Any] = {"section": "card 1, ours", "rows": part, "number": "mean", "source": "ours"}
+        yield judge(name, sentence, part.recall, "recall", **about, **limit)

@@ -22,7 +22,8 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.experiments.base import Claim, Finished, Verdict, crossing, verdict
+from hopscope.experiments.base import Finished, crossing
+from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation
@@ -188,31 +189,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         yield from language_claims(language)
 
 
-def claim(
-    id: str,
-    section: str,
-    sentence: str,
-    numbers: Iterable[float],
-    judged: Verdict,
-    threshold: str,
-    rows: DataFrame,
-    number: float | None = None,
-) -> Claim:
-    """A claim about several numbers: their mean unless another is told, and their spread."""
-    values = [float(value) for value in numbers] or [math.nan]
-    return Claim(
-        id,
-        section,
-        sentence,
-        number=float(numpy.mean(values)) if number is None else number,
-        spread=(min(values), max(values)),
-        n=len(values),
-        seeds=tuple(sorted({int(seed) for seed in rows.seed})),
-        threshold=threshold,
-        verdict=judged,
-    )
-
-
 #: Columns of `samples` rows, by claim: what the layer is to recall, and what its error is called.
 LAYERS = {
     "feed_forward": ("feed_forward_noise", "feed_forward_error"),
@@ -235,9 +211,7 @@ def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, f
 
 def slope(needs: dict[int, float]) -> float:
     """By which power of N the number of samples grows, fitted to the logarithms; NaN where one is unknown."""
-    if len(needs) < 2 or not all(map(math.isfinite, needs.values())):
-        return math.nan
-    return float(numpy.polyfit(numpy.log(list(needs)), numpy.log(list(needs.values())), 1)[0])
+    return power_law(list(needs), list(needs.values()))[1] if all(map(math.isfinite, needs.values())) else math.nan
 
 
 def words_of(needs: dict[int, float]) -> str:
@@ -253,18 +227,21 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         needs, even = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
         exact = {n: OneStep(n, length, alpha).samples[layer == "attention"] for n in needs}
         powers = [slope(needed(part, column)) for _, part in rows.groupby("seed")]
-        known, (least, most) = all(map(math.isfinite, powers)), BOUNDS[layer]
+        known = [power for power in powers if math.isfinite(power)]
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
-        yield claim(
+        yield judge(
             id,
-            CARD,
             f"{name} learns the noise association after {what} samples: a first gradient step recalls {RECALLED:.0%} "
             f"of it after {words_of(needs)}; its noise is as strong as its signal after {words_of(even)} (closed form: "
             f"{words_of(exact)}); contexts of {length} tokens, α = {alpha:g}. The number is the power of N.",
-            powers,
-            verdict(all(least < power < most for power in powers)) if known else "undecided",
-            f"power of N between {least:g} and {most:g} for every seed (ours)",
-            rows,
+            known,
+            "power of N",
+            section=CARD,
+            rows=rows,
+            n=len(known),
+            within=between(*BOUNDS[layer]),
+            provided=bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0),
+            source="ours",
         )
 
 
@@ -272,40 +249,43 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     """Where training ends, and in which order it gets there."""
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
-    off = (ends.noise - ends.alpha).abs()
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
-    yield claim(
+    yield judge(
         "noise_as_often_as_it_comes",
-        CARD,
         f"The full model predicts noise with probability α ({means}; the number is |p − α|).",
-        off,
-        verdict(bool((off < 0.1).all())),
-        "greatest |p(noise) − α| < 0.1 (ours)",
-        ends,
+        (ends.noise - ends.alpha).abs(),
+        "|p(noise) − α|",
+        section=CARD,
+        rows=ends,
+        number="mean",
+        below=0.1,
+        source="ours",
     )
-    leads = {}
-    for run, curve in rows[rows.trains != "all"].groupby("run"):
+    moments = []
+    for _, curve in rows[rows.trains != "all"].groupby("run"):
         alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
-        recall = crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)
-        leads[run] = recall - (math.inf if math.isnan(noise) else noise)  # recall alone contradicts it
-    known = [lead for lead in leads.values() if not math.isnan(lead)]
-    yield claim(
+        moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
+    leads = lags(moments)  # recall without noise contradicts it
+    yield judge(
         "noise_before_recall",
-        CARD,
         "In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
-        f"p(correct) reaching (1 − α)/2, in the {len(known)} of {len(leads)} runs that get to the latter.",
-        known,
-        verdict(min(known) > 0) if known else "undecided",
-        "least difference > 0 steps (ours)",
-        rows,
+        f"p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to the latter.",
+        leads,
+        "difference in steps",
+        section=CARD,
+        rows=rows,
+        n=len(leads),
+        number="mean",
+        above=0,
+        source="ours",
     )
 
 
 def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], state: str = "trained") -> DataFrame:
     """Truncation rows, one per run, in order of runs."""
     found = rows[(rows.layers == layers) & (rows.share == share) & rows.trains.isin(trains) & (rows.state == state)]
-    return found.sort_values("run").set_index("run")
+    return found.sort_values("run").set_index("run", drop=False)
 
 
 def removal_claims(rows: DataFrame) -> Iterator[Claim]:
@@ -317,37 +297,42 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield from late_claims(whole, without, rows)
     yield low_rank_claim(rows, learnt)
     early = chosen(rows, "early", 0.0, ("both",))
-    yield claim(
+    yield judge(
         "early_layer_is_no_substitute",
-        "control",
         "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both "
         "are trained (the number is the margin log p(correct) − log p(noise) without them).",
         early.margin,
-        verdict(bool((early.margin <= 0).all())) if len(early) else "undecided",
-        "greatest margin <= 0 (ours)",
-        early,
+        "margin",
+        section="control",
+        rows=early,
+        among=rows,
+        number="mean",
+        at_most=0,
+        source="ours",
     )
     start, bare = (chosen(rows, layers, share, card, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
-    change = (bare.correct - start.correct).abs()
-    yield claim(
+    yield judge(
         "untrained_stays_untrained",
-        "control",
         "Before training the same removal does nothing of the kind (the number is the change of p(correct)).",
-        change,
-        verdict(bool((change < 0.05).all())),
-        "greatest change < 0.05 (ours)",
-        bare,
+        (bare.correct - start.correct).abs(),
+        "change",
+        section="control",
+        rows=bare,
+        number="mean",
+        below=0.05,
+        source="ours",
     )
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
-    yield claim(
+    yield judge(
         "everywhere_if_all_is_trained",
-        "beyond",
         "Where every weight is trained, embeddings and biases too, the association is not kept by the late "
         f"feed-forward weights alone: p(noise) without them (with them {free.noise.mean():.2f}).",
         kept.noise,
-        verdict(bool((kept.noise > 0.5 * free.noise).all())),
-        "p(noise) stays above half of what it was, in every run (ours)",
-        kept,
+        "p(noise)",
+        section="beyond",
+        rows=kept,
+        also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
+        source="ours",
     )
 
 
@@ -356,66 +341,70 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
-    return claim(
+    return judge(
         "truncation_turns_to_the_context",
-        CARD,
         "Truncating them to a low rank instead, by LASER, does the same: the greatest margin log p(correct) − "
         "log p(noise) at 2 % to 20 % of the rank (p(noise) at the lowest of these: "
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
         best.margin,
-        verdict(bool((best.margin > 0).all())) if len(best) else "undecided",
-        "greatest margin > 0 in every run that learnt to recall (ours)",
-        best if len(best) else rows,
+        "margin at the best rank, of a run that learnt to recall,",
+        section=CARD,
+        rows=best,
+        among=rows,
+        number="mean",
+        above=0,
+        source="ours",
     )
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """From global to in-context, and how far."""
-    some = len(without) > 0
-    turned = some and bool((without.margin > 0).all() and (without.noise < 0.5 * whole.noise).all())
-    yield claim(
+    yield judge(
         "removal_turns_to_the_context",
-        CARD,
         "Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
         f"{whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct token the likeliest of all in "
         f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin "
         "log p(correct) − log p(noise) without them).",
         without.margin,
-        verdict(turned) if some else "undecided",
-        "margin > 0 and p(noise) less than half, in every run that learnt to recall (ours)",
-        without if some else rows,
+        "margin of a run that learnt to recall",
+        section=CARD,
+        rows=without,
+        among=rows,
+        number="mean",
+        above=0,
+        also=[bound("ratio of its p(noise) to what it was", without.noise / whole.noise, below=0.5)],
+        source="ours",
     )
-    yield claim(
+    yield judge(
         "removal_makes_recall_certain",
-        CARD,
         f"Without them p(correct) goes to 1 (with them {whole.correct.mean():.2f}; by what is trained: "
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,
-        verdict(bool((without.correct > 0.9).all())) if some else "undecided",
-        "p(correct) > 0.9 in every run that learnt to recall (ours)",
-        without if some else rows,
+        "p(correct) of a run that learnt to recall",
+        section=CARD,
+        rows=without,
+        among=rows,
+        number="mean",
+        above=0.9,
+        source="ours",
     )
 
 
 def language_claims(rows: DataFrame) -> Iterator[Claim]:
     """SmolLM2 after "Madrid is located in", and after nine other cities."""
     if "skipped" in rows and rows.skipped.notna().any():
-        reason = str(rows.skipped.dropna().iloc[0])
-        words = f"Not asked: {reason}."
-        for id in CLAIMS[-2:]:
-            yield claim(id, CARD, words, [], "undecided", "none", rows)
+        words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
+        yield from (judge(id, words, [], section=CARD, rows=rows, provided=there) for id in CLAIMS[-2:])
         return
-    last = int(rows["first"].max())
     odds = numpy.log(rows.correct / rows.noise)
-    rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (last + 1) / 3)
+    rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
     one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
     whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
     late_ones = madrid[madrid.late].sort_values("odds")
     best = late_ones.iloc[-1]  # chosen on Madrid, judged on the others
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
-    yield claim(
+    yield judge(
         "smollm2_turns_to_spain",
-        CARD,
         f'After "Madrid is located in" SmolLM2-135M says " the" ({whole.noise["Madrid"]:.2f}, rank '
         f'{whole.noise_rank["Madrid"]:.0f}) before " Spain" ({whole.correct["Madrid"]:.2f}, rank '
         f"{whole.correct_rank['Madrid']:.0f}); with {best.share:.0%} of the rank of layer {best.layers}'s feed-forward "
@@ -424,24 +413,30 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         f"of which turn Madrid; the number is the median log-odds of {len(others)} other cities under it, of which "
         f"{(others.odds > 0).sum()} turn.",
         others.odds,
-        verdict(bool(others.odds.median() > 0)) if len(others) else "undecided",
-        "median log p(country) − log p( the) of cities that were not chosen on > 0 (ours; talk: Madrid, Pythia-1B)",
-        others if len(others) else madrid,
-        number=float(others.odds.median()),
+        "log p(country) − log p( the) of cities that were not chosen on",
+        section=CARD,
+        rows=others,
+        among=madrid,
+        n=len(others),
+        of="median",
+        above=0,
+        source="ours; talk: Madrid, Pythia-1B",
     )
     early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
     share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
-    yield claim(
+    first = madrid[~madrid.late]
+    yield judge(
         "smollm2_late_layers_only",
-        "control",
         f'No truncation of one layer in the first two thirds puts " Spain" before " the" (the number is the greatest '
         f"log-odds there; the mean over cities rises in {share_early:.0%} of the early truncations and "
         f"{share_late:.0%} of the late ones).",
-        madrid[~madrid.late].odds,
-        verdict(bool((madrid[~madrid.late].odds <= 0).all())),
-        "greatest log-odds <= 0 (ours)",
-        madrid,
-        number=float(madrid[~madrid.late].odds.max()),
+        first.odds,
+        "log-odds",
+        section="control",
+        rows=madrid,
+        n=len(first),
+        at_most=0,
+        source="ours",
     )
 
 

@@ -17,9 +17,8 @@ from pandas import DataFrame
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
-from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of, is_quick
-from hopscope.experiments.variants import seeds_of
+from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig5
 
@@ -110,28 +109,26 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether maps show circuits: all of them, and nothing else."""
     rows = table[(table.kind == "path") & (table.verdict == "circuit")]
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
-    seeds, n = seeds_of(rows) or seeds_of(table), max(1, rows.run.nunique())
-    yield Claim(
+    yield judge(
         "circuits_are_seen",
-        "8.2, C",
         "What a circuit uses can be seen in the maps: the mean attention on every path of every circuit is above 0.5.",
-        number=used.attention.min(),
-        spread=(used.attention.min(), used.attention.max()),
-        n=n,
-        seeds=seeds,
-        threshold=f"least mean attention of a circuit's path > {SEEN}",
-        verdict=verdict(bool((used.attention > SEEN).all())) if len(used) else "undecided",
+        used.attention,
+        "mean attention on a path of a circuit",
+        section="8.2, C",
+        rows=rows,
+        among=table,
+        above=SEEN,
     )
     loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
-    yield Claim(
+    yield judge(
         "what_is_seen_is_used",
-        "beyond (E)",
         "What can be seen in the maps is used: no path with a mean attention above 0.5 is outside its model's circuit "
         "(the number counts those that are; where it is not 0, reading maps is not enough).",
-        number=loud.max() if len(loud) else float("nan"),
-        spread=(loud.min(), loud.max()) if len(loud) else (float("nan"), float("nan")),
-        n=n,
-        seeds=seeds,
-        threshold="greatest number of strong paths outside a circuit = 0",
-        verdict=verdict(bool((loud == 0).all())) if len(loud) else "undecided",
+        loud,
+        "number of strong paths outside a circuit",
+        section="beyond (E)",
+        rows=rows,
+        among=table,
+        of="highest",
+        equals=0,
     )

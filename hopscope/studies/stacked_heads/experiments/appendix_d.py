@@ -13,8 +13,8 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7
@@ -82,30 +82,27 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """How paths come."""
     own = table[table.in_circuit.astype(bool)].sort_values("step")
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
-    ends = [float(curve[-1]) for curve in curves]
-    seeds, n = seeds_of(own) or seeds_of(table), max(1, own.run.nunique())
-    yield Claim(
+    yield judge(
         "paths_end_strong",
-        "9.1, D",
-        f"Every path of every circuit ends with a mean attention above 0.5 ({len(ends)} paths).",
-        number=min(ends, default=float("nan")),
-        spread=(min(ends, default=float("nan")), max(ends, default=float("nan"))),
-        n=n,
-        seeds=seeds,
-        threshold="least final mean attention > 0.5 (paper)",
-        verdict=verdict(all(end > EMERGED for end in ends)) if ends else "undecided",
+        f"Every path of every circuit ends with a mean attention above 0.5 ({len(curves)} paths).",
+        [curve[-1] for curve in curves],
+        "final mean attention",
+        section="9.1, D",
+        rows=own,
+        among=table,
+        above=EMERGED,
+        source="paper",
     )
     emerged = [curve for curve in curves if (curve > EMERGED).any()]
-    falls = [int(((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum()) for curve in emerged]
-    yield Claim(
+    yield judge(
         "paths_stay",
-        "9.1, D",
         f"A path that has emerged stays: its mean attention never falls back to 0.5 ({len(emerged)} of {len(curves)} "
         "paths emerge).",
-        number=max(falls, default=float("nan")),
-        spread=(min(falls, default=float("nan")), max(falls, default=float("nan"))),
-        n=n,
-        seeds=seeds,
-        threshold="greatest number of times that a path falls back = 0",
-        verdict=verdict(not any(falls)) if falls else "undecided",
+        [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
+        "number of times that a path falls back",
+        section="9.1, D",
+        rows=own,
+        among=table,
+        of="highest",
+        equals=0,
     )

@@ -15,9 +15,10 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, final, first_below, hop_curves_of, verdict
+from hopscope.experiments.base import final, first_below, hop_curves_of
 from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.variants import SEEDS, TINY_MODEL, TINY_TRAINING, seeds_of
+from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.variants import SEEDS, TINY_MODEL, TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 
@@ -88,43 +89,47 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Learnt, in order, by a circuit."""
     losses, circuits = table[table.kind == "loss"], table[table.kind == "path"].groupby("run").first()
-    ends, seeds = final(losses).groupby("run").max(), seeds_of(table)
-    yield Claim(
+    yield judge(
         "learnt",
-        "beyond (3.1)",
         "Conditional retrieval is learnt by the model that learns plain retrieval, in every run: every variable.",
-        number=ends.max(),
-        spread=(ends.min(), ends.max()),
-        n=len(ends),
-        seeds=seeds,
-        threshold="greatest final partial loss < 0.05 (ours)",
-        verdict=verdict(bool((ends < 0.05).all())),
+        final(losses).groupby("run").max(),
+        "final partial loss",
+        section="beyond (3.1)",
+        rows=losses,
+        below=0.05,
+        source="ours",
     )
     times = first_below(losses, 0.5).unstack("hop")
     last = list(dict.fromkeys(losses.hop))[-1]
-    asked = times[times[last].notna()].fillna(float("inf"))  # a premise never learnt contradicts it
-    lags = asked[last] - asked.drop(columns=last).max(axis=1)
-    yield Claim(
+    premises = times.drop(columns=last).max(axis=1, skipna=False)
+    waits = lags(zip(premises, times[last], strict=True))
+    yield judge(
         "premises_first",
-        "9.2, beyond",
-        f"What needs two premises, {last}, is learnt after both ({len(lags)} of {len(times)} runs learnt it).",
-        number=lags.min(),
-        spread=(lags.min(), lags.max()),
-        n=max(1, len(lags)),
-        seeds=seeds,
-        threshold="least lag in steps > 0",
-        verdict=verdict(bool((lags > 0).all())) if len(lags) else "undecided",
+        f"What needs two premises, {last}, is learnt after both ({len(waits)} of {len(times)} runs learnt it).",
+        waits,
+        "lag in steps",
+        section="9.2, beyond",
+        rows=table,
+        n=len(waits),
+        above=0,
     )
     solved = circuits[circuits.model < circuits.threshold]
-    yield Claim(
+    yield judge(
         "circuit_found",
-        "8, E, beyond",
         f"Of every model that solves it ({len(solved)} of {len(circuits)}) a circuit is found that keeps the loss "
         "below the threshold with all patterns by hand.",
-        number=solved.by_hand.max(),
-        spread=(solved.by_hand.min(), solved.by_hand.max()),
-        n=max(1, len(solved)),
-        seeds=seeds,
-        threshold="greatest loss by hand below the task's threshold",
-        verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
+        solved.by_hand,
+        "loss by hand",
+        section="8, E, beyond",
+        rows=table,
+        n=len(solved),
+        number="highest",
+        also=[
+            bound(
+                "models with a circuit that keeps it below the threshold",
+                solved.verdict == "circuit",
+                of="share of",
+                equals=1,
+            )
+        ],
     )

@@ -15,8 +15,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import SOLVED, Claim, endings_of, verdict
-from hopscope.experiments.variants import seeds_of, variants
+from hopscope.experiments.base import SOLVED, endings_of
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
@@ -54,16 +55,15 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """None learns nothing; which others do; and which is soonest."""
     rows = last_hops(table)
     alone = rows[rows.curriculum == "none"]
-    yield Claim(
+    yield judge(
         "none_fails",
-        "7.2",
         "Without curriculum the last hop's loss stays above 0.7.",
-        number=alone.loss.min(),
-        spread=(alone.loss.min(), alone.loss.max()),
-        n=len(alone),
-        seeds=seeds_of(alone),
-        threshold="lowest final loss > 0.7 (paper)",
-        verdict=verdict(bool((alone.loss > 0.7).all())),
+        alone.loss,
+        "final loss",
+        section="7.2",
+        rows=alone,
+        above=0.7,
+        source="paper",
     )
     yield from (solves(rows[rows.curriculum == name], name) for name in CURRICULA[:-1] if name in set(rows.curriculum))
     yield fastest(rows)
@@ -71,18 +71,18 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def solves(rows: DataFrame, name: str) -> Claim:
     """Whether one curriculum gets there in most runs."""
-    share = float((rows.loss < SOLVED).mean())
-    return Claim(
+    solved = rows.loss < SOLVED
+    return judge(
         f"{name}_solves",
-        "7.2" if name == "implicit" else "beyond (card 5 says it of k-fold composition)",
         f"With the curriculum {name} the last hop is solved in as many steps, in most runs "
-        f"({(rows.loss < SOLVED).sum()} of {len(rows)}; the number is the median final loss).",
-        number=rows.loss.median(),
-        spread=(rows.loss.min(), rows.loss.max()),
-        n=len(rows),
-        seeds=seeds_of(rows),
-        threshold=f"share of runs with a final loss below {SOLVED} > 0.5 (ours)",
-        verdict=verdict(share > 0.5),
+        f"({solved.sum()} of {len(rows)}; the number is the median final loss).",
+        rows.loss,
+        "final loss",
+        section="7.2" if name == "implicit" else "beyond (card 5 says it of k-fold composition)",
+        rows=rows,
+        number="median",
+        also=[bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)],
+        source="ours",
     )
 
 
@@ -90,21 +90,20 @@ def fastest(rows: DataFrame) -> Claim:
     """Asking all at once against taking turns; a run that never learns counts as all its steps, a lower bound."""
     never = rows.learnt.isna().groupby(rows.curriculum).sum().to_dict()
     median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
-    others = median.drop(["implicit", "none"])
     many = rows.groupby("curriculum").size().to_dict()
     words = ", ".join(
         f"{name} {'at least ' if 2 * never[name] >= many[name] else ''}{step:.0f} ({never[name]} of {many[name]} never)"
         for name, step in median.items()
     )
-    ratio = float(others.min() / median["implicit"])
-    return Claim(
+    learnt = rows[rows.curriculum == "implicit"].learnt.notna()
+    return judge(
         "implicit_is_fastest",
-        "beyond",
         f"Asking every hop at once teaches the last in fewer steps than any other curriculum does (median: {words}).",
-        number=ratio,
-        spread=(ratio, float(others.max() / median["implicit"])),
-        n=len(rows),
-        seeds=seeds_of(rows),
-        threshold="steps of the fastest other one over those of the implicit one, or a lower bound, > 1 (ours)",
-        verdict=verdict(ratio > 1) if 2 * never["implicit"] < many["implicit"] else "undecided",
+        median.drop(["implicit", "none"]) / median["implicit"],
+        "ratio of another's median steps, or of a lower bound of them, to the implicit one's",
+        section="beyond",
+        rows=rows,
+        above=1,
+        provided=bound("runs that learn with the implicit one", learnt, of="share of", above=0.5),
+        source="ours",
     )

@@ -13,8 +13,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import LEARNT, Claim, endings_of, verdict
-from hopscope.experiments.variants import grows_with, seeds_of, somebody_solves, variants
+from hopscope.experiments.base import LEARNT, endings_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.variants import grows_with, somebody_solves, variants
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments.fig4 import least
 
@@ -54,17 +55,17 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     below = table[table.layers < table.least]
     widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
     spread = table.parameters.max() / table.parameters.min() - 1
-    yield Claim(
+    yield judge(
         "width_is_no_depth",
-        "5",
         f"A wider model below a hop's minimum depth does not learn it (d_model {widths}; parameters differ by "
         f"{spread:.0%}).",
-        number=below.loss.min(),
-        spread=(below.loss.min(), below.loss.max()),
-        n=max(1, below.run.nunique()),
-        seeds=seeds_of(below) or seeds_of(table),
-        threshold=f"lowest final partial loss ≥ {LEARNT} (the paper's bound for learnt)",
-        verdict=verdict(bool((below.loss >= LEARNT).all())) if len(below) else "undecided",
+        below.loss,
+        "final partial loss",
+        section="5",
+        rows=below,
+        among=table,
+        at_least=LEARNT,
+        source="the paper's bound for learnt",
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
     yield somebody_solves(deep, "shape", "With every shape that is deep enough some seed solves both hops.")

@@ -16,8 +16,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, verdict
-from hopscope.experiments.variants import seeds_of
+from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig4
 
@@ -73,28 +72,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             shares.append(drops[least[k]] / whole)
             short = lowest[k][[layers for layers in lowest.index if layers < least[k]]]
             before += [float(short.iloc[0] - short.iloc[-1])] if len(short) > 1 else []
-    runs, seeds = table.run.nunique(), seeds_of(table)
-    yield Claim(
+    yield judge(
         "loss_steps_at_minimum_depth",
-        "10.1",
         "Of all that the loss of a hop falls as layers are added, most falls at the one that completes its minimum "
         f"depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
-        number=min(shares, default=float("nan")),
-        spread=(min(shares, default=float("nan")), max(shares, default=float("nan"))),
-        n=runs,
-        seeds=seeds,
-        threshold="least share of the fall > 0.5 (ours)",
-        verdict=verdict(all(share > 0.5 for share in shares)) if shares else "undecided",
+        shares,
+        "share of the fall",
+        section="10.1",
+        rows=table,
+        above=0.5,
+        source="ours",
     )
-    yield Claim(
+    yield judge(
         "nothing_gradual_before",
-        "10.1",
         "From one layer to one short of it the loss of a hop does not fall, though the measure would show it "
         f"(asked of {len(before)} of {len(lowest.columns)} hops: others need two; best seeds).",
-        number=max(before, default=float("nan")),
-        spread=(min(before, default=float("nan")), max(before, default=float("nan"))),
-        n=runs,
-        seeds=seeds,
-        threshold=f"greatest fall < {GRADUAL} (ours)",
-        verdict=verdict(all(gain < GRADUAL for gain in before)) if before else "undecided",
+        before,
+        "fall",
+        section="10.1",
+        rows=table,
+        below=GRADUAL,
+        source="ours",
     )

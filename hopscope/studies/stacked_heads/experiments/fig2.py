@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,7 +22,8 @@ from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Claim, Finished, Stopped, Work, verdict
+from hopscope.experiments.base import Finished, Stopped, Work
+from hopscope.experiments.judging import Bound, Claim, Limit, bound, judge
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
@@ -33,6 +34,7 @@ SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
 CLAIMS = ("equations_to_depth_5", "other_formulations", "one_hop_above_chance", "two_hops_at_chance", "form_of_answers")
 
 FEW = 10  # answers
+CHANCE = 0.25  # of equations: one of four values
 
 FORMULATIONS = ("equations", "lives_with", "kingdoms", "functions", "relatives")  # F1 to F5
 DEPTHS = range(1, 9)
@@ -176,14 +178,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     scored = table[table.protocol == "log_likelihood"]
     equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
     said = f"Large models solve equations almost perfectly up to D = 5 (ours: {names(table)})."
-    yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5])
+    yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
     rest = scored[scored.formulation != "equations"]
-    yield paper_says("other_formulations", "Large models do great on the other four formulations, too.", rest)
+    yield paper_says("other_formulations", "Large models do great on the other four formulations, too.", rest, table)
     one, more = equations[equations.hops == 1], equations[equations.hops > 1]
-    yield judged("one_hop_above_chance", "Every model answers one hop above chance.", one, "low", lambda x: x > 0.25)
-    yield judged(
-        "two_hops_at_chance", "No model answers two hops or more above chance.", more, "low", lambda x: x <= 0.25
-    )
+    yield of_every_row("one_hop_above_chance", "Every model answers one hop above chance.", one, above=CHANCE)
+    yield of_every_row("two_hops_at_chance", "No model answers two hops or more above chance.", more, at_most=CHANCE)
     yield form(table)
 
 
@@ -191,50 +191,53 @@ def names(table: DataFrame) -> str:
     return ", ".join(dict.fromkeys(table.model))
 
 
-def paper_says(name: str, sentence: str, rows: DataFrame) -> Claim:
+def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> Claim:
     """A sentence about models that we do not have."""
-    return Claim(
+    return judge(
         name,
-        "4",
         sentence,
-        number=rows.accuracy.mean(),
-        spread=(rows.accuracy.min(), rows.accuracy.max()),
+        rows.accuracy,
+        "accuracy",
+        section="4",
+        rows=rows,
+        among=table,
         n=int(rows.n.sum()),
-        seeds=(0,),
-        threshold="accuracy of the paper's large models; ours are far smaller",
-        verdict="undecided",
+        number="mean",
+        provided=Bound("the models are the paper's, which are far larger than ours", False),
     )
 
 
-def judged(name: str, sentence: str, rows: DataFrame, column: str, holds: Callable[[float], bool]) -> Claim:
-    """A sentence about every row; the number is the mean accuracy, the spread over rows."""
-    passing = sum(holds(value) for value in rows[column])
-    return Claim(
+def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    """A sentence about every row, judged by the lower end of its interval; the number is the mean accuracy."""
+    passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
+    return judge(
         name,
-        "beyond (4)",
         f"{sentence[:-1]} (in {passing} of {len(rows)} rows).",
-        number=rows.accuracy.mean(),
-        spread=(rows.accuracy.min(), rows.accuracy.max()),
+        rows.accuracy,
+        "accuracy",
+        section="beyond (4)",
+        rows=rows,
         n=int(rows.n.sum()),
-        seeds=(0,),
-        threshold="95 % interval (Wilson) against 0.25, by log-likelihood, layout code",
-        verdict=verdict(passing == len(rows)) if len(rows) else "undecided",
+        number="mean",
+        also=[bound("lower end of the 95 % interval (Wilson)", rows.low, **limit)],
+        source="guessing; by log-likelihood, layout code",
     )
 
 
 def form(table: DataFrame) -> Claim:
     """How often a small model answers in the form that the paper's protocol waits for."""
     rows = table[table.protocol == "resample"]
-    known = len(rows) > 0
-    return Claim(
+    return judge(
         "form_of_answers",
-        "beyond (4, A)",
         "Asked to say only the answer, a small model does so in less than a tenth of its tries, so that the paper's "
         "protocol, which waits for an acceptable answer, leaves most questions unanswered.",
-        number=rows.valid.mean() if known else float("nan"),
-        spread=(rows.valid.min(), rows.valid.max()) if known else (float("nan"), float("nan")),
-        n=int((rows.n + rows.run_outs).sum()) if known else int(table.n.sum()),
-        seeds=(0,),
-        threshold="greatest share of valid tries < 0.1 (ours)",
-        verdict=verdict(bool((rows.valid < 0.1).all())) if known else "undecided",
+        rows.valid,
+        "share of valid tries",
+        section="beyond (4, A)",
+        rows=rows,
+        among=table,
+        n=int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum()),
+        number="mean",
+        below=0.1,
+        source="ours",
     )

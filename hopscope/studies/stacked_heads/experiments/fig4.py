@@ -9,7 +9,6 @@ two cores train in minutes: D = 2 with, 1 to 6 layers, nearest facts first, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +17,8 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import LEARNT, SOLVED, Claim, endings_of, verdict
+from hopscope.experiments.base import LEARNT, SOLVED, endings_of
+from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import curriculum
@@ -123,10 +123,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield in_order(taught)
 
 
-def seeds_of(table: DataFrame) -> tuple[int, ...]:
-    return tuple(sorted(table.seed.unique().tolist()))
-
-
 def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     """Nothing is learnt without curriculum, of what as many layers and steps learn with it: else it says nothing."""
     can = taught[taught.loss <= ENDS_ABOVE]
@@ -136,18 +132,17 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     compared, alone = without[controlled.to_numpy()], without[~controlled.to_numpy()]
     told = [words(part) for _, part in compared.groupby("D")]
     told += [f"{words(part)}, not judged, for with curriculum none learns it either" for _, part in alone.groupby("D")]
-    judged = compared if len(compared) else without
-    return Claim(
+    shown = compared if len(compared) else without
+    return judge(
         "no_curriculum_fails",
-        "7.2",
         "Without implicit curriculum the last hop is not learnt, though with it some run of as many layers learns it: "
         f"every final loss is above 0.7 ({'; '.join(told)}).",
-        number=judged.loss.min(),
-        spread=(judged.loss.min(), judged.loss.max()),
-        n=judged.run.nunique(),
-        seeds=seeds_of(judged),
-        threshold="lowest final loss > 0.7 (paper)",
-        verdict=verdict(bool((compared.loss > ENDS_ABOVE).all())) if len(compared) else "undecided",
+        shown.loss,
+        section="7.2",
+        rows=shown,
+        number="lowest",
+        also=[bound("final loss", compared.loss, above=ENDS_ABOVE)],
+        source="paper",
     )
 
 
@@ -160,65 +155,60 @@ def words(part: DataFrame) -> str:
 def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     """Later hops need more layers, and never fewer than the exact minimum."""
     mean = taught.groupby(["k", "layers"]).loss.mean()
-    rises = [float((mean[k + 1] - mean[k]).min()) for k in range(1, taught.k.max())]
-    yield Claim(
+    yield judge(
         "later_hops_are_harder",
-        "7.2",
         "At every number of layers the mean final loss of x_k+1 is at least that of x_k.",
-        number=min(rises, default=float("nan")),
-        spread=(min(rises, default=float("nan")), max(rises, default=float("nan"))),
-        n=taught.run.nunique(),
-        seeds=seeds_of(taught),
-        threshold="least difference ≥ -0.01 (ours)",
-        verdict=verdict(all(rise >= -0.01 for rise in rises)),
+        [(mean[k + 1] - mean[k]).min() for k in range(1, taught.k.max())],
+        "difference",
+        section="7.2",
+        rows=taught,
+        at_least=-0.01,
+        source="ours",
     )
     shallow = taught[taught.layers < taught.least]
-    yield Claim(
+    yield judge(
         "nothing_below_the_minimum",
-        "beyond (the bound of 5, sharpened)",
         "No hop is learnt with fewer layers than its exact minimum depth.",
-        number=shallow.loss.min(),
-        spread=(shallow.loss.min(), shallow.loss.max()),
-        n=shallow.run.nunique(),
-        seeds=seeds_of(shallow),
-        threshold="lowest final partial loss ≥ 0.5 (the paper's bound for learnt)",
-        verdict=verdict(bool((shallow.loss >= LEARNT).all())),
+        shallow.loss,
+        "final partial loss",
+        section="beyond (the bound of 5, sharpened)",
+        rows=shallow,
+        among=taught,
+        at_least=LEARNT,
+        source="the paper's bound for learnt",
     )
     solved = taught[taught.loss < SOLVED].groupby("k").layers.min()
     needs = taught.groupby("k").least.first()
-    excess = (solved - needs).reindex(needs.index)
     learnt = taught[taught.loss < LEARNT].groupby("k").layers.min()
     counts = [
         f"x{k} with {solved.get(k, 'no number')} (learnt with {learnt.get(k, 'none')}), least {needs[k]}"
         for k in needs.index
     ]
-    yield Claim(
+    yield judge(
         "minimum_depth_is_reached",
-        "beyond (the bound of 5, sharpened)",
         f"Every hop is solved, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
-        number=excess.max(),
-        spread=(excess.min(), excess.max()),
-        n=taught.run.nunique(),
-        seeds=seeds_of(taught),
-        threshold="layers beyond the minimum = 0, partial loss < 0.05 (ours)",
-        verdict=verdict(bool((excess == 0).all())),
+        (solved - needs).reindex(needs.index).fillna(float("inf")),
+        "number of layers beyond the minimum",
+        section="beyond (the bound of 5, sharpened)",
+        rows=taught,
+        number="highest",
+        equals=0,
+        source="ours: solved below 0.05",
     )
 
 
 def in_order(taught: DataFrame) -> Claim:
     """Earlier hops are learnt first."""
-    learnt = taught.pivot(index="run", columns="k", values="learnt").fillna(float("inf"))
-    kept = [not any(run[b] < run[a] for a, b in pairwise(sorted(learnt.columns))) for _, run in learnt.iterrows()]
-    lags = (learnt[2] - learnt[1])[learnt[2] < float("inf")] if 2 in learnt else learnt[1] * 0
-    return Claim(
+    learnt = taught.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
+    whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
+    return judge(
         "hops_in_order",
-        "7.2",
         "With implicit curriculum the partial losses go below 0.5 in the order of the chain, in every run "
-        f"({len(lags)} of {len(learnt)} runs learnt x2; one that did not is no counterexample).",
-        number=lags.min(),
-        spread=(lags.min(), lags.max()),
-        n=len(kept),
-        seeds=seeds_of(taught),
-        threshold="runs out of order = 0 (paper); the number is the least lag of x2 behind x1 in steps",
-        verdict=verdict(all(kept)),
+        f"({whole} of {len(learnt)} runs learnt x2; one that did not is no counterexample).",
+        lags(learnt.to_numpy()),
+        "number of steps from one hop to the next",
+        section="7.2",
+        rows=taught,
+        at_least=0,
+        source="paper",
     )

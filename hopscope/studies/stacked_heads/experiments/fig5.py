@@ -21,8 +21,8 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
-from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.judging import Claim, Limit, bound, judge
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -150,143 +150,141 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 8.2, and appendix E's validation."""
-    each = table.groupby("run").first()
+    each = table.drop_duplicates("run").set_index("run", drop=False)
     with_circuit = table[table.verdict == "circuit"]
     circuits = with_circuit.groupby("run").path.agg(together)
-    seeds = tuple(sorted(each.seed.tolist()))
-    yield Claim(
+    yield judge(
         "solved",
-        "8.2",
         "Every model reaches a mean squared error below 0.01 on fresh sequences.",
-        number=each.mse.max(),
-        spread=(each.mse.min(), each.mse.max()),
-        n=len(each),
-        seeds=seeds,
-        threshold="greatest loss < 0.01 (paper)",
-        verdict=verdict(bool((each.mse < 0.01).all())),
+        each.mse,
+        "loss",
+        section="8.2",
+        rows=each,
+        below=0.01,
+        source="paper",
     )
     solved = each[each.mse < each.threshold]
-    yield Claim(
+    yield judge(
         "circuits_by_joint_replacement",
-        "8.2, E",
         "Of every model that solves the task a circuit is found that keeps the loss below 0.05 when all attention "
         f"patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are left out: unsolved).",
-        number=solved.by_hand.max(),
-        spread=(solved.by_hand.min(), solved.by_hand.max()),
-        n=max(1, len(solved)),
-        seeds=tuple(sorted(solved.seed.tolist())) or seeds,
-        threshold="greatest loss by hand < 0.05 (paper)",
-        verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
+        solved.by_hand,
+        "loss by hand",
+        section="8.2, E",
+        rows=solved,
+        among=table,
+        number="highest",
+        also=[
+            bound(
+                "models with a circuit that keeps the loss below 0.05",
+                solved.verdict == "circuit",
+                of="share of",
+                equals=1,
+            )
+        ],
+        source="paper",
     )
-    yield from about_heads(with_circuit.groupby("run").first(), circuits, seeds)
-    yield from about_removal(with_circuit, seeds)
+    yield from about_heads(each[each.verdict == "circuit"], circuits, table)
+    yield from about_removal(with_circuit, table)
 
 
-def about_removal(rows: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
+def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     """Appendix E, step 6: what single paths cost, apart in the first layer in use and after it."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
     first = layers == layers.groupby(rows.run).transform("min")
-    for name, part, sentence, threshold, holds in (
+    parts: tuple[tuple[str, DataFrame, str, Limit], ...] = (
         (
             "every_path_is_needed",
             rows[~first],
             "With all patterns by hand but those of one path after the first layer in use the loss is 0.17 or more "
             "(paper, D = 3: 0.17 to 0.89)",
-            "least loss ≥ 0.17 (paper)",
-            lambda losses: losses.min() >= 0.17,
+            {"at_least": 0.17},
         ),
         (
             "first_layer_costs_little",
             rows[first],
             "Without a path of the first layer in use it stays between 0.05 and 0.1, for such a path feeds others and "
             "no answer",
-            "greatest loss ≤ 0.1 (paper)",
-            lambda losses: losses.max() <= 0.1,
+            {"at_most": 0.1},
         ),
-    ):
-        losses = part.removal_by_hand
-        yield Claim(
+    )
+    for name, part, sentence, limit in parts:
+        yield judge(
             name,
-            "E, step 6",
             f"{sentence} ({len(part)} paths of {part.run.nunique()} circuits).",
-            number=losses.min() if name == "every_path_is_needed" else losses.max(),
-            spread=(losses.min(), losses.max()),
-            n=max(1, len(part)),
-            seeds=tuple(sorted(part.seed.unique().tolist())) or seeds,
-            threshold=threshold,
-            verdict=verdict(bool(holds(losses))) if len(part) else "undecided",
+            part.removal_by_hand,
+            "loss",
+            section="E, step 6",
+            rows=part,
+            among=table,
+            n=len(part),
+            source="paper",
+            **limit,
         )
 
 
-def about_heads(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Iterator[Claim]:
+def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
     """How many heads circuits use, where they begin, and whether they are alike."""
-    seeds = tuple(sorted(each.seed.tolist())) or seeds
-    known, n = len(each) > 0, max(1, len(each))
-    share = each.heads / each.heads_in_model
-    yield Claim(
+    yield judge(
         "few_heads_in_use",
-        "8.2",
         "Most heads do nothing useful: the circuit uses less than half of them.",
-        number=share.max(),
-        spread=(share.min(), share.max()),
-        n=n,
-        seeds=seeds,
-        threshold="greatest share of heads in use < 0.5 (ours)",
-        verdict=verdict(bool((share < 0.5).all())) if known else "undecided",
+        each.heads / each.heads_in_model,
+        "share of heads in use",
+        section="8.2",
+        rows=each,
+        among=table,
+        below=0.5,
+        source="ours",
     )
-    excess = each.heads - each.fewest
-    yield Claim(
+    yield judge(
         "more_heads_than_needed",
-        "8.2 (ii)",
         "No circuit uses as few heads as would do (paper, D = 3: 4 in all of A, B and C, where 3 would do).",
-        number=excess.min(),
-        spread=(excess.min(), excess.max()),
-        n=n,
-        seeds=seeds,
-        threshold="fewest heads beyond the exact optimum ≥ 1",
-        verdict=verdict(bool((excess >= 1).all())) if known else "undecided",
+        each.heads - each.fewest,
+        "number of heads beyond the exact optimum",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        at_least=1,
     )
-    yield can_combine(each, circuits, seeds)
-    pairs_first = [first_joins_pairs(circuit) for circuit in circuits]
-    yield Claim(
+    yield can_combine(each, circuits, table)
+    yield judge(
         "first_head_joins_pairs",
-        "8.2 (i)",
         "The first head in use attends from the second token of a fact to its first.",
-        number=sum(pairs_first) / n,
-        spread=(float(min(pairs_first, default=0)), float(max(pairs_first, default=0))),
-        n=n,
-        seeds=seeds,
-        threshold="share of circuits = 1 (paper)",
-        verdict=verdict(all(pairs_first)) if known else "undecided",
+        [first_joins_pairs(circuit) for circuit in circuits],
+        "circuits in which it does",
+        section="8.2 (i)",
+        rows=each,
+        among=table,
+        of="share of",
+        equals=1,
+        source="paper",
     )
-    different = len(set(circuits))
-    yield Claim(
+    yield judge(
         "circuits_differ",
-        "8.2 (ii)",
         "Models that differ by their seed alone have different circuits.",
-        number=different,
-        spread=(different, different),
-        n=n,
-        seeds=seeds,
-        threshold="different sets of paths = number of circuits",
-        verdict=verdict(different == len(circuits)) if len(circuits) > 1 else "undecided",
+        len(set(circuits)),
+        "number of different sets of paths",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        equals=len(circuits),
+        provided=bound("the number of circuits", len(circuits), above=1),
     )
 
 
-def can_combine(each: DataFrame, circuits: Any, seeds: tuple[int, ...]) -> Claim:
+def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Whether a head of a circuit could do another's work beside its own."""
-    mergers = [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)]
-    return Claim(
+    return judge(
         "two_heads_combine",
-        "8.2 (ii)",
         "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A); "
         "the number counts, over all circuits, the heads that could move into another.",
-        number=sum(mergers),
-        spread=(min(mergers, default=0), max(mergers, default=0)),
-        n=max(1, len(each)),
-        seeds=seeds,
-        threshold="pairs of heads that, made one, still bring the query all answers ≥ 1; the spread is over circuits",
-        verdict=verdict(sum(mergers) >= 1) if len(each) else "undecided",
+        [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)],
+        "number of pairs of heads that, made one, still bring the query all answers",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        of="total",
+        at_least=1,
     )
 
 

@@ -15,8 +15,8 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SOLVED, Claim, crossing, hop_curves_of, verdict
-from hopscope.experiments.variants import seeds_of
+from hopscope.experiments.base import SOLVED, crossing, hop_curves_of
+from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7
 
@@ -72,37 +72,33 @@ def draw(ax: Axes, rows: DataFrame, column: str, tint: str, label: str) -> None:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 9.2, of losses alone; when paths emerge is judged by `fig7`."""
-    ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run").val_loss.first()
-    seeds = seeds_of(table)
-    yield Claim(
+    yield judge(
         "solved",
-        "9.2",
         "The model solves its task (the paper's ends at 0.031, below appendix E's 0.05).",
-        number=ends.max(),
-        spread=(ends.min(), ends.max()),
-        n=len(ends),
-        seeds=seeds,
-        threshold=f"greatest final validation loss < {SOLVED}",
-        verdict=verdict(bool((ends < SOLVED).all())),
+        table[table.step == table.groupby("run").step.transform("max")].groupby("run").val_loss.first(),
+        "final validation loss",
+        section="9.2",
+        rows=table,
+        below=SOLVED,
     )
-    yield falls_abruptly(table, seeds)
+    yield falls_abruptly(table)
 
 
-def falls_abruptly(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
+def falls_abruptly(table: DataFrame) -> Claim:
     """Observation i: the first hop waits, and then is learnt at once."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
-    return Claim(
+    return judge(
         "first_hop_abrupt",
-        "9.2 (i)",
         "After slow learning the first hop's loss falls abruptly: from 0.7 to 0.1 it takes fewer steps than "
         f"before ({len(shares)} of {first.run.nunique()} runs learnt it).",
-        number=max(shares, default=float("nan")),
-        spread=(min(shares, default=float("nan")), max(shares, default=float("nan"))),
-        n=max(1, len(shares)),
-        seeds=seeds,
-        threshold="greatest ratio of fall to wait < 1 (ours; the paper's plateau is 450 of 800 epochs)",
-        verdict=verdict(all(share < 1 for share in shares)) if shares else "undecided",
+        shares,
+        "ratio of fall to wait",
+        section="9.2 (i)",
+        rows=table,
+        n=len(shares),
+        below=1,
+        source="ours; the paper's plateau is 450 of 800 epochs",
     )
 
 

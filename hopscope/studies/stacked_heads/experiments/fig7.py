@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -23,8 +22,8 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
-from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.circuit_tables import accepted_paths, circuit_of, emergence_of
+from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
@@ -126,73 +125,81 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 9.2's observations."""
-    seeds = tuple(sorted(table.seed.unique().tolist()))
-    yield ablated(table, seeds)
-    yield several_paths(table, seeds)
-    yield hops_in_order(onsets(table, "hop"), seeds)
-    paths = firsts(table)
-    yield paths_drive_losses(paths, onsets(table, "hop"), seeds)
-    yield induction_first(paths, seeds)
-    yield same_order(paths, seeds)
-    yield last_comes_late(onsets(table, "hop"), seeds)
+    yield ablated(table)
+    yield several_paths(table)
+    hops, paths = onsets(table, "hop"), firsts(table)
+    yield hops_in_order(hops, table)
+    yield paths_drive_losses(paths, hops, table)
+    yield induction_first(paths, table)
+    yield same_order(paths, table)
+    yield last_comes_late(hops, table)
 
 
-def ablated(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
+def ablated(table: DataFrame) -> Claim:
     """The circuit does what the model does."""
     each = table.groupby("run").first()
     solved = each[each.model < 0.05]
-    return Claim(
+    return judge(
         "circuit_keeps_the_loss",
-        "9.2",
         "With all patterns replaced by those of its circuit a model that solves the task stays below 0.05 (paper: from "
         f"0.031 to 0.045); {len(each) - len(solved)} of {len(each)} models do not solve it.",
-        number=solved.circuit.max(),
-        spread=(solved.circuit.min(), solved.circuit.max()),
-        n=max(1, len(solved)),
-        seeds=seeds,
-        threshold="greatest loss by hand < 0.05 (paper)",
-        verdict=verdict(bool((solved.verdict == "circuit").all())) if len(solved) else "undecided",
+        solved.circuit,
+        "loss by hand",
+        section="9.2",
+        rows=table,
+        n=len(solved),
+        number="highest",
+        also=[
+            bound(
+                "models with a circuit that keeps the loss below 0.05",
+                solved.verdict == "circuit",
+                of="share of",
+                equals=1,
+            )
+        ],
+        source="paper",
     )
 
 
-def several_paths(table: DataFrame, seeds: tuple[int, ...]) -> Claim:
+def several_paths(table: DataFrame) -> Claim:
     """Whether circuits do one step in several heads."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
-    return Claim(
+    return judge(
         "several_paths_for_one_step",
-        "9.2",
         f"Some circuit has several paths that connect the same positions ({(most > 1).sum()} of {len(most)} do; the "
         "number is the most in one).",
-        number=most.max(),
-        spread=(most.min(), most.max()),
-        n=max(1, len(most)),
-        seeds=tuple(sorted(own.seed.unique().tolist())) or seeds,
-        threshold="greatest number of such paths > 1",
-        verdict=verdict(bool((most > 1).any())) if len(most) else "undecided",
+        most,
+        "number of such paths",
+        section="9.2",
+        rows=own,
+        among=table,
+        of="highest",
+        above=1,
     )
 
 
 def paths_drive_losses(
-    paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]
+    paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
 ) -> Claim:
     """Whether a hop is learnt when the first path that looks it up emerges, and neither without the other."""
-    lags = []
+    apart = []
     for seed, learnt in hops.items():
         for k, hop in enumerate(learnt.values(), 1):
             emerged, known = moment(paths[seed].get(f"query->value[{k}]")), moment(hop)
-            lags += [] if emerged == known else [abs(known - emerged)]
-    return Claim(
+            apart += [] if emerged == known else [abs(known - emerged)]
+    return judge(
         "paths_drive_losses",
-        "9.2 (i, ii, iii)",
         "A path that looks a hop up, emerging, drives down that hop's loss: the two go past 0.5 together, in every run "
-        f"({len(lags)} hops that were learnt or looked up; the number is the median distance in steps).",
-        number=median(lags) if lags else float("nan"),
-        spread=(min(lags, default=float("nan")), max(lags, default=float("nan"))),
-        n=max(1, len(lags)),
-        seeds=seeds,
-        threshold=f"greatest distance ≤ {TOGETHER:g} steps, that of checkpoints (ours); one alone is infinitely far",
-        verdict=verdict(max(lags) <= TOGETHER) if lags else "undecided",
+        f"({len(apart)} hops that were learnt or looked up; the number is the median distance in steps).",
+        apart,
+        "distance in steps (∞ where one came alone)",
+        section="9.2 (i, ii, iii)",
+        rows=table,
+        n=len(apart),
+        number="median",
+        at_most=TOGETHER,
+        source="ours: that of checkpoints",
     )
 
 
@@ -208,76 +215,69 @@ def times(events: Mapping[str, Onset]) -> list[float]:
     return [moment(onset) for onset in events.values()]
 
 
-def hops_in_order(hops: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """x1 before x2 before …"""
-    lags = [b - a for events in hops.values() for a, b in pairwise(times(events)) if b < float("inf")]
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
-    return Claim(
+    return judge(
         "hops_in_order",
-        "9.2",
         f"The hops are learnt in the order of the chain, in every run ({whole} of {len(hops)} learnt all; a hop that "
         "was never learnt is no counterexample unless a later one was).",
-        number=min(lags, default=float("nan")),
-        spread=(min(lags, default=float("nan")), max(lags, default=float("nan"))),
+        lags(times(events) for events in hops.values()),
+        "number of steps from one hop to the next",
+        section="9.2",
+        rows=table,
         n=len(hops),
-        seeds=seeds,
-        threshold="steps from one hop to the next > 0 in all runs",
-        verdict=verdict(all(lag > 0 for lag in lags)) if lags else "undecided",
+        above=0,
     )
 
 
-def induction_first(paths: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """What looks x1 up comes before what looks later symbols up."""
-    lags = []
-    for events in paths.values():
-        first, second = (moment(events.get(f"query->value[{k}]")) for k in (1, 2))
-        lags += [second - first] if second < float("inf") and first != second else []
-    return Claim(
+    waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
+    return judge(
         "induction_head_first",
-        "9.2 (i, ii)",
         "The path that looks up x1, an induction head, emerges before the path that looks up x2 "
-        f"({len(lags)} of {len(paths)} runs have the latter).",
-        number=min(lags, default=float("nan")),
-        spread=(min(lags, default=float("nan")), max(lags, default=float("nan"))),
-        n=max(1, len(lags)),
-        seeds=seeds,
-        threshold="steps from query->value[1] to query->value[2] > 0 in all runs",
-        verdict=verdict(all(lag > 0 for lag in lags)) if lags else "undecided",
+        f"({len(waits)} of {len(paths)} runs have the latter).",
+        waits,
+        "number of steps from query->value[1] to query->value[2]",
+        section="9.2 (i, ii)",
+        rows=table,
+        n=len(waits),
+        above=0,
     )
 
 
-def same_order(paths: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """Beyond the paper, which has one model."""
     order = agreement(list(paths.values()))
     tau = float("nan") if order.mean_tau is None else order.mean_tau
-    ends = order.mean_tau_interval or (tau, tau)
-    return Claim(
+    return judge(
         "order_over_seeds",
-        "beyond (9.2)",
         "The first paths of each kind emerge in the same order in all runs (nothing contradicts it in "
         f"{order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
-        number=tau,
-        spread=ends,
+        tau,
+        section="beyond (9.2)",
+        rows=table,
         n=order.runs,
-        seeds=seeds,
-        threshold="runs that contradict the modal order = 0",
-        verdict=verdict(order.holds == order.runs) if order.runs > 1 else "undecided",
+        spread=order.mean_tau_interval,
+        also=[bound("the number of runs that contradict the modal order", order.runs - order.holds, equals=0)],
+        provided=bound("the number of runs", order.runs, above=1),
     )
 
 
-def last_comes_late(hops: Mapping[int, dict[str, Onset]], seeds: tuple[int, ...]) -> Claim:
+def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """Observation iv, of hops: the last waits longest. It takes three hops to ask."""
     gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
     asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
-    return Claim(
+    return judge(
         "last_hop_late",
-        "9.2 (iv)",
         "The last hop is learnt much later than the one before it (asked from three hops on).",
-        number=min(ratios, default=float("nan")),
-        spread=(min(ratios, default=float("nan")), max(ratios, default=float("nan"))),
-        n=max(1, len(ratios)),
-        seeds=seeds,
-        threshold="last wait longer than any other in all runs (ours)",
-        verdict=verdict(all(ratio > 1 for ratio in ratios)) if ratios else "undecided",
+        ratios,
+        "ratio of the last wait to the longest before it",
+        section="9.2 (iv)",
+        rows=table,
+        n=len(ratios),
+        above=1,
+        source="ours",
     )

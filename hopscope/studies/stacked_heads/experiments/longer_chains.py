@@ -15,8 +15,9 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import LEARNT, Claim, final, first_below, hop_curves_of, verdict
-from hopscope.experiments.variants import seeds_of, variants
+from hopscope.experiments.base import LEARNT, final, first_below, hop_curves_of
+from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
@@ -63,33 +64,33 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     long = table[longest == table.D].groupby("run")
     reach, whole = long.step.max(), long.steps.first()
     steps = " and ".join(f"{step:,}" for step in sorted(set(reach))) + f" of {whole.max():,}"
-    everywhere = {D: learnt[hops_of == D].max() == D for D in set(hops_of)}
-    waiting = not everywhere[longest] and bool((reach < whole).any())
+    most = {D: learnt[hops_of == D].max() / D for D in set(hops_of)}
+    waiting = most[longest] < 1 and bool((reach < whole).any())
     words = "; ".join(f"D = {D}: {', '.join(map(str, sorted(learnt[hops_of == D])))}" for D in sorted(set(hops_of)))
-    yield Claim(
+    yield judge(
         "every_hop_is_learnt",
-        "7.2, beyond",
         f"At every D all hops are learnt, by some seed (hops learnt in each run: {words}; the number is that of D = "
         f"{longest}, after {steps} steps).",
-        number=reached.max(),
-        spread=(reached.min(), reached.max()),
-        n=len(learnt),
-        seeds=seeds_of(table),
-        threshold="for every D, the greatest number of final partial losses below 0.5 (paper) = D",
-        verdict="undecided" if waiting else verdict(all(everywhere.values())),
+        reached,
+        "number of hops learnt",
+        section="7.2, beyond",
+        rows=table,
+        number="highest",
+        also=[bound("share of a D's hops that its best run learns", most.values(), equals=1)],
+        provided=Bound(f"D = {longest} is learnt, or its training over", not waiting),
+        source="paper",
     )
     times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
     each = [times.loc[run].dropna().tolist() for run in hops_of[hops_of >= 2].index]
     ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
-    yield Claim(
+    yield judge(
         "later_hops_take_longer",
-        "7.2, 9.2 (iv)",
         "The last hop learnt was learnt after the first, by a multiple of its time "
         f"({len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
-        number=min(ratios, default=float("nan")),
-        spread=(min(ratios, default=float("nan")), max(ratios, default=float("nan"))),
-        n=max(1, len(ratios)),
-        seeds=seeds_of(table),
-        threshold="least ratio of the two steps > 1",
-        verdict=verdict(all(ratio > 1 for ratio in ratios)) if ratios else "undecided",
+        ratios,
+        "ratio of the two steps",
+        section="7.2, 9.2 (iv)",
+        rows=table,
+        n=len(ratios),
+        above=1,
     )

@@ -13,8 +13,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import Claim, endings_of, verdict
-from hopscope.experiments.variants import seeds_of, share_solved, variants
+from hopscope.experiments.base import endings_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.variants import share_solved, variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
@@ -47,28 +48,25 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Nearest first is learnt; deepest first stays at the guess, though theory gives it no more layers to climb."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
-    share = share_solved(near, "order")
-    yield Claim(
+    yield judge(
         "nearest_first_is_learnt",
-        "beyond (6)",
         f"Nearest facts first, the demo's recipe solves both hops in {near.steps.max()} steps, in most runs.",
-        number=share.iloc[0],
-        spread=(share.iloc[0], share.iloc[0]),
-        n=near.run.nunique(),
-        seeds=seeds_of(near),
-        threshold="share of runs with all hops below 0.05 > 0.5 (ours)",
-        verdict=verdict(bool(share.iloc[0] > 0.5)),
+        share_solved(near, "order").get("nearest_first", float("nan")),
+        "share of runs with all hops below 0.05",
+        section="beyond (6)",
+        rows=near,
+        above=0.5,
+        source="ours",
     )
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
-    yield Claim(
+    yield judge(
         "deepest_first_waits",
-        "beyond (3.1)",
         "Deepest facts first, the same model follows no chain in that time: every partial loss stays near the guess's "
         f"0.75 (its {deep.layers.max()} layers would suffice: {needed} do in theory).",
-        number=deep.loss.min(),
-        spread=(deep.loss.min(), deep.loss.max()),
-        n=deep.run.nunique(),
-        seeds=seeds_of(deep),
-        threshold="lowest final partial loss > 0.7 (the paper's bound for not learnt)",
-        verdict=verdict(bool((deep.loss > 0.7).all())),
+        deep.loss,
+        "final partial loss",
+        section="beyond (3.1)",
+        rows=deep,
+        above=0.7,
+        source="the paper's bound for not learnt",
     )

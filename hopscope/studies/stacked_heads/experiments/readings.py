@@ -15,8 +15,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SCALES, Claim, endings_of, verdict
-from hopscope.experiments.variants import seeds_of, variants
+from hopscope.experiments.base import SCALES, endings_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
@@ -86,42 +87,37 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """What decides, and what does not."""
     whole = table.groupby(["reading", "run"], sort=False).solved.all()
     share = whole.groupby("reading", sort=False).mean()
-    plain = share.get("as we have it", float("nan"))
     each = table[table.reading == "as we have it"]
-    yield Claim(
+    yield judge(
         "default_is_learnt",
-        "beyond (6, 7.1)",
         "With our default readings both hops are learnt, in every run of 1,000 steps.",
-        number=plain,
-        spread=(plain, plain),
-        n=each.run.nunique(),
-        seeds=seeds_of(each),
-        threshold="share of runs with both hops below 0.05 = 1 (ours)",
-        verdict=verdict(plain == 1),
+        share.get("as we have it", float("nan")),
+        "share of runs with both hops below 0.05",
+        section="beyond (6, 7.1)",
+        rows=each,
+        equals=1,
+        source="ours",
     )
     deep = table[table.reading == "order deepest_first"]
-    yield Claim(
+    yield judge(
         "order_decides",
-        "beyond (3.1)",
         "Deepest facts first, the reading of section 3.1 and appendix A, nothing is learnt in that time.",
-        number=deep.loss.min(),
-        spread=(deep.loss.min(), deep.loss.max()),
-        n=deep.run.nunique(),
-        seeds=seeds_of(deep),
-        threshold="lowest final partial loss > 0.7 (the paper's bound for not learnt)",
-        verdict=verdict(bool((deep.loss > 0.7).all())),
+        deep.loss,
+        "final partial loss",
+        section="beyond (3.1)",
+        rows=deep,
+        above=0.7,
+        source="the paper's bound for not learnt",
     )
     first = table[(table.k == 1) & ~table.reading.str.startswith("order")]
     learnt = first.groupby("reading", sort=False).learnt.apply(lambda steps: steps.notna().mean())
     never = ", ".join(str(name) for name, part in learnt.items() if part == 0) or "none"
-    yield Claim(
+    yield judge(
         "other_readings_learn",
-        "beyond (6, 7.1)",
         f"Under every other reading some run learns the first hop in that time (never: {never}).",
-        number=learnt.min(),
-        spread=(learnt.min(), learnt.max()),
-        n=first.run.nunique(),
-        seeds=seeds_of(first),
-        threshold="lowest share of runs whose first hop went below 0.5 > 0",
-        verdict=verdict(bool((learnt > 0).all())),
+        learnt,
+        "share of runs whose first hop went below 0.5",
+        section="beyond (6, 7.1)",
+        rows=first,
+        above=0,
     )

@@ -16,9 +16,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
-from hopscope.experiments.base import Claim, verdict
 from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
-from hopscope.experiments.variants import seeds_of
+from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7
 
@@ -109,30 +108,28 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Reuse, and its adjustments."""
-    each, seeds = shared(table), seeds_of(table)
-    n, there = max(1, len(each)), len(each) > 0
+    each = shared(table)
     first, last = table.hop.iloc[0], table.hop.iloc[-1]
-    yield Claim(
+    yield judge(
         "later_hops_reuse",
-        "9.2 (ii, iii)",
         f"The path that serves {first} is reused: silencing it costs {last} as well ({len(each)} of "
         f"{table.run.nunique()} runs learnt {last} and have such a path).",
-        number=each.cost_last.min(),
-        spread=(each.cost_last.min(), each.cost_last.max()),
-        n=n,
-        seeds=seeds,
-        threshold=f"least addition to the loss of {last} > {MATTERS} (ours)",
-        verdict=verdict(bool((each.cost_last > MATTERS).all())) if there else "undecided",
+        each.cost_last,
+        f"addition to the loss of {last}",
+        section="9.2 (ii, iii)",
+        rows=table,
+        n=len(each),
+        above=MATTERS,
+        source="ours",
     )
-    moved = (each.now - each.then).abs()
-    yield Claim(
+    yield judge(
         "adjustments_are_slight",
-        "9.2 (ii)",
         f"Its mean attention changes little from when {first} was learnt to the end of training.",
-        number=moved.max(),
-        spread=(moved.min(), moved.max()),
-        n=n,
-        seeds=seeds,
-        threshold=f"greatest change < {SLIGHT} (ours)",
-        verdict=verdict(bool((moved < SLIGHT).all())) if there else "undecided",
+        (each.now - each.then).abs(),
+        "change",
+        section="9.2 (ii)",
+        rows=table,
+        n=len(each),
+        below=SLIGHT,
+        source="ours",
     )

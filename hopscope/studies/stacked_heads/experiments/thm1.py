@@ -18,7 +18,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
-from hopscope.experiments.base import Claim, verdict
+from hopscope.experiments.judging import Claim, bound, judge
 from hopscope.probes.reach import breach, probe
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import curriculum
@@ -103,26 +103,25 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Theorem 1 judged cell by cell, then the controls."""
     trained = table[table["model"] == "trained"]
-    seeds = tuple(sorted(trained["seed"].unique().tolist()))
     beyond = breachable(trained)
     breaches = beyond.groupby("seed")["decoded"].sum()
     excludable = trained[trained["excludable"]]
-    yield Claim(
+    yield judge(
         "nothing_beyond_reach",
-        SECTION,
         f"No piece is decoded from a stream that may not hold it yet: {int(breaches.sum())} of {len(beyond)} cells are "
         f"({open_later(beyond, trained)} of them open to more layers under the mask), and "
         f"{int(excludable['decoded'].sum())} of {len(excludable)} where the mask lets other chains be excluded.",
-        number=int(breaches.sum()),
-        spread=(breaches.min(), breaches.max()),
-        n=len(seeds),
-        seeds=seeds,
-        threshold="0 cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N (ours)",
-        verdict=verdict(not breaches.any()),
+        breaches,
+        "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
+        section=SECTION,
+        rows=trained,
+        of="total",
+        equals=0,
+        source="ours",
     )
     yield from answers(table)
-    yield from first_layers(trained, seeds)
-    yield from controls(table, seeds)
+    yield first_layers(trained)
+    yield from controls(table)
 
 
 def breachable(table: DataFrame) -> DataFrame:
@@ -141,61 +140,70 @@ def answers(table: DataFrame) -> Iterator[Claim]:
     """Whether x_D stands at the query in the end."""
     ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
     ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
-    learnt = ends[(ends["model"] == "trained") & ends["last_hop_learnt"]]
+    trained = ends[ends["model"] == "trained"]
+    learnt = trained[trained["last_hop_learnt"]]
     before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
-    n_trained = int((ends["model"] == "trained").sum())
-    yield Claim(
+    yield judge(
         "answer_arrives",
-        SECTION,
-        f"In every run that learnt the last hop ({len(learnt)} of {n_trained}) x_D is decoded from the query after the "
-        "last layer, and is not before training.",
-        number=learnt["accuracy"].min(),
-        spread=(learnt["accuracy"].min(), learnt["accuracy"].max()),
-        n=max(len(learnt), 1),
-        seeds=tuple(sorted((learnt if len(learnt) else ends[ends["model"] == "trained"])["seed"].tolist())),
-        threshold="lowest accuracy; interval above 1/N after training, and not above it before (ours)",
-        verdict=verdict(bool(learnt["decoded"].all() and not before["decoded"].any())) if len(learnt) else "undecided",
+        f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}) x_D is decoded from the query after "
+        "the last layer, and is not before training.",
+        learnt["accuracy"],
+        "accuracy",
+        section=SECTION,
+        rows=learnt,
+        among=trained,
+        number="lowest",
+        also=[
+            bound(
+                "runs whose accuracy's interval lies above 1/N after training",
+                learnt["decoded"],
+                of="share of",
+                equals=1,
+            ),
+            bound("those before", before["decoded"], of="share of", equals=0),
+        ],
+        source="ours",
     )
 
 
-def first_layers(trained: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
+def first_layers(trained: DataFrame) -> Claim:
     """Where symbols of the chain first appear at the query, against the exact minimum depth."""
     asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
     first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
     least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
-    margin = (first - least).dropna()  # a piece that the model is too shallow to reach has no least layer
     early = [key for key in first.index if key not in least.index]
     listed = ", ".join(
         f"{piece} after {'/'.join(map(str, sorted(layers.unique())))}" for piece, layers in first.groupby("piece")
     )
-    yield Claim(
+    return judge(
         "no_sooner_than_the_minimum_depth",
-        SECTION,
         f"x_k is first decoded at the query after no fewer layers than k hops need ({listed or 'none is decoded'}).",
-        number=margin.min(),
-        spread=(margin.min(), margin.max()),
-        n=len(seeds),
-        seeds=seeds,
-        threshold="least difference to the exact minimum depth (causal, many heads) >= 0 layers (ours)",
-        verdict=verdict(bool((margin >= 0).all()) and not early) if len(first) else "undecided",
+        (first - least).dropna(),  # a piece that the model is too shallow to reach has no least layer
+        "difference in layers to the exact minimum depth (causal, many heads)",
+        section=SECTION,
+        rows=trained,
+        at_least=0,
+        also=[bound("the number of pieces decoded that no layer may hold", len(early), equals=0)],
+        source="ours",
     )
 
 
-def controls(table: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
+def controls(table: DataFrame) -> Iterator[Claim]:
     """That the probes find a breach where there is one, and nothing where there is nothing."""
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
-    found = found[found["layer"] == 1]
-    yield Claim(
+    found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
+    beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
+    yield judge(
         "breach_by_hand_is_found",
-        SECTION,
         "Heads that attend by absolute position, which lemma 1 leaves out, and an MLP that compares answer one hop in "
         "one layer, where the exact count says two: the probe finds x_1 beyond its reach.",
-        number=found["accuracy"].min(),
-        spread=(found["accuracy"].min(), found["accuracy"].max()),
+        found["accuracy"],
+        section=SECTION,
+        rows=trained,
         n=int(found["n"].min()),
-        seeds=seeds,
-        threshold="interval above 1/N, and the cell not allowed (ours)",
-        verdict=verdict(bool((found["decoded"] & ~found["allowed"] & ~found["excludable"]).all())),
+        number="lowest",
+        also=[bound("such cells not allowed, of which the interval lies above 1/N,", beyond, of="share of", equals=1)],
+        source="ours",
     )
     nulls = (
         ("untrained", "untrained_holds_nothing_beyond", "beyond the reach before training", breachable(table)),
@@ -203,16 +211,16 @@ def controls(table: DataFrame, seeds: tuple[int, ...]) -> Iterator[Claim]:
     )
     for kind, name, where, judged in nulls:
         cells = judged[judged["model"] == kind]
-        rates = cells.groupby("seed")["decoded"].mean()
-        yield Claim(
+        yield judge(
             name,
-            SECTION,
             f"The same probes find no piece {where} ({int(cells['decoded'].sum())} of {len(cells)} cells; accuracies "
             f"{cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
+            cells.groupby("seed")["decoded"].mean(),
+            "share of cells decoded",
+            section=SECTION,
+            rows=trained,
             number=cells["decoded"].mean(),
-            spread=(rates.min(), rates.max()),
-            n=len(seeds),
-            seeds=seeds,
-            threshold="share of cells decoded = 0 (ours)",
-            verdict=verdict(not cells["decoded"].any()),
+            of="highest",
+            equals=0,
+            source="ours",
         )
