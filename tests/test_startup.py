@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 #: Commands that draw, train and measure nothing.
 LIGHT = (["--help"], ["list"], ["list", "--json"], ["sample", "--help"], ["depth", "3"], ["ask", "equations"])
 RUN = """
-import sys, json
+import sys, json, os
+if "WITHOUT_TORCH" in os.environ: sys.modules["torch"] = None
 from hopscope.cli import main
 code = main(sys.argv[1:])
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
@@ -70,3 +71,15 @@ def test_help_names_every_command_with_what_it_does():
 def test_the_summary_is_the_first_line_of_the_module(folder):
     for name in catalogue.names(folder):
         assert catalogue.summary(folder, name) == catalogue.module(folder, name).__doc__.strip().split("\n")[0]
+
+
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_without_pytorch_sample_describes_the_task(name):
+    """With the example of the description, where it has one; what must be drawn is refused."""
+    shown = run("sample", name, WITHOUT_TORCH="1").stdout
+    assert len(shown.splitlines()) > 4 and "`" * 3 not in shown
+    assert shown.endswith("To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n")
+    if name == "retrieval":
+        assert "\nb0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2\n" in shown
+        refused = run("sample", name, "--hops", "3", WITHOUT_TORCH="1")
+        assert refused.stdout == "" and "drawn by PyTorch, which is not installed; run pip" in refused.stderr

@@ -22,6 +22,7 @@ LEFT_OUT = r"pip==|nvidia-|cuda-|triton=="
 
 
 def main() -> None:
+    """Read the command line, install, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="the constraints file to write")
     parser.add_argument("--editable", action="append", default=[], help="a checkout with its extras")

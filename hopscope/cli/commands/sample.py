@@ -6,7 +6,6 @@ PyTorch draws the instances. Where it is not installed, the command shows the ex
 from __future__ import annotations
 
 import ast
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -107,9 +106,8 @@ def described(name: str) -> str:
     """The docstring of the class that a task's file is about: the first with an example."""
     classes = [node for node in catalogue.parsed("tasks", name).body if isinstance(node, ast.ClassDef)]
     texts = [ast.get_docstring(node) or "" for node in classes]
-    return (
-        inspect.cleandoc(next((text for text in texts if "```" in text), texts[0])).replace("```\n", "").rstrip("`\n")
-    )
+    text = next((text for text in texts if "```" in text), texts[0])
+    return text.replace("```\n", "").removesuffix("\n```")
 
 
 command = Sample("tasks", "sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run)
