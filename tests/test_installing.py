@@ -22,22 +22,12 @@ LIGHT = (["--help"], ["list"], ["depth", "3"], ["ask", "equations", "--hops", "3
 
 
 def interpreter(version: str) -> str | None:
-    """Where a Python of this version is, if it is here; pyenv's stand-ins answer for versions that are named."""
-    names = {"PYENV_VERSION": version_of_pyenv(version)}
-    name = shutil.which(f"python{version}")
-    if name is None:
-        return None
-    say = [name, "-c", "import sys; print(sys.executable)"]
-    done = subprocess.run(say, env={**os.environ, **names}, capture_output=True, text=True)
-    return done.stdout.strip() or None
-
-
-def version_of_pyenv(version: str) -> str:
-    """The full name under which pyenv has this version, or nothing."""
-    if not shutil.which("pyenv"):
-        return ""
-    listed = subprocess.run(["pyenv", "versions", "--bare"], capture_output=True, text=True).stdout.split()
-    return next((name for name in listed if name.startswith(f"{version}.")), "")
+    """Where a Python of this version is, if it is here."""
+    found = shutil.which(f"python{version}")
+    if found is None or Path(found).parent.name != "shims":
+        return found
+    # pyenv's stand-in runs only what is switched on; the interpreters themselves are beside it.
+    return max(map(str, Path(found).parents[1].glob(f"versions/{version}.*/bin/python")), default=None)
 
 
 HERE = {version: found for version in VERSIONS if (found := interpreter(version))}

@@ -97,9 +97,8 @@ def show_description(name: str) -> None:
     if click.get_current_context().args:
         raise BadInput(f"instances are drawn by PyTorch, which is not installed; {WITHOUT_TORCH}")
     click.echo(described(name))
-    click.echo(
-        f"\nThis is the task's description. Instances are drawn by PyTorch, which is not installed: {WITHOUT_TORCH}."
-    )
+    click.echo("\nThis is how the task is described; instances are drawn by PyTorch, which is not installed.")
+    click.echo(f"To have them, {WITHOUT_TORCH}")
 
 
 def described(name: str) -> str:
