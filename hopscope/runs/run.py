@@ -29,6 +29,7 @@ import safetensors.torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config
+from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     MANIFEST,
@@ -157,11 +158,16 @@ class Run:
         return read_lines(self.path / "sessions.jsonl")
 
     @property
-    def bit_exact(self) -> bool:
-        """Whether all sessions since the last start from nothing ran on the same versions, threads and device."""
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """What differs between sessions since the last start from nothing: by entry, its value before and after."""
         sessions = self.sessions
         begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
-        return all(s["environment"] == sessions[begun]["environment"] for s in sessions[begun:])
+        return environment.changes([session["environment"] for session in sessions[begun:]])
+
+    @property
+    def bit_exact(self) -> bool:
+        """Whether nothing that its bits depend on changed; what was not recorded then is not held against it."""
+        return not self.changed
 
     def summary(self) -> dict[str, Any]:
         """What `hopscope show --json` prints (docs/contracts.md)."""
@@ -225,19 +231,19 @@ class Run:
         finally:
             lock.release()
 
-    def begin_session(self, environment: Mapping[str, Any], step: int) -> None:
+    def begin_session(self, about: Mapping[str, Any], step: int) -> None:
         """Record what this start runs on; warn if an earlier one ran on something else."""
         path = self.path / "sessions.jsonl"
         data = path.read_bytes() if path.is_file() else b""
         if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
             write_file(path, data[: data.rfind(b"\n") + 1])
-        earlier = self.sessions
-        append(path, (json.dumps({"from_step": step, "environment": environment}) + "\n").encode())
+        before = self.changed
+        append(path, (json.dumps({"from_step": step, "environment": about}) + "\n").encode())
         sync_file(path)
-        if earlier and step and (before := earlier[-1]["environment"]) != environment:
-            changed = [name for name in {**environment, **before} if before.get(name) != environment.get(name)]
+        if new := {name: values for name, values in self.changed.items() if before.get(name) != values}:
+            told = "; ".join(environment.in_words(name, *values) for name, values in new.items())
             warnings.warn(
-                f"this run was begun with other {', '.join(changed)}: it goes on, but is no longer bit-exact",
+                f"this run was begun with other {', '.join(new)}: it goes on, but is no longer bit-exact ({told})",
                 stacklevel=2,
             )
 

@@ -121,7 +121,7 @@ def test_export_writes_data_and_two_tasks(ask, tmp_path):
 
 
 def test_the_yaml_is_yaml(tmp_path):
-    yaml = pytest.importorskip("yaml")
+    yaml = pytest.importorskip("yaml", reason="yaml is not installed; run make setup")
     export(Equations(), tmp_path, 1, 0)
     for path in tmp_path.glob("*.yaml"):
         assert yaml.safe_load(path.read_text()) == read_yaml(path)

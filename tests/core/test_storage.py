@@ -240,6 +240,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
+@pytest.mark.privileged
 def test_a_disk_that_is_really_full(run, tmp_path):
     """A tmpfs filled up by saves: the one that finds no room says so and leaves the others whole."""
     state = run.checkpoint(12)
@@ -262,6 +263,7 @@ def test_a_disk_that_is_really_full(run, tmp_path):
         assert small.newest().step == step + 1
 
 
+@pytest.mark.privileged
 def test_a_file_system_that_is_really_read_only(tmp_path, capsys):
     with mounted(tmp_path / "fixed", "size=64k,ro") as mount:
         assert main(["train", "retrieval", "--steps", "1", "--out", str(mount / "run")]) == 2
@@ -269,11 +271,13 @@ def test_a_file_system_that_is_really_read_only(tmp_path, capsys):
     assert line == f"hopscope: could not make the folder {mount / 'run'}: Read-only file system; choose another"
 
 
+@pytest.mark.privileged
 def test_a_folder_that_someone_else_owns(tmp_path):
     with as_nobody(), pytest.raises(BadInput, match=r"could not make the folder .*: Permission denied; choose another"):
         Run.create(tmp_path / "run", config())
 
 
+@pytest.mark.privileged
 def test_permissions_lost_between_two_saves(run):
     """Readable by all, written by root alone: what stands is loadable, the save says what is wrong."""
     before = run.checkpoint(12)

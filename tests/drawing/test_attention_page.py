@@ -148,7 +148,7 @@ def test_a_large_model_gives_a_small_file():
     assert len(attention_page(views(12, 4, 28, 4, causal=False)).encode()) < 3e6
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed; run apt install nodejs")
 def test_the_script_parses(tmp_path):
     file = tmp_path / "page.js"
     file.write_text(Reader(attention_page(views())).scripts[1])
@@ -187,7 +187,7 @@ window.addEventListener("load", () => setTimeout(() => {
 """
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed; run apt install chromium")
 def test_the_page_works_in_a_browser(tmp_path):
     """Arrow keys, pointer, heads, instances and links to paths, with names that try to break out; without an error."""
     given = replace(views(), symbols=[[f"{i}{EVIL}" for i in range(5)]] * 2)

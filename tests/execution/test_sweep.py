@@ -140,7 +140,7 @@ def working_in(folder: Path) -> dict[int, str]:
 
 def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturbed):
     """A real cluster on this machine: two workers killed, then the driver, then the same command again."""
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="ray is not installed; run make setup")
     driver, hit = start(tmp_path, "--engine", "ray"), set()
     until = time.monotonic() + 60
     while len(hit) < 2 and driver.poll() is None and time.monotonic() < until:

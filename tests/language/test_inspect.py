@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("inspect_ai")
+pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make language")
 
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
@@ -136,7 +136,7 @@ def test_the_command_finds_the_task_by_its_entry_point(quiet):
     """`inspect eval hopscope/equations`, in a process of its own."""
     inspect = Path(sys.executable).with_name("inspect")
     if not inspect.exists():
-        pytest.skip("there is no command inspect beside this Python")
+        pytest.skip("there is no command inspect beside this Python; run make language")
     with FaultServer(answer=oracle) as server:
         command = [inspect, "eval", "hopscope/equations", "--model", "openai/loopback", "-T", "hops=2", "-T", "count=4"]
         where = ["--model-base-url", server.url, "-M", "responses_api=false", "--log-dir", "logs", "--display", "plain"]

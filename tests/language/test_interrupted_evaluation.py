@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-pytest.importorskip("httpx2")
+pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.cli import main
 from hopscope.formulations.equations import Equations

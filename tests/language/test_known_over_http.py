@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("httpx2")
+pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.core import catalogue
 from hopscope.language.backends.endpoint import Endpoint

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-pytest.importorskip("httpx2")
+pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations

@@ -30,7 +30,7 @@ def describe(run: Run) -> None:
     out.print(f"[bold]{run.path}[/]  {task.name()}  {run.config.identity}")
     out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
     if not summary["bit_exact"]:
-        out.print("not bit-exact: it was resumed on other versions, threads or another device (sessions.jsonl)")
+        out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     for part in ("task", "model", "origin" if run.config.origin else "training"):
         out.print(f"[dim]{part}[/]  {settings(summary['config'][part])}")
     if summary["hop_losses"]:

@@ -219,7 +219,7 @@ def test_weights_come_back_after_an_error_and_bad_layers_are_refused():
 
 
 def test_a_hugging_face_model_is_truncated_alike():
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make language")
     shape = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=11, num_hidden_layers=2, **shape)).eval()
