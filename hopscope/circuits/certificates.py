@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit
-from hopscope.models.transformer import Cache
+from hopscope.models.base import Cache
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.interventions.patterns import null, prescribed
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
@@ -227,7 +227,7 @@ class Evaluator:
         tile: sequences per forward pass, all changes together.
     """
 
-    def __init__(self, model: Transformer, batch: Batch, tile: int = TILE):
+    def __init__(self, model: Model, batch: Batch, tile: int = TILE):
         self.model, self.batch, self.tile = model, batch, tile
         self.ground = Ground(batch, model.architecture)
         self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts

@@ -11,6 +11,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
 from hopscope.interventions.clamps import check_clamps, parse_clamps
+from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
 
@@ -98,19 +99,33 @@ def parse_schedule(text: str) -> list[tuple[int, int | None]]:
     return [(int(part[0]), int(part[1]) if len(part) == 2 else None) for part in parts]
 
 
+#: The model that a configuration without a model's name is of: the only one there was at first.
+UNNAMED = "transformer"
+#: Settings of a model that choose a variant, and where the variants are.
+CHOICES = {"attention": "models.attention", "positions": "models.positions"}
+
+
+def kept_name(folder: str, choice: str | None) -> str | None:
+    """A choice, such as `rotary(base=100)`, under the variant's name on disk."""
+    if choice is None:
+        return None
+    name, opening, rest = choice.partition("(")
+    return catalogue.on_disk(folder, name) + opening + rest
+
+
 @dataclass(frozen=True)
 class Config:
     """Everything that a run's numbers depend on, given a machine.
 
     Attributes:
         task: what is learnt.
-        model: the transformer's shape.
+        model: the model's shape.
         training: how it is trained.
         origin: where the weights come from when they were not trained here: `by` says how, the rest with what.
     """
 
     task: Task
-    model: Architecture = field(default_factory=Architecture)
+    model: Shape = field(default_factory=Architecture)
     training: Training = field(default_factory=Training)
     origin: Mapping[str, Any] | None = None
 
@@ -122,8 +137,7 @@ class Config:
     @property
     def parts(self) -> dict[str, Settings]:
         """Task, model and training, with every default that depends on another setting worked out."""
-        model = self.model.but(d_head=self.model.head_width, d_mlp=self.model.mlp_width)
-        training = self.training
+        model, training = self.model.resolved(self.task), self.training
         training = training.but(
             seed_init=training.seed if training.seed_init is None else training.seed_init,
             seed_data=training.seed if training.seed_data is None else training.seed_data,
@@ -137,9 +151,11 @@ class Config:
     def rendered(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """The parts' values under the names that they have on disk."""
         task = {"name": catalogue.on_disk("tasks", self.task.name()), **values["task"]}
-        attention = catalogue.on_disk("models.attention", self.model.attention)
-        origin = {"origin": dict(self.origin)} if self.origin else {}
-        return {**values, "task": task, "model": {**values["model"], "attention": attention}, **origin}
+        name = catalogue.on_disk("models", self.model.name())
+        model = ({} if name == UNNAMED else {"name": name}) | dict(values["model"])
+        for choice in CHOICES.keys() & model.keys():
+            model[choice] = kept_name(CHOICES[choice], model[choice])
+        return {**values, "task": task, "model": model, **({"origin": dict(self.origin)} if self.origin else {})}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
@@ -150,11 +166,10 @@ class Config:
         task = dict(values["task"])
         kind: type[Task] = catalogue.find("tasks", str(task.pop("name", "")))
         model = dict(values["model"])
-        if isinstance(name := model.get("attention"), str):
-            model["attention"] = catalogue.current("models.attention", name)
+        shape: type[Shape] = catalogue.find("models", str(model.pop("name", UNNAMED)))
         return cls(
             kind.from_dict(task),
-            Architecture.from_dict(model),
+            shape.from_dict(model),
             Training.from_dict(values["training"]),
             values.get("origin"),
         )

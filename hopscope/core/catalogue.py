@@ -13,12 +13,13 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, Settings, Variant
 
 # Files that hold what a folder's variants share are called base…; they are no variants themselves.
 
@@ -100,6 +101,8 @@ def find(folder: str, name: str) -> Any:
         for value in vars(source).values()
         if inspect.isclass(value) and value.__module__ == source.__name__ and is_variant(value, folder)
     ]
+    if any(issubclass(c, Settings) for c in classes):  # a model's module stands beside the settings that build it
+        classes = [c for c in classes if issubclass(c, Settings)]
     if len(classes) == 1:
         return classes[0]
     if inspect.isfunction(function := getattr(source, name, None)):
@@ -108,6 +111,43 @@ def find(folder: str, name: str) -> Any:
         f"{source.__name__} must define exactly one concrete class whose base is in {folder}/base.py, or a function "
         f"{name}(); found {[c.__name__ for c in classes] or 'neither'}"
     )
+
+
+LONGEST = 1000  # characters of a choice
+
+
+def chosen(folder: str, text: str) -> Any:
+    """The variant that a setting's text chooses: `softmax`, or `rotary(base=100)` with settings of its own.
+
+    Values are plain numbers, yes or no (`True`, `False`), or words, in quotes where they are more than letters.
+    Raises BadInput for a variant or a setting that is not there, and for a value out of range.
+    """
+    found = re.fullmatch(r"\s*(\w+)\s*(\(.*\))?\s*", text, re.DOTALL)
+    if not found or len(text) > LONGEST:
+        find(folder, text)  # raises, naming the nearest match
+        raise BadInput(f"a variant must be written such as rotary(base=100); got {text[:80]!r}")
+    kind: type[Variant] = find(folder, found[1])  # which knows names of old
+    return kind.from_dict(arguments(text, found[2]) if found[2] else {})
+
+
+def arguments(text: str, behind: str) -> dict[str, Any]:
+    """What stands in the parentheses behind a variant's name. Raises BadInput."""
+    complaint = BadInput(f"a variant's settings must be written such as rotary(base=100); got {text!r}")
+    try:
+        call = ast.parse(f"_{behind}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise complaint
+        given = {str(word.arg): literal(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise complaint from None
+    if "None" in given:  # `**something`
+        raise complaint
+    return given
+
+
+def literal(value: ast.expr) -> Any:
+    """A number, a truth value or a word. Raises ValueError for anything else."""
+    return value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
 
 
 def is_variant(value: type, folder: str) -> bool:

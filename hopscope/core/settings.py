@@ -101,6 +101,26 @@ class Settings:
         return dataclasses.replace(self, **changes)
 
 
+@dataclasses.dataclass(frozen=True)
+class Variant(Settings):
+    """Settings of a variant that another setting chooses, written `name` or with settings: `rotary(base=100)`.
+
+    What stands at its default is not written, so a variant may grow settings without any run changing its identity. A
+    default must therefore never change.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The variant's name: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    def __str__(self) -> str:
+        """The one way to write it; `catalogue.chosen` is the inverse."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        given = [f"{name}={value!r}" for name, value in self.as_dict().items() if value != defaults[name]]
+        return f"{self.name()}({', '.join(given)})" if given else self.name()
+
+
 def check_type(name: str, value: Any, allowed: tuple[type, ...]) -> None:
     if type(value) not in allowed:
         wanted = " or ".join("nothing" if kind is NoneType else kind.__name__ for kind in allowed)

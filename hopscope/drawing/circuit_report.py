@@ -15,7 +15,7 @@ from hopscope.core.storage import write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
@@ -72,7 +72,7 @@ def investigate(
     return Investigation(circuit, least, words, files)
 
 
-def least_for(task: Task, model: Transformer) -> int | None:
+def least_for(task: Task, model: Model) -> int | None:
     """The exact minimum depth of plain retrieval (docs/theory.md); None where theory does not say."""
     hops, order = getattr(task, "n_hops", None), getattr(task, "order", None)
     if task.name() not in ("retrieval", "symbolic_retrieval") or hops is None or order is None:
@@ -82,7 +82,7 @@ def least_for(task: Task, model: Transformer) -> int | None:
 
 
 def draw(
-    model: Transformer, task: Task, circuit: Circuit, words: str, folder: Path, name: str
+    model: Model, task: Task, circuit: Circuit, words: str, folder: Path, name: str
 ) -> list[tuple[list[Path], str]]:
     """The circuit's picture, its page of attention, and its component graph for other tools."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,10 +17,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.interventions.patterns import null, prescribed, visible
-from hopscope.models.transformer import Architecture, Replacements
+from hopscope.models.base import Replacements, Shape
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
@@ -82,7 +81,7 @@ def in_force(clamps: Iterable[Clamp], step: int) -> tuple[Clamp, ...]:
     return tuple(newest.values())
 
 
-def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Architecture) -> None:
+def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> None:
     """Raise BadInput for a clamp whose head or role is not there, or whose path occurs in no sequence of the task."""
     sees = None
     for clamp in clamps:
@@ -173,7 +172,7 @@ def clamped(
     return Clamped(ideal, off, otherwise, normalised)
 
 
-def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Architecture) -> Replacements:
+def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
     """What a forward pass on this batch must `replace` so that the clamps hold; their steps are not looked at.
 
     A clamp whose roles the batch lacks, because a curriculum asked for fewer hops, has nothing to hold there.
@@ -186,16 +185,15 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Architectu
     roles, task = batch.roles, batch.task
     chosen = [c for c in chosen if {c.path.query, c.path.key} <= set(roles.names)]
     sees = visible(roles.chain.shape[-1], architecture.causal, roles.chain.device)
-    variant = catalogue.find("models.attention", architecture.attention)
     return {
         f"blocks.{layer}.attn.hook_pattern": clamped(
             [clamp for clamp in chosen if clamp.path.layer == layer],
             roles,
             sees,
             architecture.n_heads,
-            null_pattern=task.null_pattern,
+            null_pattern=architecture.null_pattern(task),
             ideal_over=task.ideal_over,
-            normalised=variant.normalised,
+            normalised=architecture.normalised,
         )
         for layer in sorted({clamp.path.layer for clamp in chosen})
     }

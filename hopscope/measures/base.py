@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.models.transformer import Cache, Replacements, Transformer
+from hopscope.models.base import Cache, Model, Replacements
 from hopscope.tasks.base import Batch, Task
 
 
@@ -19,7 +19,7 @@ class Observation:
     and highest value that they can take. With `replace`, it is the model with these activations replaced that is seen.
     """
 
-    def __init__(self, model: Transformer, batch: Batch, replace: Replacements | None = None):
+    def __init__(self, model: Model, batch: Batch, replace: Replacements | None = None):
         self.model = model
         self.batch = batch
         self.replace = replace
@@ -51,6 +51,6 @@ class Observation:
         return found
 
 
-def observe(model: Transformer, batch: Batch) -> Observation:
+def observe(model: Model, batch: Batch) -> Observation:
     """A model seen on a batch, for any measure: `hop_loss(observe(model, batch))`."""
     return Observation(model, batch)

@@ -38,6 +38,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.models.base import Model
 from hopscope.models.transformer import MLP, Architecture, Block, Transformer
 from hopscope.problem.paths import role_name
 from hopscope.problem.shapes import parse_order
@@ -155,7 +156,7 @@ def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = Non
 
 
 def probe(
-    model: Transformer,
+    model: Model,
     task: Retrieval,
     n_train: int = 4000,
     n_select: int = 1000,
@@ -210,7 +211,7 @@ def probe(
 
 
 def seen(
-    model: Transformer, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
+    model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
 ) -> Iterator[tuple[list[Float[Tensor, "batch position d_model"]], Sought]]:
     """Every residual stream on n sequences, from the embedding on, in chunks, with what is sought there."""
     n_layers, d_model = model.architecture.n_layers, model.architecture.d_model
@@ -256,7 +257,7 @@ class Moments:
 
 
 def moments(
-    model: Transformer, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
+    model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
 ) -> list[list[Moments]]:
     """The moments of every stream and place, over n sequences."""
     n_places = 2 * task.n_hops + 1

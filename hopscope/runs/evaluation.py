@@ -10,7 +10,7 @@ import torch
 from hopscope.core.seeds import generator
 from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.measures.base import Observation
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
 REPORT_SIZE = 4096  # fresh sequences for the final numbers
@@ -18,9 +18,7 @@ CHUNK = 512  # sequences per forward when measuring
 
 
 @torch.no_grad()
-def evaluate(
-    model: Transformer, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()
-) -> dict[str, Any]:
+def evaluate(model: Model, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()) -> dict[str, Any]:
     """Loss, partial losses and accuracy of a model, perhaps clamped, on n fresh sequences, in float32 and in chunks."""
     losses, hops, correct, weights = [], [], [], []
     for index, start in enumerate(range(0, n, CHUNK)):

@@ -10,12 +10,12 @@ from hopscope.configuration.config import Config
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_json
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
 
 
-def write_made(config: Config, folder: Path | str, model: Transformer, beside: Mapping[str, Any] | None = None) -> Run:
+def write_made(config: Config, folder: Path | str, model: Model, beside: Mapping[str, Any] | None = None) -> Run:
     """Write a model as a finished run of no steps, and return it. A folder that holds this very run is left as it is.
 
     Args:

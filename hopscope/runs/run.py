@@ -47,7 +47,7 @@ from hopscope.core.storage import (
     write_folder,
     write_json,
 )
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -115,17 +115,17 @@ class Run:
         """The newest of them; 0 if there is none."""
         return max(self.steps, default=0)
 
-    def at(self, step: int) -> Transformer:
+    def at(self, step: int) -> Model:
         """The model as it was after `step` updates. Raises Damaged if the checkpoint is not what was written."""
         if step not in self.steps:
             raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
         _, [weights] = self.stored(step, "model")
-        model = Transformer.for_task(self.config.model, self.task)
+        model = self.config.model.build(self.task)
         model.load_state_dict(weights, strict=True)
         return model.eval()
 
     @cached_property
-    def model(self) -> Transformer:
+    def model(self) -> Model:
         """The newest model, on the CPU."""
         if not self.steps:
             raise BadInput(f"{self.path} has no checkpoint yet; train it with the command that made it")
@@ -180,7 +180,7 @@ class Run:
             "loss": last.get("loss", last.get("val_loss")),
             "hop_losses": last.get("hop_losses"),
             "accuracy": last.get("accuracy"),
-            "parameters": Transformer.for_task(self.config.model, self.task).n_parameters,
+            "parameters": self.config.model.build(self.task).n_parameters,
             "seconds": manifest.get("seconds"),
             "bit_exact": self.bit_exact,
         }

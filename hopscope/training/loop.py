@@ -27,7 +27,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import Clamp, in_force, parse_clamps, replacements
 from hopscope.measures.base import Observation
-from hopscope.models.transformer import Transformer
+from hopscope.models.base import Model
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
@@ -109,7 +109,7 @@ def learning_rate(training: Training, step: int) -> float:
     return rate * 0.5 * (1 - math.cos(math.pi * left / decay))
 
 
-def make_optimizer(model: Transformer, training: Training) -> torch.optim.AdamW:
+def make_optimizer(model: Model, training: Training) -> torch.optim.AdamW:
     """AdamW with decoupled weight decay (Loshchilov & Hutter, 2019), on all parameters or on matrices alone.
 
     Frozen parameters are left out, and need no gradient.
@@ -128,7 +128,7 @@ def make_optimizer(model: Transformer, training: Training) -> torch.optim.AdamW:
     )
 
 
-def optimizer_tensors(model: Transformer, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+def optimizer_tensors(model: Model, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
     """The optimizer's state under the parameters' names: `exp_avg.W_E`, `exp_avg_sq.W_E`, `step.W_E`, …"""
     return {
         f"{kind}.{name}": value
@@ -137,7 +137,7 @@ def optimizer_tensors(model: Transformer, optimizer: torch.optim.AdamW) -> dict[
     }
 
 
-def restore_optimizer(model: Transformer, optimizer: torch.optim.AdamW, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimizer(model: Model, optimizer: torch.optim.AdamW, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`."""
     for name, parameter in model.named_parameters():
         kinds = {key.partition(".")[0] for key in tensors if key.partition(".")[2] == name}
@@ -150,20 +150,19 @@ class Trainer:
 
     config: Config
     device: torch.device
-    model: Transformer = field(init=False)
+    model: Model = field(init=False)
     optimizer: torch.optim.AdamW = field(init=False)
     data: Data = field(init=False)
 
     def __post_init__(self) -> None:
         seed = self.config.as_dict()["training"]["seed_init"]
-        self.model = Transformer.for_task(self.config.model, self.config.task, generator(seed, "init")).to(self.device)
+        self.model = self.config.model.build(self.config.task, generator(seed, "init")).to(self.device)
         self.optimizer = make_optimizer(self.model, self.config.training)
         self.data = Data(self.config, self.device)
 
     def compile(self) -> None:
-        """Compile a block, once for all layers: they run the same code."""
-        for block in self.model.blocks:
-            block.compile()
+        """Compile what takes the model's time."""
+        self.model.compile_parts()
 
     def clamps(self, step: int) -> tuple[Clamp, ...]:
         """The clamps that hold after `step` updates."""

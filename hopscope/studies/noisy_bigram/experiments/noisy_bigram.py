@@ -150,7 +150,9 @@ def rows_of_run(run: Run) -> Iterator[dict[str, Any]]:
     n = SEQUENCES["quick" if training.steps <= 100 else "full"]
     batch = task.sample(n, generator(training.seed_eval, "truncation"))
     for state, step, shares in (("trained", run.step, SHARES), ("untrained", 0, SHARES[:1])):
-        for row in truncations(run.at(step), batch, shares):
+        model = run.at(step)
+        assert isinstance(model, Transformer)
+        for row in truncations(model, batch, shares):
             yield {"kind": "truncation", **about, "state": state, "step": step, "samples": n, **row}
 
 
