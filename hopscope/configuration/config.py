@@ -29,8 +29,13 @@ class Training(Settings):
     decay_steps: int | None = setting(
         None, "last steps, over which the learning rate falls to 0; default all after warm-up", low=1
     )
-    weight_decay: float = setting(0.1, "AdamW's decoupled weight decay", low=0)
+    weight_decay: float = setting(0.1, "the optimizer's weight decay; AdamW's and Muon's is decoupled", low=0)
     decay_on: str = setting("all", "which parameters decay", choices=("all", "matrices"))
+    optimizer: str = setting(
+        "adamw",
+        "rule of updates, a file of training/optimizers: adamw, sgd(momentum=0.9), muon",
+        since="0.2.0",
+    )
     beta1: float = setting(0.9, "AdamW's first beta", low=0, high=0.9999999)
     beta2: float = setting(0.999, "AdamW's second beta", low=0, high=0.9999999)
     clip: float | None = setting(None, "greatest gradient norm; default no clipping", low=0)
@@ -43,9 +48,15 @@ class Training(Settings):
     clamps: str = setting(
         "",
         "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
-        "off@200; several are separated by semicolons",
+        "off@200; until another one: ideal@0-200; several are separated by semicolons",
         flag="clamp",
         since="0.1.0",
+    )
+    deep_supervision: float = setting(
+        0.0,
+        "weight of the mean loss of the answers read off every earlier layer's residual stream, beside the last one's",
+        low=0,
+        since="0.2.0",
     )
     frozen: str = setting(
         "",
@@ -60,6 +71,7 @@ class Training(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_schedule(self.checkpoints)
+        object.__setattr__(self, "optimizer", str(catalogue.chosen("training.optimizers", self.optimizer)))
         object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # one way to write them
         for name in self.measure_names:
             catalogue.find("measures", name)

@@ -31,7 +31,7 @@ from hopscope.experiments.base import (
     run_folder,
 )
 from hopscope.training.loop import Interrupted
-from hopscope.training.stack import shape, train_many
+from hopscope.training.stack import shape, stackable, train_many
 
 LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
 DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
@@ -188,7 +188,7 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
     """Configurations that can be stacked, together, in the order in which each shape first comes."""
     groups: dict[str, list[Any]] = {}
     for index, config in enumerate(configs):
-        alone = isinstance(config, Work) or config.training.clamps or config.training.frozen
+        alone = isinstance(config, Work) or not stackable(config)
         key = f"alone {index}" if alone else fingerprint(shape(cast(Config, config)))
         groups.setdefault(key, []).append(config)
     return list(groups.values())

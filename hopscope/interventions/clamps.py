@@ -35,21 +35,23 @@ DRAWS = 64  # sequences among which a path must occur once, to be worth clamping
 
 @dataclass(frozen=True)
 class Clamp:
-    """What is done to a path, from which step on.
+    """What is done to a path, from which step on, and until when.
 
     Attributes:
         path: which attention.
         kind: `ideal`, every row of its query role that finds a target is the path's ideal row; `off`, its entries are
             0, and what is left of each such row is scaled up to sum to 1.
         step: number of updates after which it begins; 0 is from the start.
+        until: number of updates after which it is released; None: never.
     """
 
     path: Path
     kind: Kind
     step: int
+    until: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.path} {self.kind}@{self.step}"
+        return f"{self.path} {self.kind}@{self.step}" + ("" if self.until is None else f"-{self.until}")
 
     @classmethod
     def parse(cls, text: str) -> Clamp:
@@ -60,9 +62,16 @@ class Clamp:
         path, kind, step = found.groups()
         if kind not in KINDS:
             raise BadInput(f"a clamp must be {' or '.join(KINDS)}, such as '{EXAMPLE}'; got {kind!r} in {text!r}")
-        if not re.fullmatch(r"[0-9]{1,18}", step):
-            raise BadInput(f"a clamp's step, behind @, must be a whole number of at least 0; got {step!r} in {text!r}")
-        return cls(Path.parse(path), kind, int(step))
+        steps = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", step)
+        if not steps:
+            raise BadInput(
+                f"a clamp's step, behind @, must be a whole number of at least 0, or two such as 0-200; "
+                f"got {step!r} in {text!r}"
+            )
+        begin, end = int(steps[1]), None if steps[2] is None else int(steps[2])
+        if end is not None and end <= begin:
+            raise BadInput(f"a clamp must end after it begins; got {step!r} in {text!r}")
+        return cls(Path.parse(path), kind, begin, end)
 
 
 def parse_clamps(text: str) -> tuple[Clamp, ...]:
@@ -76,9 +85,9 @@ def parse_clamps(text: str) -> tuple[Clamp, ...]:
 
 
 def in_force(clamps: Iterable[Clamp], step: int) -> tuple[Clamp, ...]:
-    """Those that hold after `step` updates. Of two clamps of one path the later takes over at its step."""
+    """Those that hold after `step` updates. Of two clamps of one path the later takes over at its step, for good."""
     newest = {clamp.path: clamp for clamp in sorted(clamps, key=lambda clamp: clamp.step) if clamp.step <= step}
-    return tuple(newest.values())
+    return tuple(clamp for clamp in newest.values() if clamp.until is None or step < clamp.until)
 
 
 def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> None:

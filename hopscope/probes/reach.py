@@ -256,9 +256,7 @@ class Moments:
         return cross, xy - torch.outer(x, sy) - torch.outer(sx, y) + torch.outer(x, y), yy - 2 * y * sy + y.square()
 
 
-def moments(
-    model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
-) -> list[list[Moments]]:
+def moments(model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool) -> list[list[Moments]]:
     """The moments of every stream and place, over n sequences."""
     n_places = 2 * task.n_hops + 1
     found = [[Moments() for _ in range(n_places)] for _ in range(model.architecture.n_layers + 1)]

@@ -31,6 +31,7 @@ from hopscope.models.base import Model
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
+from hopscope.training.optimizers.base import Optimizer
 
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
 
@@ -109,35 +110,26 @@ def learning_rate(training: Training, step: int) -> float:
     return rate * 0.5 * (1 - math.cos(math.pi * left / decay))
 
 
-def make_optimizer(model: Model, training: Training) -> torch.optim.AdamW:
-    """AdamW with decoupled weight decay (Loshchilov & Hutter, 2019), on all parameters or on matrices alone.
-
-    Frozen parameters are left out, and need no gradient.
-    """
-    parameters = [p.requires_grad_(not training.is_frozen(name)) for name, p in model.named_parameters()]
-    if not (parameters := [p for p in parameters if p.requires_grad]):
+def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
+    """The training's optimizer. Frozen parameters are left out, and need no gradient."""
+    parameters = {n: p.requires_grad_(not training.is_frozen(n)) for n, p in model.named_parameters()}
+    if not (parameters := {n: p for n, p in parameters.items() if p.requires_grad}):
         raise BadInput(f"frozen must leave some weight to train; got {training.frozen!r}")
-    decays = [p for p in parameters if training.decay_on == "all" or p.ndim > 1]
-    rest = [p for p in parameters if not any(p is other for other in decays)]
-    groups = [{"params": decays, "weight_decay": training.weight_decay}, {"params": rest, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=training.lr,
-        betas=(training.beta1, training.beta2),
-        fused=True,
-    )
+    kind: Optimizer = catalogue.chosen("training.optimizers", training.optimizer)
+    return kind.make(parameters, training)
 
 
-def optimizer_tensors(model: Model, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state under the parameters' names: `exp_avg.W_E`, `exp_avg_sq.W_E`, `step.W_E`, …"""
     return {
         f"{kind}.{name}": value
         for name, parameter in model.named_parameters()
-        for kind, value in optimizer.state[parameter].items()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+        if value is not None
     }
 
 
-def restore_optimizer(model: Model, optimizer: torch.optim.AdamW, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimizer(model: Model, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`."""
     for name, parameter in model.named_parameters():
         kinds = {key.partition(".")[0] for key in tensors if key.partition(".")[2] == name}
@@ -151,7 +143,7 @@ class Trainer:
     config: Config
     device: torch.device
     model: Model = field(init=False)
-    optimizer: torch.optim.AdamW = field(init=False)
+    optimizer: torch.optim.Optimizer = field(init=False)
     data: Data = field(init=False)
 
     def __post_init__(self) -> None:
@@ -170,18 +162,35 @@ class Trainer:
 
     def outputs(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
         """The answers of the model, perhaps clamped, with matrix products in the training's dtype."""
-        low = self.config.training.dtype == "bfloat16"
         replace = replacements(clamps, batch, self.config.model)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=low):
+        with self.products():
             return self.model(batch.inputs, at=batch.task.query_positions, replace=replace)
+
+    def loss(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
+        """The loss of a batch, and with deep supervision also that of answers read off every earlier layer."""
+        weight, task = self.config.training.deep_supervision, batch.task
+        if not weight:
+            return task.loss(self.outputs(batch, clamps), batch.targets)
+        names = [f"blocks.{layer}.hook_resid_post" for layer in range(self.config.model.n_layers - 1)]
+        replace = replacements(clamps, batch, self.config.model)
+        with self.products():
+            outputs, cache = self.model(batch.inputs, at=task.query_positions, replace=replace, cache=names)
+            early = [self.model.read_off(cache[name], task.query_positions) for name in names]
+        losses = [task.loss(answers, batch.targets) for answers in early]
+        loss: Tensor = task.loss(outputs, batch.targets)
+        return loss + weight * torch.stack(losses).mean() if losses else loss
+
+    def products(self) -> torch.autocast:
+        """Matrix products in the training's dtype."""
+        low = self.config.training.dtype == "bfloat16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=low)
 
     def step(self, step: int) -> Tensor:
         """One update, the one after `step` others; returns the loss before it."""
         training = self.config.training
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(training, step)
-        batch = self.data.batch(step)
-        loss = batch.task.loss(self.outputs(batch, self.clamps(step)), batch.targets)
+        loss = self.loss(self.data.batch(step), self.clamps(step))
         loss.backward()
         if training.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)

@@ -84,8 +84,11 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
         raise BadInput(f"every member needs a folder of its own; got {len(configs)} members and {len(folders)} folders")
     shapes = [shape(config) for config in configs]
     for config, other in zip(configs, shapes, strict=True):
-        if config.training.clamps or config.training.frozen:
-            raise BadInput("a run with frozen weights or clamps cannot be stacked; train it alone")
+        if not stackable(config):
+            raise BadInput(
+                "a run with frozen weights, clamps, deep supervision or an optimizer that is not adamw "
+                "cannot be stacked; train it alone"
+            )
         for part, values in other.items():
             for name, value in values.items():
                 if value != shapes[0][part].get(name):
@@ -93,6 +96,12 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
                         f"members of a stack may differ in {', '.join(FREE)} alone; {name} is "
                         f"{shapes[0][part].get(name)!r} in one and {value!r} in another"
                     )
+
+
+def stackable(config: Config) -> bool:
+    """Whether a run can be a member of a stack at all."""
+    training = config.training
+    return training.optimizer == "adamw" and not (training.clamps or training.frozen or training.deep_supervision)
 
 
 def shape(config: Config) -> dict[str, Any]:

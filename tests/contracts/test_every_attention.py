@@ -44,7 +44,7 @@ def test_patterns_keep_the_mask_and_rows_sum_to_one_where_they_should(architectu
         pattern = cache["pattern", layer]
         assert pattern.shape == (4, 2, TASK.n_positions, TASK.n_positions)
         assert (pattern.triu(1) == 0).all()
-        if block.attn.variant.normalised:
+        if block.attn.rule.normalised:
             assert torch.allclose(pattern.sum(-1), torch.ones(()), atol=1e-5)
             assert (pattern >= 0).all()
 

@@ -34,15 +34,27 @@ class TwoStep(SheetVectorTask):
     def sheet(self) -> FactSheet:
         return FactSheet(self.n_chains, chain_shape(2), self.order)
 ''',
-    "models/attention/halved.py": '''"""An attention variant made in a test: softmax at double temperature."""
+    "models/attention/halved.py": '''"""An attention variant made in a test: softmax at another temperature, with a learnt sink."""
+from dataclasses import dataclass
+
+import torch
+
+from hopscope.core.settings import setting
 from hopscope.models.attention.base import Attention
 
 
+@dataclass(frozen=True)
 class Halved(Attention):
-    """Scores are halved."""
+    """Scores are scaled, and each head learns by how much."""
 
-    def attend(self, q, k, v, mask):
-        return (0.5 * q @ k.transpose(-1, -2) + mask).softmax(-1), v
+    temperature: float = setting(2.0, "of the softmax", low=0.1)
+    gain: float = setting(1.0, "where each head's own factor starts", low=0)
+
+    def own(self, n_heads, d_head):
+        return {"factor": torch.full((n_heads, 1, 1), self.gain)}
+
+    def attend(self, q, k, v, mask, own):
+        return (own["factor"] / self.temperature * q @ k.transpose(-1, -2) + mask).softmax(-1), v
 ''',
     "measures/own_attention.py": '''"""A measure made in a test: attention to oneself (ours)."""
 

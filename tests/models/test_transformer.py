@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -160,7 +162,7 @@ def heads(seed: int, n_heads: int = 2, n_positions: int = 6, d_head: int = 4) ->
 @pytest.mark.parametrize("causal", [True, False])
 def test_softmax_attention_is_scaled_dot_product_attention(causal):
     q, k, v = heads(0), heads(1), heads(2)
-    pattern, values = Softmax(2, 4).attend(q, k, v, mask_of(6, causal))
+    pattern, values = Softmax().attend(q, k, v, mask_of(6, causal), {})
     assert close(pattern @ values, F.scaled_dot_product_attention(q, k, v, is_causal=causal), 1e-6)
 
 
@@ -171,18 +173,16 @@ def mask_of(n: int, causal: bool) -> Tensor:
 # The variants of attention --------------------------------------------------------------------------------------
 
 
-def kv_shift(a: float, a_before: float, b: float, b_before: float) -> KVShift:
-    variant = KVShift(2, 4)
-    with torch.no_grad():
-        variant.key_mix.copy_(torch.tensor([a, a_before]).expand(2, 2))
-        variant.value_mix.copy_(torch.tensor([b, b_before]).expand(2, 2))
-    return variant
+def kv_shift(a: float, a_before: float, b: float, b_before: float) -> Callable[..., tuple[Tensor, Tensor]]:
+    """What the variant does with these mixes in both heads."""
+    own = {"key_mix": torch.tensor([a, a_before]).expand(2, 2), "value_mix": torch.tensor([b, b_before]).expand(2, 2)}
+    return lambda *heads_and_mask: KVShift().attend(*heads_and_mask, own)
 
 
 def test_kv_shift_without_shift_is_softmax():
     q, k, v, mask = heads(0), heads(1), heads(2), mask_of(6, True)
-    pattern, values = kv_shift(1, 0, 1, 0).attend(q, k, v, mask)
-    wanted, _ = Softmax(2, 4).attend(q, k, v, mask)
+    pattern, values = kv_shift(1, 0, 1, 0)(q, k, v, mask)
+    wanted, _ = Softmax().attend(q, k, v, mask, {})
     assert torch.equal(pattern, wanted)
     assert torch.equal(values, v)
 
@@ -190,7 +190,7 @@ def test_kv_shift_without_shift_is_softmax():
 def test_kv_shift_with_shifted_keys_looks_up_by_what_stood_before():
     """Each key is the one before (the first is 0), each value its own: score by hand, position by position."""
     q, k, v, mask = heads(0), heads(1), heads(2), mask_of(6, True)
-    pattern, values = kv_shift(0, 1, 1, 0).attend(q, k, v, mask)
+    pattern, values = kv_shift(0, 1, 1, 0)(q, k, v, mask)
     for query in range(6):
         scores = [torch.zeros(3, 2)] + [(q[:, :, query] * k[:, :, key - 1]).sum(-1) / 2 for key in range(1, query + 1)]
         wanted = torch.stack(scores, -1).softmax(-1)  # batch head key; √d_head is 2
@@ -201,15 +201,15 @@ def test_kv_shift_with_shifted_keys_looks_up_by_what_stood_before():
 def test_kv_shift_makes_one_layer_an_induction_head():
     """Orthogonal tokens c a b … a: the last a attends to b, which stood after the first a."""
     tokens = 30 * torch.eye(4)[[2, 0, 1, 3, 0]].expand(1, 2, 5, 4)
-    pattern, _ = kv_shift(0, 1, 1, 0).attend(tokens, tokens, tokens, mask_of(5, True))
+    pattern, _ = kv_shift(0, 1, 1, 0)(tokens, tokens, tokens, mask_of(5, True))
     assert close(pattern[:, :, -1], torch.tensor([0.0, 0, 1, 0, 0]).expand(1, 2, 5))
 
 
 def test_kv_shift_blends_keys_and_values_by_hand():
     q, k, v, mask = heads(0), heads(1), heads(2), mask_of(6, True)
-    pattern, values = kv_shift(0.7, 0.3, -0.2, 1.5).attend(q, k, v, mask)
+    pattern, values = kv_shift(0.7, 0.3, -0.2, 1.5)(q, k, v, mask)
     shifted = F.pad(k, (0, 0, 1, 0))[:, :, :-1], F.pad(v, (0, 0, 1, 0))[:, :, :-1]
-    wanted, _ = Softmax(2, 4).attend(q, 0.7 * k + 0.3 * shifted[0], v, mask)
+    wanted, _ = Softmax().attend(q, 0.7 * k + 0.3 * shifted[0], v, mask, {})
     assert close(pattern, wanted, 1e-6)
     assert close(values, -0.2 * v + 1.5 * shifted[1], 1e-6)
 
@@ -218,7 +218,7 @@ def test_kv_shift_blends_keys_and_values_by_hand():
 def test_linear_attention_by_hand(causal):
     """z_i = Σ_j (q_i · k_j / √d_head) v_j, over the positions that i may see."""
     q, k, v = heads(0), heads(1), heads(2)
-    pattern, values = Linear(2, 4).attend(q, k, v, mask_of(6, causal))
+    pattern, values = Linear().attend(q, k, v, mask_of(6, causal), {})
     wanted = torch.zeros_like(v)
     for i in range(6):
         for j in range(i + 1 if causal else 6):
