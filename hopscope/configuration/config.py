@@ -11,6 +11,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
 from hopscope.interventions.clamps import check_clamps, parse_clamps
+from hopscope.measures.base import check_needs
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
@@ -143,6 +144,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_clamps(parse_clamps(self.training.clamps), self.task, self.model)
+        check_needs(self.training.measure_names, self.task, self.model)
         if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
             raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
 

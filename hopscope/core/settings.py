@@ -92,7 +92,7 @@ class Settings:
         for name in values:
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
                 raise BadInput(f"{cls.__name__} has no setting {name!r}; {hint}")
         return cls(**values)
 

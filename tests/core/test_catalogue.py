@@ -34,7 +34,7 @@ class TwoStep(SheetVectorTask):
     def sheet(self) -> FactSheet:
         return FactSheet(self.n_chains, chain_shape(2), self.order)
 ''',
-    "models/attention/halved.py": '''"""An attention variant made in a test: softmax at another temperature, with a learnt sink."""
+    "models/attention/halved.py": '''"""An attention variant made in a test: softmax at another temperature."""
 from dataclasses import dataclass
 
 import torch
