@@ -76,9 +76,6 @@ class SheetTask(Task):
     def problem(self, draw: Draw, row: int) -> Problem:
         return self.sheet.problem(draw, row)
 
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        return [names[self.asked_hops] for names in self.successors(draw, row)]
-
     def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """Symbol numbers of the right answers."""
         return self.sheet.asked(draw)[..., self.asked_hops]

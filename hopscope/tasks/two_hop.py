@@ -117,8 +117,9 @@ class TwoHop(TokenTask):
         pairs = zip(tokens[:-1:2], tokens[1::2], steps, strict=True)
         return Problem(tuple(Fact((a,), b, step) for a, b, step in pairs), (tokens[-1],))
 
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        return [names[1:] for names in self.successors(draw, row)]
+    @property
+    def asked_hops(self) -> slice:
+        return slice(1, None)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

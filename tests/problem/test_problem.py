@@ -18,7 +18,7 @@ from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from tests.contracts.test_every_task import assert_answers_are_the_oracles
+from tests.contracts.test_every_task import assert_targets_are_the_oracles
 
 LLAMAS = Problem(
     (
@@ -87,7 +87,7 @@ def test_retrieval_equals_the_oracle_for_every_option(n_hops, n_chains, d_symbol
         curriculum=curriculum,
         position_code=position,
     )
-    assert_answers_are_the_oracles(task, n=16, seed=seed)
+    assert_targets_are_the_oracles(task, n=16, seed=seed)
     batch = task.sample(4, seed)
     for row in range(4):
         problem, values = batch.problem(row), task.values(batch.draw, row)
@@ -102,9 +102,9 @@ def test_retrieval_equals_the_oracle_for_every_option(n_hops, n_chains, d_symbol
 
 def test_thousands_of_instances_equal_the_oracle():
     for order in ("nearest_first", "deepest_first", "shuffled", "3,1,2"):
-        assert_answers_are_the_oracles(Retrieval(n_hops=3, order=order), n=700, seed=11)
-        assert_answers_are_the_oracles(SymbolicRetrieval(n_hops=3, order=order), n=300, seed=12)
-        assert_answers_are_the_oracles(ConditionalRetrieval(order=order), n=300, seed=13)
+        assert_targets_are_the_oracles(Retrieval(n_hops=3, order=order), n=700, seed=11)
+        assert_targets_are_the_oracles(SymbolicRetrieval(n_hops=3, order=order), n=300, seed=12)
+        assert_targets_are_the_oracles(ConditionalRetrieval(order=order), n=300, seed=13)
 
 
 def test_position_code_by_hand():
@@ -194,7 +194,7 @@ def test_distractors_belong_to_no_chain():
 
 def test_deeper_shapes_follow_the_graph():
     task = ConditionalRetrieval(n_chains=2, shape="a>x a>y xy>z zx>w")
-    assert_answers_are_the_oracles(task, n=50, seed=1)
+    assert_targets_are_the_oracles(task, n=50, seed=1)
     assert task.hop_names == ("x", "y", "z", "w")
 
 

@@ -19,7 +19,7 @@ from hopscope.core.storage import read_json
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 
 ASSET = Path(__file__).parents[1] / "data" / "tinyshakespeare_bigrams.json"
 WORDS = {" ": "space", "\n": "newline", "$": "dollar"}  # what people read instead
@@ -206,15 +206,13 @@ class TriggerBigrams(TokenTask):
                 facts[here] = Fact((f"{here}…",), following)
         return Problem(tuple(facts.values()), tuple(queries))
 
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        """For each position what must follow; where nothing must, what does, if it is asked."""
-        problem, names = self.problem(draw, row), self.names(draw, row)
-        found: list[list[str]] = []
-        for place, (here, following) in enumerate(pairwise(names)):
-            if f"{here}…" in problem.queries and here in names[:place]:
-                found.append(problem.successors(f"{here}…"))
-            else:
-                found.append([following] if self.asked == "all" else [])
+    def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
+        """What followed the same character when it stood before: of a trigger, its output; of others no answer."""
+        found: list[list[BestAnswer]] = []
+        for place, here in enumerate(inputs):
+            earlier = [after for before, after in pairwise(inputs[: place + 1]) if before == here]
+            known = earlier[-1] if earlier else None
+            found.append([known if name == "in_context" else None for name in self.hop_names])
         return found
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from hopscope.core.settings import setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 
 TRIGGER = 0  # the token q
 
@@ -154,12 +154,16 @@ class NoisyBigram(TokenTask):
         names = [self.named(token) for token in draw["tokens"][row].tolist()]
         return Problem(tuple(Fact((first,), second) for first, second in pairwise(names)), (names[-1],))
 
-    def successors(self, draw: Draw, row: int) -> list[list[str]]:
-        """What the facts say of the trigger, noise aside; or noise, where the sequence goes on with it."""
-        problem = self.problem(draw, row)
-        (query,) = problem.queries
-        said = {fact.conclusion for fact in problem.facts if fact.premises == (query,)} - {"noise"}
-        return [["noise"]] if bool(draw["noisy"][row]) else [sorted(said)]
+    def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
+        """Noise with probability α, else what followed the trigger earlier when it was not noise."""
+        followed = {second for first, second in pairwise(inputs) if first == inputs[-1]} - {self.noise}
+        (correct,) = followed
+        return [[{self.noise: self.alpha, correct: 1 - self.alpha}]]
+
+    @property
+    def bayes_loss(self) -> float:
+        """H(α)."""
+        return self.entropy
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {self.named(token): torch.tensor(token) for token in range(self.d_vocab)}
