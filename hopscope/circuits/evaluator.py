@@ -281,13 +281,15 @@ class Evaluator:
             return torch.cat([c.pattern(layer, copies[i], self.ground) for i, c in enumerate(changes)])
 
         start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
+        start *= self.model.starts_at_layers
         replace = {
             f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: replaced(layer, actual)
             for layer in self.layers[start:]
         }
         inputs = self.streams[start] if start else self.batch.inputs
         inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))
-        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, start_at_layer=start)
+        late = {"start_at_layer": start} if start else {}
+        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, **late)
         return outputs.unflatten(0, (n, -1))
 
     def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:

@@ -51,8 +51,8 @@ class Root:
 
     def variants(self, folder: str) -> list[str]:
         """Names of the variants in one of its folders, in no order. Nothing is imported."""
-        found = (module.name for module in pkgutil.iter_modules([str(self.path.joinpath(*folder.split(".")))]))
-        return [name for name in found if not name.startswith(("base", "_"))]
+        found = pkgutil.iter_modules([str(self.path.joinpath(*folder.split(".")))])
+        return [file.name for file in found if not file.ispkg and not file.name.startswith(("base", "_"))]
 
 
 LIBRARY = Root("hopscope", Path(__file__).parents[1])

@@ -132,7 +132,7 @@ class Model(nn.Module, ABC):
         """
 
     #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l in place of inputs.
-    starts_at_layers = False
+    starts_at_layers: bool = False
 
     def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
         """What the model would put out if this residual stream were its last. For losses at every layer."""

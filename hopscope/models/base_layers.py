@@ -52,7 +52,7 @@ class AttentionLayer(nn.Module):
         self.rule: Attention = catalogue.chosen("models.attention", architecture.attention)
         self.code = code
         self.variant = nn.ParameterDict(self.rule.own(n_heads, d_head))
-        self.positions = nn.ParameterDict(code.own(layer, n_heads, n_positions))
+        self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
         self.W_QKV = nn.Parameter(torch.empty(3, n_heads, d_model, d_head))
         self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
         self.W_O = nn.Parameter(torch.empty(n_heads, d_head, d_model))

@@ -51,10 +51,12 @@ def test_a_clamp_is_read_and_written_alike(text):
         ("nonsense", "a clamp must be written such as 'L1H0 value[1]->key[1] ideal@200'; got 'nonsense'"),
         ("L1H0 value[1]->key[1] ideal", "a clamp must be written such as"),
         ("L1H0 value[1]->key[1] on@200", "a clamp must be ideal or off, such as"),
-        ("L1H0 value[1]->key[1] ideal@", "whole number of at least 0; got ''"),
-        ("L1H0 value[1]->key[1] ideal@-1", "whole number of at least 0; got '-1'"),
-        ("L1H0 value[1]->key[1] ideal@1.5", "whole number of at least 0; got '1.5'"),
-        ("L1H0 value[1]->key[1] ideal@²", "whole number of at least 0; got '²'"),
+        ("L1H0 value[1]->key[1] ideal@", "whole number of at least 0, or two such as 0-200; got ''"),
+        ("L1H0 value[1]->key[1] ideal@-1", "whole number of at least 0, or two such as 0-200; got '-1'"),
+        ("L1H0 value[1]->key[1] ideal@9-9", "must end after it begins; got '9-9'"),
+        ("L1H0 value[1]->key[1] ideal@9-", "or two such as 0-200; got '9-'"),
+        ("L1H0 value[1]->key[1] ideal@1.5", "whole number of at least 0, or two such as 0-200; got '1.5'"),
+        ("L1H0 value[1]->key[1] ideal@²", "whole number of at least 0, or two such as 0-200; got '²'"),
         ("L1 value[1]->key[1] ideal@2", "a path must be written such as"),
     ],
 )
@@ -77,6 +79,26 @@ def test_the_later_of_two_clamps_of_a_path_takes_over():
     kinds = [{str(c.path): c.kind for c in in_force(clamps, step)} for step in (2, 3, 5, 6, 100)]
     both = {VALUES: "ideal", QUERIES: "off"}
     assert kinds == [{}, {VALUES: "ideal"}, both, both | {VALUES: "off"}, both | {VALUES: "off"}]
+
+
+def test_a_clamp_that_ends_releases_its_path():
+    clamp = Clamp.parse(f"{VALUES} ideal@3-6")
+    assert (clamp.step, clamp.until, str(clamp)) == (3, 6, f"{VALUES} ideal@3-6")
+    assert [bool(in_force([clamp], step)) for step in (2, 3, 5, 6, 9)] == [False, True, True, False, False]
+    replaced = parse_clamps(f"{VALUES} ideal@0-9; {VALUES} off@4-5")  # the later one takes over for good
+    assert [[c.kind for c in in_force(replaced, step)] for step in (3, 4, 5)] == [["ideal"], ["off"], []]
+
+
+def test_training_under_a_clamp_that_ends_is_as_clamped_before_and_as_free_after(tmp_path):
+    """Until its end the rows are those of the same clamp without end; the report has the model as it is, unclamped."""
+    recipe = {"steps": 8, "log_every": 1, "checkpoints": "4"}
+    ends, holds, free = (
+        train(config(clamps=clamps, **recipe), tmp_path / name, threads=1, compile="off")
+        for name, clamps in (("ends", f"{QUERIES} ideal@0-4"), ("holds", f"{QUERIES} ideal@0"), ("free", ""))
+    )
+    assert ends.rows[:4] == holds.rows[:4] and ends.rows[0] != free.rows[0]
+    assert ends.rows[4] != holds.rows[4]
+    assert "unclamped" in holds.report and "unclamped" not in ends.report
 
 
 @pytest.mark.parametrize(

@@ -218,9 +218,9 @@ def in_driver(folder: Path, kills: int, seed: int, longest: float, training: dic
     return json.loads(done.stdout)
 
 
-def assert_killed_equals_undisturbed(tmp_path: Path, kills: int, seed: int, steps: int) -> None:
+def assert_killed_equals_undisturbed(tmp_path: Path, kills: int, seed: int, steps: int, **how: str) -> None:
     """The longest life is such that the run is about half done after all kills: starts cost time as well."""
-    training = {"steps": steps, **KILLED}
+    training = {"steps": steps, **KILLED, **how}
     began = time.monotonic()
     undisturbed = trained(tmp_path / "undisturbed", **training)
     whole = time.monotonic() - began
@@ -243,6 +243,12 @@ def test_six_kills(tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_fifty_kills(tmp_path, seed):
     assert_killed_equals_undisturbed(tmp_path, kills=50, seed=seed, steps=240)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd(momentum=0.9, nesterov=True)", "muon"])
+def test_fifty_kills_under_every_optimizer(tmp_path, optimizer):
+    assert_killed_equals_undisturbed(tmp_path, kills=50, seed=3, steps=240, optimizer=optimizer)
 
 
 EVERY_CALL = {"steps": 2, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "1"}

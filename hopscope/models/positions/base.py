@@ -26,8 +26,11 @@ class Positions(Variant, ABC):
     #: Whether the code relies on positions that a task's inputs carry.
     carried: ClassVar[bool | None] = None
 
-    def own(self, layer: int, n_heads: int, n_positions: int) -> dict[str, Tensor]:
-        """Parameters that a layer learns for its positions, at their starting values. Raises BadInput."""
+    def own(self, layer: int, n_heads: int, d_head: int, n_positions: int) -> dict[str, Tensor]:
+        """Parameters that a layer learns for its positions, at their starting values; most codes have none.
+
+        Raises BadInput where the code does not fit such heads.
+        """
         return {}
 
     def turn(self, heads: Heads, places: Float[Tensor, "position"]) -> Heads:

@@ -39,7 +39,7 @@ class Relative(Positions):
         if written and not self.scale:
             raise BadInput("a relative code that starts above 0 needs a scale above 0")
 
-    def own(self, layer: int, n_heads: int, n_positions: int) -> dict[str, Tensor]:
+    def own(self, layer: int, n_heads: int, d_head: int, n_positions: int) -> dict[str, Tensor]:
         beta = torch.zeros(n_heads, n_positions)
         for in_layer, head, distance, value in entries(self.start):
             if distance >= n_positions or (head or 0) >= n_heads:

@@ -23,10 +23,13 @@ class Rotary(Positions):
 
     base: float = setting(10_000.0, "wavelengths grow to 2π times this", low=1)
 
-    def turn(self, heads: Heads, places: Float[Tensor, "position"]) -> Heads:
-        d_head = heads.shape[-1]
+    def own(self, layer: int, n_heads: int, d_head: int, n_positions: int) -> dict[str, Tensor]:
         if d_head % 2:
             raise BadInput(f"rotary positions need an even d-head; got {d_head}")
+        return {}
+
+    def turn(self, heads: Heads, places: Float[Tensor, "position"]) -> Heads:
+        d_head = heads.shape[-1]
         exponents = torch.arange(0, d_head, 2, device=heads.device, dtype=torch.float32) / d_head
         angles = places[:, None] * self.base**-exponents  # position half
         cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)

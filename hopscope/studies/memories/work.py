@@ -14,7 +14,7 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.capacity import ENOUGH, Search
-from hopscope.models import memories
+from hopscope.theory import memories
 
 CHECKS = 128  # times that a training looks at its recall (mlp_sweep.py)
 

@@ -12,9 +12,9 @@ from hopscope.core.seeds import generator
 from hopscope.experiments.base import Stopped
 from hopscope.experiments.capacity import Search, capacity
 from hopscope.experiments.judging import power_law
-from hopscope.models import memories
 from hopscope.studies.memories.work import Capacity, Lemma
 from hopscope.tasks.induction import Induction
+from hopscope.theory import memories
 
 
 def drawn(n=20, m=9, d=8, seed=0):

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.models.memories import surprise
+from hopscope.theory.memories import surprise
 
 Counts = Float[Tensor, "batch d_vocab"]
 
