@@ -282,7 +282,7 @@ class TokenTask(Task):
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
         """By name, the classes into which answers fall, of each output the number of its own; most tasks have none.
 
-        A model may know part of an answer, as of a fact what its relation decides (`measures/part_loss.py`).
+        A model may know part of an answer, as of a fact what its relation decides (`part_loss` of the study `facts`).
         """
         return {}
 

@@ -1,7 +1,7 @@
 """Birth of an induction head: memories of triggers and outputs, in the order in which they form (card 3, Bietti).
 
 Bietti et al. (2023, arXiv:2306.00802) let a few triggers of a bigram language be followed by outputs of the sequence's
-own. Here: the basic model of frozen random embeddings with its three matrices probed (`base_birth`), trained at once or
+own. Here: the basic model of frozen random embeddings with its three matrices probed (`work.py`), trained at once or
 one after the other; one gradient step on each; and transformers of one and two layers, with their circuits. Tables are
 long: what was measured, at which step.
 """
