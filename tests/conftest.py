@@ -12,8 +12,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
 
 torch.set_num_threads(1)
+
+# Tasks and measures of studies, like the library's own, which pyproject.toml names.
+STUDIES = Path(__file__).parents[1] / "hopscope" / "studies"
+CHECKED = [
+    path.relative_to(STUDIES.parents[1]).parts for kind in ("tasks", "measures") for path in STUDIES.glob(f"*/{kind}")
+]
+install_import_hook([".".join(parts) for parts in CHECKED], "typeguard.typechecked")
 
 #: Set by `.ci/run`, where everything that a test needs is installed: there a skipped test is a failed one.
 STRICT = bool(os.environ.get("HOPSCOPE_NO_SKIPS"))
