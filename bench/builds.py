@@ -20,14 +20,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
 from typing import Any
 
-from hopscope import catalogue
 from hopscope.builds.build import UNUSED, Build, Built, build, plan_schedule
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.metrics import Paths, Yardstick, nearest, shd
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
 
 TRIES = 20  # settings drawn for one model, until they can be built

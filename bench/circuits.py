@@ -26,19 +26,19 @@ from typing import Any
 
 import torch
 
-from hopscope import catalogue
 from hopscope.circuits import metrics
 from hopscope.circuits.baselines.base import Cost, Proposal, smallest
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Detective, Discovery
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.metrics import Curve, Paths, Yardstick
-from hopscope.environment import code_version
-from hopscope.paths import Path
-from hopscope.recipes import recipe
-from hopscope.runs import Run, load
-from hopscope.seeds import generator
-from hopscope.training import train
+from hopscope.configuration.presets import recipe
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
+from hopscope.core.seeds import generator
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run, load
+from hopscope.training.loop import train
 
 DEMO = Files(__file__).parents[1] / "hopscope" / "assets" / "demo"
 SEARCH, REPORT = Discovery().discovery, Discovery().report  # sequences, as our search has them

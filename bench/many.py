@@ -29,12 +29,12 @@ import torch.nn.functional as F
 from bench.contenders.gemm import peak
 from bench.contenders.pytorch import GPT
 from bench.work import LEARNING_RATE, WEIGHT_DECAY, Work
-from hopscope.configuration import Config
-from hopscope.environment import code_version
-from hopscope.many import Stack
+from hopscope.configuration.config import Config
+from hopscope.core.environment import code_version
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training import Trainer
+from hopscope.training.loop import Trainer
+from hopscope.training.stack import Stack
 
 SIZES = {
     "demo": Work("demo", Retrieval(n_hops=2), Architecture(n_layers=4, n_heads=1, d_model=128), batch=128),

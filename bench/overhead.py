@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hopscope import catalogue
-from hopscope.environment import code_version
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
 from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.layouts.code import Code

@@ -1,8 +1,8 @@
 """Packs a text's bigram counts into the package: `python -m bench.pack_bigrams tinyshakespeare.txt`.
 
-Writes hopscope/assets/tinyshakespeare_bigrams.json, which the task `trigger_bigrams` draws from. The text is the
-1,115,394 characters of Shakespeare's plays (public domain) known as tiny Shakespeare, the corpus of the published
-figures; of it only the counts are kept, so nobody needs the text.
+Writes hopscope/studies/birth/data/tinyshakespeare_bigrams.json, which the task `trigger_bigrams` draws from. The text
+is the 1,115,394 characters of Shakespeare's plays (public domain) known as tiny Shakespeare, the corpus of the
+published figures; of it only the counts are kept, so nobody needs the text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from hopscope.storage import write_file
+from hopscope.core.storage import write_file
 
-ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "tinyshakespeare_bigrams.json"
+ASSET = Path(__file__).parents[1] / "hopscope" / "studies" / "birth" / "data" / "tinyshakespeare_bigrams.json"
 SOURCE = (
     "Bigram counts of tiny Shakespeare: 1,115,394 characters of Shakespeare's plays (public domain), as collected by "
     "A. Karpathy (char-rnn). Row: a character; column: the one after it. Made by bench/pack_bigrams.py."

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import safetensors.torch
 
-from hopscope.runs import Run, load
-from hopscope.storage import LISTING, write_folder
+from hopscope.core.storage import LISTING, write_folder
+from hopscope.runs.run import Run, load
 
 ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "demo"
 KEPT = [0, *range(60, 300, 20), *range(300, 401, 50), 600, 1000]

@@ -13,8 +13,8 @@ import json
 import torch
 from transformer_lens import HookedTransformer, HookedTransformerConfig
 
+from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Cache, Transformer
-from hopscope.seeds import generator
 
 N_POSITIONS, D_INPUT, D_VOCAB, D_OUTPUT = 11, 6, 17, 5
 

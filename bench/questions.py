@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.storage import write_json
 from hopscope.formulations.base import Formulation
 from hopscope.formulations.base_draw import VERSION
 from hopscope.formulations.functions import Functions
-from hopscope.storage import write_json
 from tests.shortcuts import SHORTCUTS, Look, without_function
 from tests.solver import solve
 

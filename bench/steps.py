@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.work import SIZES, Work
-from hopscope.environment import code_version
+from hopscope.core.environment import code_version
 
 ROOT = Path(__file__).parents[1]
 BUSY = 0.5  # load average of the last minute above which others take a share of the cores

@@ -14,9 +14,9 @@ from functools import cached_property
 
 from torch import Tensor
 
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture
-from hopscope.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
 
 LEARNING_RATE = 1e-3  # paper, section 7.1, as is the weight decay

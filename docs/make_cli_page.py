@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hopscope import catalogue
+from hopscope.core import catalogue
 from hopscope.cli import hopscope
 
 PAGE = Path(__file__).parent / "cli.md"

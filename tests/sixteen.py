@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 from pandas import DataFrame
 
-from hopscope import sweep
 from hopscope.cli import main
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
+from hopscope.execution import sweep
 from hopscope.experiments import base
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval

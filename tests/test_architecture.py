@@ -13,49 +13,27 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A file imports only from its own floor's folder and from lines above its own.
 FLOORS = [
-    "settings",
-    "intervals",
-    "catalogue",
-    "storage",
-    "environment",
+    "core",
     "problem",
-    "seeds",
-    "paths",
-    "roles",
-    "patterns",
-    "vectors",
-    "shapes",
-    "factsheet",
     "theory",
     "formulations",
     "curricula",
     "tasks",
     "models",
-    "clamps",
-    "configuration",
+    "interventions",
     "measures",
+    "configuration",
     "runs",
-    "integrity",
-    "parcels",
-    "probes",
     "training",
-    "many",
-    "made",
-    "importing",
     "builds",
     "circuits",
     "emergence",
+    "probes",
     "language",
-    "recipes",
-    "mirror",
-    "progress",
     "drawing",
-    "pictures",
-    "investigation",
     "experiments",
-    "sweep",
-    "ray_crew",
-    "queue",
+    "execution",
+    "studies",
     "cli",
 ]
 
@@ -64,23 +42,31 @@ def floor(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """The floors that a file imports from, wherever in the file."""
+def imported(path: Path) -> set[tuple[str, ...]]:
+    """Whatever of the package a file imports, wherever in the file, as the parts of its name below `hopscope`."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("hopscope."):
-            found.add(node.module.split(".")[1])
-        elif isinstance(node, ast.ImportFrom) and node.module == "hopscope":
-            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hopscope":
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            found.update(a.name.split(".")[1] for a in node.names if a.name.startswith("hopscope."))
-    return found
+            found.update(alias.name for alias in node.names if alias.name.startswith("hopscope."))
+    return {tuple(name.split(".")[1:]) for name in found}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if floor(p) not in ("__init__", "__main__")], ids=str)
 def test_imports_run_one_way(path):
     mine = FLOORS.index(floor(path))
-    assert all(FLOORS.index(other) <= mine for other in imported(path)), f"{path} imports from above"
+    assert all(FLOORS.index(other) <= mine for other, *_ in imported(path)), f"{path} imports from above"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if floor(p) == "studies"], ids=str)
+def test_studies_do_not_import_each_other(path):
+    own = path.relative_to(PACKAGE).parts[1]
+    assert all(study == own for top, study, *_ in imported(path) if top == "studies"), f"{path} needs another study"
+
+
+def test_no_module_lies_loose_at_the_top():
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
 
 
 def test_every_folder_is_a_floor():

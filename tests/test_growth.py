@@ -16,13 +16,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from hopscope import Architecture, Config, Training, catalogue, load, train
+from hopscope import Architecture, Config, Training, load, train
 from hopscope.cli import hopscope as command_line
+from hopscope.configuration.presets import RECIPES
+from hopscope.core import catalogue
+from hopscope.core.settings import Settings, setting
+from hopscope.drawing.run_pictures import draw
 from hopscope.experiments.base import declared
-from hopscope.pictures import draw
-from hopscope.recipes import RECIPES
-from hopscope.runs import SHIPPED
-from hopscope.settings import Settings, setting
+from hopscope.runs.run import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
 
 DATA = Path(__file__).parent / "data"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hopscope import catalogue
 from hopscope.cli import main
 from hopscope.cli.commands.report import claims_markdown
+from hopscope.core import catalogue
 from hopscope.experiments.base import all_claims
 
 ROOT = Path(__file__).parent.parent

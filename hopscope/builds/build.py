@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope import catalogue
 from hopscope.builds.plan import Head, Plan, Slot, make_plan
 from hopscope.builds.stream import Arc
 from hopscope.builds.weights import Assembler, Sheet, register
-from hopscope.configuration import Config, Training
+from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.paths import Path
-from hopscope.seeds import generator
-from hopscope.settings import BadInput, Settings, setting
-from hopscope.shapes import parse_order
+from hopscope.problem.paths import Path
+from hopscope.problem.shapes import parse_order
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
@@ -61,7 +61,7 @@ class Build(Settings):
 
 @dataclass(frozen=True)
 class Built:
-    """A model made by hand, as `hopscope.made` stores it, and what is true of it."""
+    """A model made by hand, as `hopscope.runs.from_weights` stores it, and what is true of it."""
 
     config: Config
     model: Transformer

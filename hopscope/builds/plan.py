@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hopscope.paths import Path, place_of, role_name
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path, place_of, role_name
 
 Head = tuple[int, int]  # layer, head
 Address = tuple[Head, ...]

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit
-from hopscope.models.transformer import Cache
-from hopscope.paths import Path
+from hopscope.models.base import Cache
+from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
 HOOKS: Mapping[Part, str] = {"query": "q", "key": "k", "value": "v"}

@@ -11,8 +11,8 @@ from typing import Any
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
-from hopscope.paths import Path
-from hopscope.storage import clear_errors, enlist, unlist, write_file, write_json
+from hopscope.core.storage import clear_errors, enlist, unlist, write_file, write_json
+from hopscope.problem.paths import Path
 
 
 @dataclass(frozen=True)

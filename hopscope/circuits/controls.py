@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from hopscope.circuits.evaluator import Evaluator, Hard
-from hopscope.paths import Path
-from hopscope.roles import Roles
-from hopscope.seeds import generator
+from hopscope.core.seeds import generator
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 
 

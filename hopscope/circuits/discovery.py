@@ -32,10 +32,10 @@ from hopscope.circuits.gates import Gates
 from hopscope.circuits.hypotheses import Hypothesis, hypotheses
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
-from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
-from hopscope.seeds import generator
-from hopscope.settings import Settings, setting
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings, setting
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
@@ -59,9 +59,7 @@ class Discovery(Settings):
     seed: int = setting(0, "of all three sets", low=0)
 
 
-def discover(
-    model: Transformer, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None
-) -> Circuit:
+def discover(model: Model, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None) -> Circuit:
     """Find the circuit of a model.
 
     Args:
@@ -79,7 +77,7 @@ def discover(
 class Detective:
     """One search: three data sets, a log, and the stages."""
 
-    def __init__(self, model: Transformer, task: Task, settings: Discovery, watch: Watch):
+    def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
         self.began = time.monotonic()

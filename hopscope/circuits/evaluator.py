@@ -24,9 +24,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit
-from hopscope.models.transformer import Transformer
-from hopscope.paths import Path
-from hopscope.patterns import null, prescribed
+from hopscope.interventions.patterns import null, prescribed
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
 #: Sequences in one forward pass: enough to keep two cores busy, few enough to stay in their caches.
@@ -148,7 +148,7 @@ class Hard:
     """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
 
     Attributes:
-        paths: whose rows are ideal, each with its weight in its row (`hopscope.patterns.prescribed`).
+        paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
         null: of all other rows.
         rows: patterns for whole rows, which go before those of paths.
     """
@@ -227,7 +227,7 @@ class Evaluator:
         tile: sequences per forward pass, all changes together.
     """
 
-    def __init__(self, model: Transformer, batch: Batch, tile: int = TILE):
+    def __init__(self, model: Model, batch: Batch, tile: int = TILE):
         self.model, self.batch, self.tile = model, batch, tile
         self.ground = Ground(batch, model.architecture)
         self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts
@@ -281,13 +281,15 @@ class Evaluator:
             return torch.cat([c.pattern(layer, copies[i], self.ground) for i, c in enumerate(changes)])
 
         start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
+        start *= self.model.starts_at_layers
         replace = {
             f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: replaced(layer, actual)
             for layer in self.layers[start:]
         }
         inputs = self.streams[start] if start else self.batch.inputs
         inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))
-        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, start_at_layer=start)
+        late = {"start_at_layer": start} if start else {}
+        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, **late)
         return outputs.unflatten(0, (n, -1))
 
     def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:

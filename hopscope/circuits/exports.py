@@ -23,9 +23,9 @@ from hopscope.circuits.circuit import Circuit, Found
 from hopscope.circuits.evaluator import Evaluator, Hard, Pattern, RowPattern, with_rows
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.circuits.words import symbols_at
-from hopscope.models.transformer import Architecture
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.models.base import Shape
+from hopscope.problem.paths import Path
 
 OURS = "hopscope"  # the key for what the projection loses
 
@@ -94,7 +94,7 @@ def ends(edge: str) -> tuple[str, str, str]:
     return source, target, part
 
 
-def component_graph(circuit: Circuit, shape: Architecture, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
+def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
     """A circuit's projection to components.
 
     A head is in the graph if one of its paths, or of its rows without a role, is. Between two such heads stands an edge
@@ -165,7 +165,7 @@ def fed(supplies: Iterable[Supply]) -> set[str]:
     return {f"{node_of(s.source)}->{node_of(s.path)}<{s.part[0]}>" for s in supplies}
 
 
-def to_eap_ig(circuit: Circuit, shape: Architecture, supplies: Iterable[Supply] | None = None) -> str:
+def to_eap_ig(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> str:
     """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`."""
     graph = component_graph(circuit, shape, supplies)
     return json.dumps(

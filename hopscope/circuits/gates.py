@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Pattern, nulls
 from hopscope.circuits.units import NO_ROLE, Ground, Row
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 
 class Gates:

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row
-from hopscope.paths import Path
-from hopscope.patterns import ideal, null
+from hopscope.interventions.patterns import ideal, null
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, VectorTask
 
 WEIGHT_BITS = 4  # of a weight in a mixture: sixteenths

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Unit
-from hopscope.paths import Path
-from hopscope.seeds import generator
+from hopscope.core.seeds import generator
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask, VectorTask
 
 Criterion = Literal["live", "by hand"]

@@ -12,10 +12,10 @@ from functools import cached_property
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.models.transformer import Architecture
-from hopscope.paths import Path
-from hopscope.patterns import visible
-from hopscope.roles import RELATIONS, Relation
+from hopscope.interventions.patterns import visible
+from hopscope.models.base import Shape
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import RELATIONS, Relation
 from hopscope.tasks.base import Batch
 
 #: The role of positions that hold none.
@@ -50,7 +50,7 @@ class Ground:
         architecture: of the model that attends.
     """
 
-    def __init__(self, batch: Batch, architecture: Architecture):
+    def __init__(self, batch: Batch, architecture: Shape):
         self.batch, self.architecture = batch, architecture
         self.roles = batch.roles
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, Task, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")

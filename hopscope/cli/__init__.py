@@ -15,20 +15,20 @@ from typing import Any
 
 import click
 
-from hopscope import catalogue
-from hopscope.environment import package_version
-from hopscope.settings import BadInput
-from hopscope.storage import CannotSave
+from hopscope.cli.options import WITHOUT_TORCH, Listed
+from hopscope.core import catalogue
+from hopscope.core.environment import package_version
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import CannotSave
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
-class Commands(click.Group):
+class Commands(Listed):
     """All commands, loaded when they are needed."""
 
-    def list_commands(self, context: click.Context) -> list[str]:
-        return catalogue.names("cli.commands")
+    folder = "cli.commands"
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in catalogue.names("cli.commands"):
@@ -79,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
         traceback.print_exc()
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope import catalogue
-from hopscope.settings import Settings, flag_of, types_of
+from hopscope.core import catalogue
+from hopscope.core.settings import Settings, flag_of, types_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Options that many commands share.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 run_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+#: What to do about it.
+WITHOUT_TORCH = "run pip install torch --index-url https://download.pytorch.org/whl/cpu"
 
 
 class Setting(click.Option):
@@ -61,7 +64,26 @@ def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[
     return settings.from_dict(values)
 
 
-class PerVariant(click.Group):
+class Listed(click.Group):
+    """A group of what stands in a folder; its help reads the files' first lines, and imports none of them."""
+
+    folder: str
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return catalogue.names(self.folder)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.short_help_of(name)) for name in self.list_commands(context)])
+
+    def short_help_of(self, name: str) -> str:
+        """The first line; of a command's, "`hopscope list`: everything …", what follows the name."""
+        line = catalogue.summary(self.folder, name)
+        said = line.partition("`: ")[2]
+        return said[:1].upper() + said[1:] or line
+
+
+class PerVariant(Listed):
     """A command with a task or a formulation as its argument, whose options then include the variant's own settings.
 
     `folder` is where the variants are, `tasks` or `formulations`.
@@ -79,9 +101,6 @@ class PerVariant(click.Group):
         self.folder = folder
         self.shared_options = options
         self.run = run
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return catalogue.names(self.folder)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in catalogue.names(self.folder):
@@ -132,7 +151,7 @@ UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' wr
 
 def say_unverified(folders: Iterable[Path], mend: str = "'hopscope verify --write' writes them") -> None:
     """Once, on stderr: which finished folders nothing vouches for, and what mends that. Raises Damaged."""
-    from hopscope.integrity import is_unverified
+    from hopscope.runs.integrity import is_unverified
 
     old = [str(folder) for folder in folders if is_unverified(folder)]
     more = f" and {len(old) - 3} more" if len(old) > 3 else ""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
-from hopscope.roles import RELATIONS
+from hopscope.problem.roles import RELATIONS
 
 MOST_LABELS = 48  # positions beyond which every label would be illegible
 MOST_IN_ROW = 6
@@ -71,7 +71,7 @@ def mean_role_attention(
     """Mean attention from role to role, per head: above within a chain, below between chains (paper, section 9.1).
 
     Args:
-        strengths: `hopscope.roles.path_strengths` of each layer, stacked; NaN where no such path exists.
+        strengths: `hopscope.problem.roles.path_strengths` of each layer, stacked; NaN where no such path exists.
         names: the roles.
     """
     n_layers, _, n_heads = strengths.shape[:3]

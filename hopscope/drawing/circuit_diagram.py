@@ -19,13 +19,13 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 
 from hopscope.circuits.words import count, digits, unused_layers
+from hopscope.core.settings import BadInput
 from hopscope.drawing.attention_maps import COUNTING
 from hopscope.drawing.problem_diagram import blend
 from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
-from hopscope.paths import Path, place_of
-from hopscope.problem import Problem
-from hopscope.roles import Roles
-from hopscope.settings import BadInput
+from hopscope.problem.oracle import Problem
+from hopscope.problem.paths import Path, place_of
+from hopscope.problem.roles import Roles
 
 BOX = 0.34  # side
 BETWEEN, FOLDED = 0.98, 0.52  # from one position of the chain to the next; what a run of other positions takes

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path as Curve
 
+from hopscope.core.settings import BadInput
 from hopscope.drawing.attention_maps import COUNTING
 from hopscope.drawing.style import GREY, PALETTE, canvas, colour, styled
-from hopscope.paths import Path, place_of, role_name
-from hopscope.settings import BadInput
+from hopscope.problem.paths import Path, place_of, role_name
 from hopscope.theory.flow import Chain, Flow, Interval, simulate
 
 MOST_HOPS = 16

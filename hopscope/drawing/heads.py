@@ -17,7 +17,7 @@ from pandas import DataFrame
 
 from hopscope.drawing.attention_maps import add_caption, add_scale, name_axes, show_roles
 from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
-from hopscope.paths import RELATIONS
+from hopscope.problem.paths import RELATIONS
 
 TITLES = {
     "induction": "induction",

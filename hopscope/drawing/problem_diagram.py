@@ -13,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
-from hopscope.problem import Problem
+from hopscope.problem.oracle import Problem
 
 INCHES_PER_TOKEN = 0.46
 WIDEST = 27.0  # boxes in a row; what is longer goes on in the next row

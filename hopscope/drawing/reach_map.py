@@ -32,8 +32,8 @@ def reach_map(table: DataFrame, names: Sequence[str]) -> Picture:
     `MOST_STREAMS` streams, these are left out but for the last.
 
     Args:
-        table: as `hopscope.probes.probe` returns it, with a column `name`; rows that share name, layer, role and piece
-            (seeds) are averaged; decoded is then whatever any of them decodes.
+        table: as `hopscope.probes.reach.probe` returns it, with a column `name`; rows that share name, layer, role and
+            piece (seeds) are averaged; decoded is then whatever any of them decodes.
         names: the models to draw, from top to bottom.
     """
     parts = {name: table[table["name"] == name] for name in names}

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from hopscope.storage import write_file
+from hopscope.core.storage import write_file
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 Array = NDArray[numpy.float64]
 #: Whether a passing was seen between two checkpoints, had happened by the first, or had not by the last.

@@ -21,9 +21,9 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from hopscope.core.intervals import wilson as wilson
 from hopscope.emergence.onset import Onset, student
-from hopscope.intervals import wilson as wilson
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 Signs = NDArray[numpy.int64]
 Run = Mapping[str, Onset]  # the events of one run, by name

@@ -19,11 +19,11 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged, parse_json, read_listed
 from hopscope.emergence.onset import PASSES, Array
-from hopscope.paths import Path
-from hopscope.runs import Run
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged, parse_json, read_listed
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 
 LEAST = 3  # checkpoints, below which there is nothing to follow

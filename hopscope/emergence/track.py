@@ -14,6 +14,7 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
+from hopscope.core.settings import BadInput
 from hopscope.emergence.onset import (
     INTERVAL,
     Array,
@@ -29,9 +30,8 @@ from hopscope.emergence.onset import (
 from hopscope.emergence.order import event_names, first_of_kind, in_order
 from hopscope.emergence.record import Record, circuit_of, completed, recorded, streamed, streamed_rows, trained_steps
 from hopscope.emergence.record import strong_paths as strong_paths
-from hopscope.paths import Path
-from hopscope.runs import Run
-from hopscope.settings import BadInput
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
 
 SAMPLES = 400  # of the bootstrap over sequences
 NEGLIGIBLE = 0.01  # of chance: silencing that costs less has no onset (ours)

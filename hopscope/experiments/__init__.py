@@ -1,1 +1,1 @@
-"""Experiments: one figure or claim of a paper per file, each with runs, a table, a figure and claims."""
+"""The frame of experiments, and what those of several studies share. Experiments themselves stand in studies."""

@@ -27,20 +27,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import filelock
 import pandas
 from pandas import DataFrame
 
-from hopscope import catalogue
-from hopscope.configuration import Config
-from hopscope.drawing.style import save
-from hopscope.environment import code_version
-from hopscope.integrity import there_in
-from hopscope.runs import Run
-from hopscope.settings import BadInput, Settings
-from hopscope.storage import (
+from hopscope.configuration.config import Config
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput, Settings
+from hopscope.core.storage import (
     Busy,
     Damaged,
     clear_errors,
@@ -55,44 +52,15 @@ from hopscope.storage import (
     write_file,
     write_json,
 )
-from hopscope.training import Interrupted, Watcher, train
+from hopscope.drawing.style import save
+from hopscope.experiments.judging import Claim
+from hopscope.runs.integrity import there_in
+from hopscope.runs.run import Run
+from hopscope.training.loop import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "paper")
-Verdict = Literal["holds", "fails", "undecided"]
 TABLE, LOCK = "table.csv", ".lock"
 DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a paper, our number for it, and whether it holds.
-
-    Attributes:
-        id: short name, unique within the experiment.
-        section: where the paper says it.
-        sentence: what it says, in our words.
-        number: our number; NaN if there is none.
-        spread: lowest and highest value over the seeds.
-        n: how many runs (or samples) the number is made of.
-        seeds: which.
-        threshold: what the number is compared with, in words.
-        verdict: `holds`, `fails`, or `undecided` where the runs cannot tell.
-    """
-
-    id: str
-    section: str
-    sentence: str
-    number: float
-    spread: tuple[float, float]
-    n: int
-    seeds: tuple[int, ...]
-    threshold: str
-    verdict: Verdict
-
-
-def verdict(holds: bool) -> Verdict:
-    """A settled verdict."""
-    return "holds" if holds else "fails"
 
 
 class Stopped(Exception):
@@ -167,7 +135,7 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
+        raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
     return source
 
 

@@ -2,8 +2,8 @@
 
 A formulation is a frozen value with settings, and `question(seed, index)` is a pure function of it: the same bytes on
 every machine and every Python. A question carries the plain-Python problem that it is a rendering of, so that its
-answer can be checked against the oracle in `hopscope.problem`, and says what each stretch of its text is for, so that
-attention between words can be named by role.
+answer can be checked against the oracle in `hopscope.problem.oracle`, and says what each stretch of its text is for, so
+that attention between words can be named by role.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from hopscope.problem import Problem
-from hopscope.settings import BadInput, Settings
+from hopscope.core.settings import BadInput, Settings
+from hopscope.problem.oracle import Problem
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Span:
     Attributes:
         start: its first character; a span is a whole word as it is written, with its inflection (`Lawyers`, `Eves`).
         end: the character after its last.
-        role: as in `hopscope.roles`: `key[k]`, the premise of fact k of a chain (holds x_(k-1)); `value[k]`, its
-            conclusion (holds x_k); `query`. A fact with several premises has one `key[k]` each, told apart by a
+        role: as in `hopscope.problem.roles`: `key[k]`, the premise of fact k of a chain (holds x_(k-1)); `value[k]`,
+            its conclusion (holds x_k); `query`. A fact with several premises has one `key[k]` each, told apart by a
             letter: `key[3a]`, `key[3b]`.
         chain: number of the chain, from 0; None: of a fact that no chain needs.
     """

@@ -13,7 +13,7 @@ from typing import ClassVar
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
+from hopscope.problem.oracle import Fact
 
 
 class ChainFormulation(Formulation):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
 
 #: Raised by one whenever a change here or in a formulation gives any question other bytes; part of every hash.
 VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hopscope.formulations.base import Formulation, Question, Span
-from hopscope.problem import Fact, Problem
+from hopscope.problem.oracle import Fact, Problem
 
 
 class Word(NamedTuple):

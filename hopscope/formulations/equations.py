@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import BadInput, setting
 from hopscope.formulations.base_chain import ChainFormulation
 from hopscope.formulations.base_names import LETTERS
-from hopscope.settings import BadInput, setting
 
 
 @dataclass(frozen=True)

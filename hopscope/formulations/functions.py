@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Formulation, Question, check_rounds
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_names import LETTERS
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
-from hopscope.settings import setting
+from hopscope.problem.oracle import Fact
 
 CLOSING = (
     "What is the value of {}({})? Say directly only the numeric value, without any other words.",

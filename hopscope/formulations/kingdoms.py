@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base_chain import ChainFormulation
 from hopscope.formulations.base_names import PEOPLE, listed
-from hopscope.settings import setting
 
 #: From the answer outward; the first four of each are the paper's.
 KINDS = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Formulation, Question, check_rounds
 from hopscope.formulations.base_draw import Draw
 from hopscope.formulations.base_names import listed
 from hopscope.formulations.base_words import Statement, Word, compose, written
-from hopscope.problem import Fact
-from hopscope.settings import setting
+from hopscope.problem.oracle import Fact
 
 # The first four of these, and of relatives and countries what four chains need, are the paper's.
 PEOPLE = ("John", "Chris", "Diana", "Eve", "Sarah", "Paul")

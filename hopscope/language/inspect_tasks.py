@@ -34,15 +34,15 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.intervals import wilson
+from hopscope.core.settings import BadInput, flag_of
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import VERSION
-from hopscope.intervals import wilson
 from hopscope.language.backends.known import Known
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Layout
 from hopscope.language.protocols.resample import Resample
-from hopscope.settings import BadInput, flag_of
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.storage import clear_errors, write_file
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import VERSION
-from hopscope.storage import clear_errors, write_file
 
 
 @dataclass(frozen=True)

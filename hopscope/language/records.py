@@ -15,7 +15,7 @@ from typing import Any
 
 import filelock
 
-from hopscope.storage import Busy, Damaged, append, clear_errors, sync_file
+from hopscope.core.storage import Busy, Damaged, append, clear_errors, sync_file
 
 NAME = "records.jsonl"
 Record = dict[str, Any]

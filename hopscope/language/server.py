@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.language.backends.base import Unreachable
-from hopscope.settings import BadInput, Settings, setting
 
 if TYPE_CHECKING:
     import httpx2

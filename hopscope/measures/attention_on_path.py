@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hopscope.measures.base import Observation
-from hopscope.paths import Path
-from hopscope.roles import RELATIONS, path_strengths
+from hopscope.measures.base import Observation, attention
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import RELATIONS, path_strengths
 
 RANGE = (0.0, 1.0)
+NEEDS = (attention,)
 
 
 def attention_on_path(seen: Observation) -> dict[str, float]:

@@ -1,25 +1,32 @@
-"""What a measure sees: a model, a batch, and the one forward pass that all measures of them share."""
+"""What a measure sees: a model, a batch, and the one forward pass that all measures of them share; and what it needs.
+
+A measure is a function of an `Observation` that returns numbers by name. Its file states in `RANGE` the lowest and
+highest value that they can take, and in `NEEDS` what it needs of a task and a model, where it needs anything.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.models.transformer import Cache, Replacements, Transformer
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.models.base import Cache, Model, Replacements, Shape
 from hopscope.tasks.base import Batch, Task
 
 
 class Observation:
-    """A model seen on a batch. The forward pass is made when first needed, without gradients.
+    """A model seen on a batch. A forward pass is made when it is first needed, without gradients.
 
-    A measure is a function of an observation that returns numbers by name. Its file states in `RANGE` the lowest
-    and highest value that they can take. With `replace`, it is the model with these activations replaced that is seen.
+    With `replace`, it is the model with these activations replaced that is seen.
     """
 
-    def __init__(self, model: Transformer, batch: Batch, replace: Replacements | None = None):
+    def __init__(self, model: Model, batch: Batch, replace: Replacements | None = None):
         self.model = model
         self.batch = batch
         self.replace = replace
@@ -42,6 +49,12 @@ class Observation:
         with torch.no_grad():
             return self.model(self.batch.inputs, cache=names, replace=self.replace)[1]
 
+    @cached_property
+    def activations(self) -> Cache:
+        """Every activation, by name: `seen.activations["resid_post", 2]`, or under its whole name."""
+        with torch.no_grad():
+            return self.model(self.batch.inputs, cache=True, replace=self.replace)[1]
+
     def patterns(self) -> list[tuple[str, Float[Tensor, "batch query key"]]]:
         """The pattern of every head with its short name: `L0H0`, `L0H1`, …"""
         found = []
@@ -51,6 +64,48 @@ class Observation:
         return found
 
 
-def observe(model: Transformer, batch: Batch) -> Observation:
+def observe(model: Model, batch: Batch) -> Observation:
     """A model seen on a batch, for any measure: `hop_loss(observe(model, batch))`."""
     return Observation(model, batch)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a measure needs.
+
+    Attributes:
+        words: what, behind "needs".
+        met: whether a task and a model's shape have it.
+    """
+
+    words: str
+    met: Callable[[Task, Shape], bool]
+
+
+tokens = Need("a task of tokens", lambda task, shape: task.d_vocab is not None)
+vectors = Need("a task of vectors", lambda task, shape: task.d_input is not None)
+attention = Need("a model with attention", lambda task, shape: shape.n_layers * shape.n_heads > 0)
+residual_stream = Need("a model with a residual stream", lambda task, shape: shape.d_model > 0)
+
+
+def roles(*names: str) -> Need:
+    """A task in which these roles occur."""
+    return Need(f"a task with the roles {', '.join(names)}", lambda task, _: set(names) <= set(roles_of(task)))
+
+
+def roles_of(task: Task) -> tuple[str, ...]:
+    """The roles of a task's positions."""
+    return tuple(task.sample(1, 0).roles.names)
+
+
+def unmet(name: str, task: Task, shape: Shape) -> str | None:
+    """What a measure needs and a task or model lacks, in words; None if it applies. Raises BadInput for no measure."""
+    needs: tuple[Need, ...] = getattr(catalogue.module("measures", name), "NEEDS", ())
+    return next((need.words for need in needs if not need.met(task, shape)), None)
+
+
+def check_needs(names: list[str], task: Task, shape: Shape) -> None:
+    """Raise BadInput for a measure that does not apply."""
+    for name in names:
+        if lacking := unmet(name, task, shape):
+            raise BadInput(f"measure {name} needs {lacking}; leave it out for {task.name()} and {shape.name()}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, attention, roles
 
 RANGE = (0.0, 1.0)
+NEEDS = (attention, roles("query", "value[1]"))
 
 
 def induction_score(seen: Observation) -> dict[str, float]:

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, attention
 from hopscope.tasks.base import Batch
 
 RANGE = (0.0, 1.0)
+NEEDS = (attention,)
 
 
 def prefix_score(seen: Observation) -> dict[str, float]:

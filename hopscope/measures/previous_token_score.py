@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, attention
 
 RANGE = (0.0, 1.0)
+NEEDS = (attention,)
 
 
 def previous_token_score(seen: Observation) -> dict[str, float]:

@@ -4,13 +4,12 @@
 - Activations have TransformerLens' names. They are read (`cache=`) and replaced (`replace=`) by arguments of the
   forward pass, not by hooks: so a forward with replacements compiles, vmaps, differentiates, and a batch may hold a
   thousand replacements at once.
-- Attention is written out, for the pattern is the thing studied; compiled it outruns the fused kernels on CPU
-  (docs/performance.md).
+- Its layers are in `base_layers.py`; rules of attention and position codes are files of `attention/` and `positions/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -19,28 +18,45 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
-from hopscope.settings import BadInput, Settings, setting
+from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
+from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm
+from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
-#: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
-Replacement = Tensor | Callable[[Tensor], Tensor]
-Replacements = Mapping[str, Replacement]
+__all__ = [
+    "MLP",
+    "Architecture",
+    "AttentionLayer",
+    "Block",
+    "Cache",
+    "LayerNorm",
+    "Replacement",
+    "Replacements",
+    "Tap",
+    "Transformer",
+    "passes",
+]
 
 INIT_STD = 0.02  # GPT-2
 
 
 @dataclass(frozen=True)
-class Architecture(Settings):
-    """The shape of a transformer, but for the widths that the task dictates. Defaults: docs/contracts.md."""
+class Architecture(Shape):
+    """The shape of a transformer, but for the widths that the task dictates. Defaults: docs/contracts.md.
+
+    `attention` and `positions` take a variant's name, with its settings behind it where they are not at default
+    (`rotary(base=100)`), or the variant itself.
+    """
 
     n_layers: int = setting(4, "number of layers", low=1, high=1024)
     n_heads: int = setting(1, "attention heads per layer", low=1, high=1024)
     d_model: int = setting(128, "width of the residual stream", low=1, high=65536)
     d_head: int | None = setting(None, "width of a head; default d_model / n_heads", low=1, high=65536)
     d_mlp: int | None = setting(None, "hidden width of the MLP; default 4 d_model", low=1, high=1 << 20)
-    attention: str = setting("softmax", "attention variant, a file of models/attention")
+    attention: str = setting("softmax", "attention variant, a file of models/attention, with its settings: name(a=1)")
     causal: bool = setting(True, "whether a position sees only itself and earlier ones")
     layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises what it reads")
     mlp: bool = setting(True, "whether each layer has an MLP; without: attention only")
@@ -50,10 +66,20 @@ class Architecture(Settings):
         "fan_in, even in ±1/√inputs, as PyTorch's layers; gpt2, N(0, 0.02²), less where layers add up",
         choices=("early_layers", "fan_in", "gpt2"),
     )
+    positions: str | None = setting(
+        None,
+        "position code, a file of models/positions: input, learned, none, rotary(base=100), relative(start='L0 1:4'); "
+        "default: input where the task's inputs carry positions, else learned",
+        since="0.2.0",
+    )
 
     def __post_init__(self) -> None:
+        for name in ("attention", "positions"):  # one way to write them
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", given)))
+            elif isinstance(given, Variant):
+                object.__setattr__(self, name, str(given))
         super().__post_init__()
-        catalogue.find("models.attention", self.attention)
         if self.d_head is None and self.d_model % self.n_heads:
             raise BadInput(
                 f"d-model must be a multiple of heads when d-head is not given; got {self.d_model} and {self.n_heads}"
@@ -69,18 +95,38 @@ class Architecture(Settings):
         """d_mlp, resolved."""
         return self.d_mlp or 4 * self.d_model
 
+    @property
+    def rule(self) -> Attention:
+        """The attention variant with its settings."""
+        return catalogue.chosen("models.attention", self.attention)
 
-class Cache(dict[str, Tensor]):
-    """Activations of one forward by name; `cache["pattern", 1]` is short for `cache["blocks.1.attn.hook_pattern"]`."""
+    @property
+    def normalised(self) -> bool:
+        return self.rule.normalised
 
-    def __getitem__(self, key: str | tuple[str, int]) -> Tensor:
-        if isinstance(key, tuple):
-            short, layer = key
-            key = f"blocks.{layer}.{'attn.' if short in ATTENTION_NAMES else ''}hook_{short}"
-        return super().__getitem__(key)
+    def code(self, carried: bool) -> Positions:
+        """The position code; by default, what suits inputs that carry positions, or do not. Raises BadInput."""
+        code: Positions = catalogue.chosen("models.positions", self.positions or default_positions(carried))
+        if code.carried is not None and code.carried != carried:
+            raise BadInput(
+                f"positions {code} is for inputs that {'carry' if code.carried else 'do not carry'} their positions; "
+                f"these {'do' if carried else 'do not'}: choose {default_positions(carried)}, rotary or relative"
+            )
+        return code
+
+    def resolved(self, task: Task) -> Architecture:
+        positions = None if self.positions == default_positions(task.inputs_carry_position) else self.positions
+        return self.but(d_head=self.head_width, d_mlp=self.mlp_width, positions=positions)
+
+    def build(self, task: Task, generator: torch.Generator | None = None) -> Transformer:
+        return Transformer.for_task(self, task, generator)
 
 
-ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
+def default_positions(carried: bool) -> str:
+    """The code of a model that names none."""
+    return "input" if carried else "learned"
+
+
 BLOCK_NAMES = (
     "hook_resid_pre",
     *(f"attn.hook_{name}" for name in ATTENTION_NAMES),
@@ -91,128 +137,7 @@ BLOCK_NAMES = (
 )
 
 
-class Tap:
-    """Reads and replaces the activations of one forward, by name. `Tap()` does neither."""
-
-    def __init__(self, replace: Replacements | None = None, keep: Iterable[str] = (), prefix: str = ""):
-        self.replace = replace or {}
-        self.keep = frozenset(keep)
-        self.prefix = prefix
-        self.kept: dict[str, Tensor] = {}
-
-    def within(self, block: int) -> Tap | None:
-        """The part that concerns one block, under names local to it; None if there is nothing to do there."""
-        prefix = f"blocks.{block}."
-        replace = {n.removeprefix(prefix): r for n, r in self.replace.items() if n.startswith(prefix)}
-        keep = [n.removeprefix(prefix) for n in self.keep if n.startswith(prefix)]
-        return Tap(replace, keep, prefix) if replace or keep else None
-
-    def __call__(self, name: str, actual: Tensor) -> Tensor:
-        if name in self.replace:
-            new = self.replace[name]
-            actual = new(actual) if callable(new) else new.to(actual.dtype).expand_as(actual)
-        if name in self.keep:
-            self.kept[self.prefix + name] = actual
-        return actual
-
-
-def passes(tap: Tap | None, name: str, actual: Tensor) -> Tensor:
-    """The activation, as the tap leaves it."""
-    return actual if tap is None else tap(name, actual)
-
-
-class LayerNorm(nn.Module):
-    """Layer normalisation with scale `w` and shift `b` (Ba et al., 2016)."""
-
-    def __init__(self, d_model: int):
-        super().__init__()
-        self.w = nn.Parameter(torch.ones(d_model))
-        self.b = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x: Float[Tensor, "*batch d_model"], tap: Tap | None = None) -> Float[Tensor, "*batch d_model"]:
-        """With a tap, which only the final norm gets, `hook_normalized` is what stands before scale and shift."""
-        name = "ln_final.hook_normalized"
-        normalized = None if tap is None else tap(name, F.layer_norm(x, self.w.shape, eps=1e-5))
-        if normalized is not None and tap is not None and name in tap.replace:
-            return normalized * self.w + self.b
-        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
-
-
-class AttentionLayer(nn.Module):
-    """All heads of a layer: projections in and out around a variant of attention.
-
-    The projections of all heads are one parameter, `W_QKV`, so that they are one matrix product; `W_Q`, `W_K`,
-    `W_V` are its parts, `(n_heads, d_model, d_head)`, and `W_O` is `(n_heads, d_head, d_model)`.
-    """
-
-    def __init__(self, architecture: Architecture):
-        super().__init__()
-        n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
-        variant: type[Attention] = catalogue.find("models.attention", architecture.attention)
-        self.variant = variant(n_heads, d_head)
-        self.W_QKV = nn.Parameter(torch.empty(3, n_heads, d_model, d_head))
-        self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
-        self.W_O = nn.Parameter(torch.empty(n_heads, d_head, d_model))
-        self.b_O = nn.Parameter(torch.zeros(d_model))
-
-    W_Q = property(lambda self: self.W_QKV[0], doc="Query weights, (n_heads, d_model, d_head).")
-    W_K = property(lambda self: self.W_QKV[1], doc="Key weights, (n_heads, d_model, d_head).")
-    W_V = property(lambda self: self.W_QKV[2], doc="Value weights, (n_heads, d_model, d_head).")
-
-    def forward(
-        self, x: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None
-    ) -> Float[Tensor, "batch position d_model"]:
-        weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
-        heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
-        q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
-        if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
-            q, k, v = (
-                tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
-            )
-        pattern, v = self.variant.attend(q, k, v, mask)
-        pattern = passes(tap, "attn.hook_pattern", pattern)
-        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        return F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.b_O)
-
-
-class MLP(nn.Module):
-    """Two layers with a GELU between, in GPT-2's tanh form; weights `(d_in, d_out)` as in TransformerLens."""
-
-    def __init__(self, d_model: int, d_mlp: int):
-        super().__init__()
-        self.W_in = nn.Parameter(torch.empty(d_model, d_mlp))
-        self.b_in = nn.Parameter(torch.zeros(d_mlp))
-        self.W_out = nn.Parameter(torch.empty(d_mlp, d_model))
-        self.b_out = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        hidden = F.gelu(F.linear(x, self.W_in.T, self.b_in), approximate="tanh")
-        return F.linear(hidden, self.W_out.T, self.b_out)
-
-
-class Block(nn.Module):
-    """One layer: attention, then (perhaps) an MLP, each adding to the residual stream."""
-
-    def __init__(self, architecture: Architecture):
-        super().__init__()
-        norm = LayerNorm if architecture.layer_norm else lambda _: nn.Identity()
-        self.ln1 = norm(architecture.d_model)
-        self.attn = AttentionLayer(architecture)
-        self.ln2 = norm(architecture.d_model) if architecture.mlp else None
-        self.mlp = MLP(architecture.d_model, architecture.mlp_width) if architecture.mlp else None
-
-    def forward(
-        self, resid: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None = None
-    ) -> Float[Tensor, "batch position d_model"]:
-        resid = passes(tap, "hook_resid_pre", resid)
-        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap))
-        if self.mlp is not None and self.ln2 is not None:
-            resid = passes(tap, "hook_resid_mid", resid)
-            resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
-        return passes(tap, "hook_resid_post", resid)
-
-
-class Transformer(nn.Module):
+class Transformer(Model):
     """Embedding, blocks, final LayerNorm, unembedding.
 
     Args:
@@ -221,7 +146,7 @@ class Transformer(nn.Module):
         d_output: numbers put out per position.
         d_input: features of a position; or else
         d_vocab: number of different tokens.
-        learned_positions: whether to add a learnt embedding of the position.
+        learned_positions: whether inputs carry no positions, so that a model that names no code learns them.
         generator: draws the initial weights. Without one they are left for `load_state_dict`.
     """
 
@@ -239,12 +164,14 @@ class Transformer(nn.Module):
         super().__init__()
         if (d_input is None) == (d_vocab is None):
             raise ValueError(f"give one of d_input and d_vocab; got {d_input} and {d_vocab}")
-        self.architecture = architecture
+        self.architecture: Architecture = architecture
         d_model = architecture.d_model
         self.W_E = nn.Parameter(torch.empty(d_input or d_vocab or 0, d_model))
         self.b_E = nn.Parameter(torch.zeros(d_model)) if d_input else None
-        self.W_pos = nn.Parameter(torch.empty(n_positions, d_model)) if learned_positions else None
-        self.blocks = nn.ModuleList(Block(architecture) for _ in range(architecture.n_layers))
+        code = architecture.code(carried=not learned_positions)
+        self.W_pos = nn.Parameter(torch.empty(n_positions, d_model)) if code.embedded else None
+        layers = range(architecture.n_layers)
+        self.blocks = nn.ModuleList(Block(architecture, layer, code, n_positions) for layer in layers)
         self.ln_final = LayerNorm(d_model) if architecture.layer_norm else nn.Identity()
         self.W_U = nn.Parameter(torch.empty(d_model, d_output))
         self.b_U = nn.Parameter(torch.zeros(d_output))
@@ -306,16 +233,6 @@ class Transformer(nn.Module):
         return read.get(weight, shape.d_model)
 
     @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.W_U.device
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of trained numbers."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
-    @property
     def activation_names(self) -> list[str]:
         """Names that `replace` and `cache` know, in the order of the forward pass."""
         with_mlp = self.architecture.mlp
@@ -324,7 +241,7 @@ class Transformer(nn.Module):
         embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
         return [*embedding, *per_block, *(["ln_final.hook_normalized"] if self.architecture.layer_norm else [])]
 
-    @overload
+    @overload  # type: ignore[override]
     def forward(
         self,
         inputs: Tensor,
@@ -369,22 +286,11 @@ class Transformer(nn.Module):
         """
         if not replace and cache is False and not start_at_layer:
             return self.unembed(self.run_blocks(self.embed(inputs, None), None), at, None)
-        tap = self.tap(replace or {}, cache)
+        tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
         resid = self.run_blocks(resid, tap, start_at_layer)
         outputs = self.unembed(resid, at, tap)
         return outputs if cache is False else (outputs, Cache(tap.kept))
-
-    def tap(self, replace: Replacements, cache: bool | Iterable[str]) -> Tap:
-        known = self.activation_names
-        keep = [] if cache is False else known if cache is True else list(cache)
-        for name in [*replace, *keep]:
-            if name not in known:
-                raise BadInput(
-                    f"there is no activation {name!r}; they are hook_embed, blocks.0.hook_resid_pre, "
-                    "blocks.0.attn.hook_pattern and so on (see activation_names)"
-                )
-        return Tap(replace, keep)
 
     def embed(
         self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None
@@ -416,3 +322,15 @@ class Transformer(nn.Module):
             resid = resid[:, at]
         resid = self.ln_final(resid, tap) if isinstance(self.ln_final, LayerNorm) else resid
         return F.linear(resid, self.W_U.T, self.b_U)
+
+    starts_at_layers = True
+
+    def read_off(
+        self, stream: Float[Tensor, "batch position d_model"], at: slice | None
+    ) -> Float[Tensor, "batch position d_output"]:
+        return self.unembed(stream, at, None)
+
+    def compile_parts(self) -> None:
+        """Compile a block, once for all layers: they run the same code."""
+        for block in self.blocks:
+            block.compile()

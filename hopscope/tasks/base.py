@@ -2,27 +2,31 @@
 
 A task is a frozen value with settings. All randomness of a batch is in its `Draw`, made by a generator that is
 handed over; inputs, targets, roles and problems are renderings of the same draw, so that any of them can be
-checked against the plain-Python oracle in `hopscope.problem`.
+checked against the plain-Python oracle in `hopscope.problem.oracle`.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw
-from hopscope.problem import Problem
-from hopscope.roles import Roles
-from hopscope.seeds import generator
-from hopscope.settings import Settings
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Problem
+from hopscope.problem.roles import Roles
+
+#: What `brute_force` says of one output.
+BestAnswer = int | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100
@@ -157,6 +161,15 @@ class Task(Settings, ABC):
             random = generator(random, "sample", 0, device or "cpu")
         return Batch(self, self.draw(n, random))
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
+        super().__init_subclass__(**more)
+        if own := {"successors", "answers"} & vars(cls).keys():
+            raise TypeError(
+                f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
+                "say which hops are asked (asked_hops), or answer from the inputs alone (brute_force)"
+            )
+
     def successors(self, draw: Draw, row: int) -> list[list[str]]:
         """The oracle's word on each query of one sequence: the names of what follows from it, in order."""
         problem = self.problem(draw, row)
@@ -164,7 +177,37 @@ class Task(Settings, ABC):
 
     def answers(self, draw: Draw, row: int) -> list[list[str]]:
         """The part of `successors` that is asked: the names of what the targets hold, in order."""
-        return self.successors(draw, row)
+        return [names[self.asked_hops] for names in self.successors(draw, row)]
+
+    @property
+    def asked_hops(self) -> slice:
+        """Which of a query's successors the targets hold; all of them, unless a task says otherwise."""
+        return slice(None)
+
+    def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
+        """The best that can be known of one sequence from its inputs alone, for a task that facts do not answer.
+
+        Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
+        task overrides this method; what its `problem` concludes is then an illustration.
+
+        Args:
+            inputs: of one sequence as plain lists, token numbers or rows of features.
+
+        Returns:
+            per query position and output: the right target (a number), its probabilities by number, or None where
+            inputs say nothing.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def answers_by_force(cls) -> bool:
+        """Whether `brute_force` is the task's oracle, and not the problem's facts."""
+        return cls.brute_force is not Task.brute_force
+
+    @property
+    def bayes_loss(self) -> float:
+        """The least loss that can be expected of anyone who sees the inputs alone."""
+        return self.floor
 
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
@@ -282,7 +325,7 @@ class TokenTask(Task):
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
         """By name, the classes into which answers fall, of each output the number of its own; most tasks have none.
 
-        A model may know part of an answer, as of a fact what its relation decides (`measures/part_loss.py`).
+        A model may know part of an answer, as of a fact what its relation decides (`part_loss` of the study `facts`).
         """
         return {}
 

@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw, FactSheet
-from hopscope.problem import Problem
-from hopscope.roles import Roles
-from hopscope.settings import BadInput, setting
-from hopscope.shapes import NAMED_ORDERS
+from hopscope.problem.factsheet import Draw, FactSheet
+from hopscope.problem.oracle import Problem
+from hopscope.problem.roles import Roles
+from hopscope.problem.shapes import NAMED_ORDERS
+from hopscope.problem.symbols import position_code, take
 from hopscope.tasks.base import Task, VectorTask
-from hopscope.vectors import position_code, take
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,6 @@ class SheetTask(Task):
 
     def problem(self, draw: Draw, row: int) -> Problem:
         return self.sheet.problem(draw, row)
-
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        return [names[self.asked_hops] for names in self.successors(draw, row)]
 
     def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """Symbol numbers of the right answers."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from hopscope.factsheet import FactSheet
-from hopscope.settings import setting
-from hopscope.shapes import parse_shape
+from hopscope.core.settings import setting
+from hopscope.problem.factsheet import FactSheet
+from hopscope.problem.shapes import parse_shape
 from hopscope.tasks.base_sheets import SheetVectorTask
 
 

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
-from hopscope.settings import setting
-from hopscope.tasks.base import NOT_ASKED, TokenTask
+from hopscope.core.settings import setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
+from hopscope.tasks.base import NOT_ASKED, BestAnswer, TokenTask
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,22 @@ class HopK(TokenTask):
                 facts.append(Fact((names[i],), names[max(earlier)]))
         return Problem(tuple(facts), tuple(names))
 
-    def successors(self, draw: Draw, row: int) -> list[list[str]]:
-        """For each place the one that is reached after as many hops as the sequence asks for, or `~`."""
-        problem, hops = self.problem(draw, row), int(draw["hops"][row])
-        reached = [[query, *map(min, problem.hops(query))] for query in problem.queries]
-        return [[places[hops] if hops < len(places) else "~"] for places in reached]
+    def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
+        """The definition, letter by letter: k times to what followed the last occurrence, or `~`."""
+        hops, letters = inputs[0] - self.n_letters - 1, inputs[1:]
+
+        def find(place: int) -> int | None:
+            earlier = [j for j in range(1, place) if letters[j - 1] == letters[place]]
+            return max(earlier, default=None)
+
+        found: list[list[BestAnswer]] = []
+        for start in range(len(letters)):
+            place: int | None = start
+            for _ in range(hops):
+                place = None if place is None else find(place)
+            answer = self.undefined if place is None else letters[place]
+            found.append([answer if hop == hops else None for hop in range(self.n_hops + 1)])
+        return found
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         names = [f"{chr(ord('a') + x)}@{place}" for place, x in enumerate(draw["letters"][row].tolist())]

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
-from hopscope.settings import BadInput, setting
+from hopscope.core.settings import BadInput, setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import TokenTask
 
 
@@ -84,8 +84,9 @@ class Induction(TokenTask):
         facts = (Fact((first,), second) for first, second in pairwise(tokens[:-1]))
         return Problem(tuple(facts), (tokens[-1],))
 
-    def successors(self, draw: Draw, row: int) -> list[list[str]]:
-        return [names[:1] for names in super().successors(draw, row)]
+    @property
+    def asked_hops(self) -> slice:
+        return slice(0, 1)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator as seeded
+from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, Roles
-from hopscope.seeds import generator as seeded
-from hopscope.settings import BadInput, setting
-from hopscope.tasks.base import TokenTask
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, Roles
+from hopscope.tasks.base import BestAnswer, TokenTask
 
 
 @dataclass(frozen=True)
@@ -149,20 +149,21 @@ class KFold(TokenTask):
         queries = [fact.premises[0] for fact in facts][self.query_positions]
         return Problem(tuple(facts), tuple(queries))
 
-    def successors(self, draw: Draw, row: int) -> list[list[str]]:
-        """Fact by fact, k times: a circle of facts may come back to where it began, so rounds do not do."""
-        problem = self.problem(draw, row)
-        leads = {fact.premises[0]: fact.conclusion for fact in problem.facts}
-        found = []
-        for query in problem.queries:
-            path = [query]
-            for _ in range(self.n_hops):
-                path.append(leads[path[-1]])
-            found.append(path[1:])
-        return found
+    def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
+        """Permutation by permutation, hop by hop: facts in a circle come back to where they began, so rounds fail."""
+        n, hidden = self.n_symbols, self.permutations.tolist()
+        shown = [inputs[a * n : (a + 1) * n] for a in range(self.n_hops)]
 
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        return [[names[h - 1] for h in self.difficulties] for names in self.successors(draw, row)]
+        def reached(a: int, symbol: int) -> list[int]:
+            after = []
+            for hop in range(self.n_hops):
+                place = (a + hop) % self.n_hops
+                symbol = shown[place][hidden[place][symbol]]
+                after.append(symbol)
+            return after
+
+        found = [reached(a, b) for a in range(self.n_hops) for b in range(n)][self.query_positions]
+        return [[after[h - 1] for h in self.difficulties] for after in found]
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"{b}@{a}": torch.tensor(b) for a in range(self.n_hops) for b in range(self.n_symbols)}

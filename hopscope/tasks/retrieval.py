@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from hopscope.factsheet import FactSheet
-from hopscope.roles import chain_letter
-from hopscope.settings import setting
-from hopscope.shapes import chain_shape
+from hopscope.core.settings import setting
+from hopscope.problem.factsheet import FactSheet
+from hopscope.problem.roles import chain_letter
+from hopscope.problem.shapes import chain_shape
 from hopscope.tasks.base_sheets import SheetVectorTask
 
 

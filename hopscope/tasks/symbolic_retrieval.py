@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.factsheet import Draw, FactSheet
-from hopscope.roles import chain_letter
-from hopscope.settings import BadInput, setting
-from hopscope.shapes import chain_shape
+from hopscope.core.settings import BadInput, setting
+from hopscope.problem.factsheet import Draw, FactSheet
+from hopscope.problem.roles import chain_letter
+from hopscope.problem.shapes import chain_shape
 from hopscope.tasks.base import TokenTask
 from hopscope.tasks.base_sheets import SheetTask
 

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.factsheet import Draw
-from hopscope.problem import Fact, Problem
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.settings import BadInput, setting
+from hopscope.core.settings import BadInput, setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import TokenTask
 
 #: What a pair is, in `Draw["kind"]`: of chain c the first pair is 2c, the second 2c + 1; a distractor has this number.
@@ -117,8 +117,9 @@ class TwoHop(TokenTask):
         pairs = zip(tokens[:-1:2], tokens[1::2], steps, strict=True)
         return Problem(tuple(Fact((a,), b, step) for a, b, step in pairs), (tokens[-1],))
 
-    def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        return [names[1:] for names in self.successors(draw, row)]
+    @property
+    def asked_hops(self) -> slice:
+        return slice(1, None)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

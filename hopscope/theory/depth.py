@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hopscope.paths import Path, place_of, role_name
-from hopscope.settings import BadInput
-from hopscope.shapes import parse_order
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path, place_of, role_name
+from hopscope.problem.shapes import parse_order
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.flow import MOST_HOPS, Chain, Held, reach, trace, without_spare
 

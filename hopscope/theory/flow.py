@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy
 
-from hopscope.paths import Path, place_of, role_name
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path, place_of, role_name
 
 #: First and last piece that a position holds.
 Interval = tuple[int, int]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
 from hopscope.theory.depth import Heads, Mask, chain_of, check_heads, minimum_depth
 from hopscope.theory.flow import Chain, simulate, without_spare
 from hopscope.theory.search import Search

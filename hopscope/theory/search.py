@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
 from hopscope.theory.flow import Chain, Held, Interval, heads_for, hull, meet, reach, within
 
 #: What positions must hold, by place, beyond what they start with.

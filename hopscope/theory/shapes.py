@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from hopscope.paths import Path
-from hopscope.settings import BadInput
-from hopscope.shapes import Step, parse_order, parse_shape
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
+from hopscope.problem.shapes import Step, parse_order, parse_shape
 from hopscope.theory.depth import MASKS, Mask, paper_bound
 
 Pieces = frozenset[str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
 from hopscope.models import Architecture, Transformer
-from hopscope.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
 
 TASK = Retrieval()
@@ -44,7 +44,7 @@ def test_patterns_keep_the_mask_and_rows_sum_to_one_where_they_should(architectu
         pattern = cache["pattern", layer]
         assert pattern.shape == (4, 2, TASK.n_positions, TASK.n_positions)
         assert (pattern.triu(1) == 0).all()
-        if block.attn.variant.normalised:
+        if block.attn.rule.normalised:
             assert torch.allclose(pattern.sum(-1), torch.ones(()), atol=1e-5)
             assert (pattern >= 0).all()
 

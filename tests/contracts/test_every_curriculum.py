@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hopscope import Architecture, Config, Training, catalogue, train
+from hopscope import Architecture, Config, Training, train
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.curricula.base import Curriculum
 from hopscope.models import Transformer
-from hopscope.seeds import generator
-from hopscope.settings import BadInput
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

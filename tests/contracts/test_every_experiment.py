@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hopscope import catalogue
+from hopscope.core import catalogue
 from hopscope.experiments.base import SCALES, declared, experiment, redraw, reproduce
 
 EXPERIMENTS = catalogue.names("experiments")

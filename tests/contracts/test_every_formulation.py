@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hopscope import catalogue
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question, Span
-from hopscope.problem import Fact
-from hopscope.settings import BadInput
+from hopscope.problem.oracle import Fact
 
 ROOT = Path(__file__).parents[2]
 NAMES = catalogue.names("formulations")
@@ -172,7 +172,7 @@ def test_what_the_wording_lacks_is_refused(wording):
 
 FINGERPRINTS = """
 import hashlib, json, sys
-from hopscope import catalogue
+from hopscope.core import catalogue
 print(json.dumps({name: hashlib.sha256("".join(
     repr(catalogue.find("formulations", name)().question(7, i)) for i in range(20)).encode()).hexdigest()
     for name in reversed(catalogue.names("formulations"))}))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 
 import pytest
 import torch
 
-from hopscope import Config, Training, catalogue, train
+from hopscope import Config, Training, train
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.drawing.run_pictures import draw
 from hopscope.models import Architecture, Transformer
-from hopscope.pictures import draw
-from hopscope.roles import ABSENT
-from hopscope.seeds import generator
-from hopscope.tasks.base import NOT_ASKED, Task, TokenTask, VectorTask
+from hopscope.problem.roles import ABSENT
+from hopscope.tasks.base import NOT_ASKED, Batch, Task, TokenTask, VectorTask
+from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.retrieval import Retrieval
 
 TASKS = catalogue.names("tasks")
 
@@ -23,15 +27,37 @@ def task(request) -> Task:
     return catalogue.find("tasks", request.param)()
 
 
-def assert_answers_are_the_oracles(task: Task, n: int, seed: int) -> None:
-    """Targets hold, query by query, what the plain-Python problem concludes."""
+def assert_targets_are_the_oracles(task: Task, n: int, seed: int) -> None:
+    """Targets hold what the oracle says: the plain problem's facts, or a brute force that sees the inputs alone."""
     batch = task.sample(n, seed)
+    if task.answers_by_force():
+        assert_targets_are_the_brute_forces(task, batch)
+        return
     for row in range(n):
         values = task.values(batch.draw, row)
         for target, answer in zip(batch.targets[row], task.answers(batch.draw, row), strict=True):
             given = target[target != NOT_ASKED] if isinstance(task, TokenTask) else target
             expected = torch.cat([given[:0], *(values[name].flatten() for name in answer)])  # a gap has no answer
             assert torch.equal(given, expected)
+
+
+def assert_targets_are_the_brute_forces(task: Task, batch: Batch) -> None:
+    """Each asked target is the brute force's answer, or as likely as it says: the mean surprise is the Bayes loss."""
+    surprises = []
+    for inputs, targets in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        for target, best in zip(targets, task.brute_force(inputs), strict=True):
+            asked = [token for token in target if token != NOT_ASKED]
+            if len(best) == len(target):
+                best = [answer for token, answer in zip(target, best, strict=True) if token != NOT_ASKED]
+            for token, answer in zip(asked, best, strict=True):
+                if isinstance(answer, dict):
+                    assert sum(answer.values()) == pytest.approx(1)
+                    surprises.append(-math.log(answer[token]))
+                else:
+                    assert token == answer
+    if surprises:
+        spread = statistics.stdev(surprises) / math.sqrt(len(surprises))
+        assert statistics.mean(surprises) == pytest.approx(task.bayes_loss, abs=4 * spread + 1e-9)
 
 
 def test_equal_seeds_give_equal_batches_and_other_seeds_others(task):
@@ -58,7 +84,7 @@ def test_shapes_are_as_declared(task):
 
 
 def test_targets_equal_the_oracle(task):
-    assert_answers_are_the_oracles(task, n=200, seed=3)
+    assert_targets_are_the_oracles(task, n=200, seed=3)
 
 
 def test_rendering_some_rows_is_some_rows_of_the_rendering(task):
@@ -142,3 +168,48 @@ def test_it_trains_and_is_drawn(task, tmp_path):
 def test_a_hop_count_is_offered_from_one_to_the_hardest(task):
     assert task.at(task.hardest) == task
     assert task.stage(0.5, generator(0, "difficulty")) == task
+
+
+# The contract itself: a task that is wrong does not get through ---------------------------------------------------
+
+
+def test_a_task_cannot_answer_in_the_oracles_place():
+    """The task that once could be wrong and pass: targets shifted by one chain, `successors` shifted alike."""
+    with pytest.raises(TypeError, match="may not define successors"):
+
+        @dataclasses.dataclass(frozen=True)
+        class Shifted(Retrieval):
+            def successors(self, draw, row):
+                return [*super().successors(draw, row)[1:], super().successors(draw, row)[0]]
+
+
+@dataclasses.dataclass(frozen=True)
+class WrongTargets(Retrieval):
+    """Each query is answered with the next one's chain."""
+
+    def targets(self, draw):
+        return super().targets(draw).roll(1, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class WrongHop(Retrieval):
+    """The targets hold the last hop alone, and the task says that all are asked."""
+
+    def targets(self, draw):
+        return super().targets(draw)[..., -self.d_symbol :].repeat(1, 1, self.n_hops)
+
+
+@dataclasses.dataclass(frozen=True)
+class WrongForce(HopK):
+    """Targets of one hop too many, which the inputs do not bear out."""
+
+    def targets(self, draw):
+        more = dict(draw, hops=(draw["hops"] + 1).clamp(max=self.n_hops))
+        asked = super().targets(more).amax(-1, keepdim=True)
+        return torch.where(super().targets(draw) == NOT_ASKED, NOT_ASKED, asked)
+
+
+@pytest.mark.parametrize("wrong", [WrongTargets(), WrongHop(), WrongForce()], ids=lambda task: type(task).__name__)
+def test_targets_that_disagree_with_the_problem_do_not_pass(wrong):
+    with pytest.raises(AssertionError):
+        assert_targets_are_the_oracles(wrong, n=20, seed=3)

@@ -19,7 +19,7 @@ import torch
 from hopscope.circuits.baselines.base import Clock, Proposal, pruned
 from hopscope.circuits.evaluator import AsIs
 from hopscope.circuits.metrics import Paths, Yardstick
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 #: Ten thresholds, a factor of about 2.5 apart: rises of the loss (or of the mean squared error to the model).
 THRESHOLDS = tuple(1e-5 * 10 ** (i * 0.4) for i in range(10))

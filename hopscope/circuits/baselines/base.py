@@ -19,7 +19,7 @@ from hopscope.circuits.evaluator import Change, Kept, Pattern
 from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Paths, Yardstick
 from hopscope.circuits.units import NO_ROLE, Ground
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 
 NEAR = 8  # sizes on either side of where a bisection ends that are looked at, for losses are not quite monotone
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.circuits.baselines.base import Clock, Proposal
 from hopscope.circuits.gates import Gates
 from hopscope.circuits.metrics import Yardstick
-from hopscope.seeds import generator
+from hopscope.core.seeds import generator
 
 TEMPERATURE, LOW, HIGH = 2 / 3, -0.1, 1.1  # β, γ, ζ of Louizos et al.
 PRICES = (0.1, 0.3, 1.0, 3.0)  # loss per share of all gates that are open

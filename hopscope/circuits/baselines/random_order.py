@@ -6,7 +6,7 @@ import torch
 
 from hopscope.circuits.baselines.base import Proposal
 from hopscope.circuits.metrics import Yardstick
-from hopscope.seeds import generator
+from hopscope.core.seeds import generator
 
 
 def random_order(lab: Yardstick, seed: int = 0) -> list[Proposal]:

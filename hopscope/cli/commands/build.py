@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from hopscope.builds.build import Build, Built, build
-from hopscope.catalogue import names
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
-from hopscope.made import write_made
-from hopscope.runs import Run
-from hopscope.settings import BadInput, flag_of
+from hopscope.core.catalogue import names
+from hopscope.core.settings import BadInput, flag_of
+from hopscope.runs.from_weights import write_made
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval

@@ -11,15 +11,15 @@ from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import console, options_of, pick, print_json, say_unverified
-from hopscope.runs import Run, load, place_for
+from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
-    from hopscope.investigation import Investigation
+    from hopscope.drawing.circuit_report import Investigation
 
 
 def run(folder: Path, step: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
     """Find, store, draw, tell."""
-    from hopscope.investigation import investigate
+    from hopscope.drawing.circuit_report import investigate
 
     source = load(folder)
     settings = pick(Discovery, given)

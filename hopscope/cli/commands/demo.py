@@ -9,9 +9,9 @@ import click
 from hopscope.cli.commands import circuit
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
-from hopscope.progress import ProgressBar
-from hopscope.recipes import recipe
-from hopscope.training import train
+from hopscope.configuration.presets import recipe
+from hopscope.training.loop import train
+from hopscope.training.progress import ProgressBar
 
 
 @click.command("demo")
@@ -20,8 +20,8 @@ from hopscope.training import train
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
 def command(out: Path, seed: int, threads: int | None) -> None:
     """Train D = 2 in 4 layers of one head, draw what was learnt, and find the circuit: a minute or two on two cores."""
-    from hopscope.investigation import investigate
-    from hopscope.pictures import draw
+    from hopscope.drawing.circuit_report import investigate
+    from hopscope.drawing.run_pictures import draw
 
     click.echo(
         "A query must be followed through two facts among eight; attention has to find both. Training …", err=True

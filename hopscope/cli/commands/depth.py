@@ -10,8 +10,8 @@ from pathlib import Path as File
 import click
 
 from hopscope.cli.options import as_json, print_json
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
 from hopscope.theory import shapes
 from hopscope.theory.depth import HEADS, MASKS, Depth, Heads, Mask, chain_of, minimum_depth
 

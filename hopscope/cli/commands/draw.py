@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.options import run_folder, say_unverified
-from hopscope.runs import is_shipped, load, place_for
+from hopscope.runs.run import is_shipped, load, place_for
 
 
 @click.command("draw")
@@ -20,7 +20,7 @@ from hopscope.runs import is_shipped, load, place_for
 )
 def command(folder: Path, out: Path | None) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
-    from hopscope.pictures import draw
+    from hopscope.drawing.run_pictures import draw
 
     run = load(folder)
     _ = run.model  # complains at once if there is nothing to draw

@@ -13,16 +13,16 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from hopscope import paths
 from hopscope.circuits.evaluator import NULLS
 from hopscope.cli.options import console, print_json, say_unverified
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.track import Emergence, Followed, follow_all
-from hopscope.runs import Run, load, place_for
-from hopscope.settings import BadInput
-from hopscope.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.problem import paths
+from hopscope.runs.run import Run, load, place_for
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 

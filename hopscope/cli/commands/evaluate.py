@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope import catalogue
 from hopscope.cli.options import Several, SeveralCommand, console, print_json
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation
 from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
@@ -21,7 +22,6 @@ from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
 from hopscope.language.records import Records
-from hopscope.settings import BadInput
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope import catalogue
 from hopscope.cli.options import as_json, console, print_json
-from hopscope.settings import BadInput
-from hopscope.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 
 if TYPE_CHECKING:
     from hopscope.formulations.base import Formulation

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from hopscope import catalogue
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
-from hopscope.configuration import Config, Training
-from hopscope.importing import Imported, import_model, read_weights
-from hopscope.made import write_made
-from hopscope.runs import Run
+from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
+from hopscope.runs.from_weights import write_made
+from hopscope.runs.importing import Imported, import_model, read_weights
+from hopscope.runs.run import Run
 
 
 class ForTask(click.Command):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from hopscope import catalogue
 from hopscope.cli.options import as_json, console, print_json
+from hopscope.core import catalogue
 
 FOLDERS = {
     "tasks": "tasks",

@@ -24,8 +24,8 @@ def command(budget: str, out: Path, runs: Path, items: str | None, scale: str, d
 
     What was done is packed into a few small files; `hopscope collect` merges them at home.
     """
-    from hopscope.parcels import summary_of
-    from hopscope.queue import ITEMS, work_off
+    from hopscope.execution.parcels import summary_of
+    from hopscope.execution.queue import ITEMS, work_off
 
     chosen = tuple(items.split(",")) if items else ITEMS
     say = lambda words: click.echo(words, err=True)  # noqa: E731

@@ -10,13 +10,13 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hopscope import catalogue
 from hopscope.cli.options import as_json, console, print_json, say_unverified
-from hopscope.environment import code_version
+from hopscope.core import catalogue
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import listed, parse_json, read_listed, write_file
 from hopscope.experiments.base import all_claims, experiment, redraw
-from hopscope.integrity import is_unverified, vouch
-from hopscope.settings import BadInput
-from hopscope.storage import listed, parse_json, read_listed, write_file
+from hopscope.runs.integrity import is_unverified, vouch
 
 
 @click.command("report")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from hopscope import catalogue
 from hopscope.cli.commands.report import claims_table
 from hopscope.cli.options import as_json, console, print_json, say_unverified
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
 from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, reproduce
-from hopscope.progress import ProgressBar
-from hopscope.settings import BadInput
+from hopscope.training.progress import ProgressBar
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 

@@ -1,15 +1,23 @@
-"""`hopscope sample TASK`: one instance of a task, as people read it or as JSON."""
+"""`hopscope sample TASK`: one instance of a task, as people read it or as JSON.
+
+PyTorch draws the instances. Where it is not installed, the command shows the example in the task's own description.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+from typing import TYPE_CHECKING, Any
 
 import click
-import torch
-from rich.table import Table
 
-from hopscope.cli.options import PerVariant, console, pick, print_json
-from hopscope.tasks.base import Batch, Task
+from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, pick, print_json
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hopscope.tasks.base import Batch, Task
 
 
 def options() -> list[click.Parameter]:
@@ -42,6 +50,8 @@ def as_dict(batch: Batch) -> dict[str, Any]:
 
 def show(batch: Batch) -> None:
     """Positions with their roles, then queries with their answers."""
+    from rich.table import Table
+
     task, problem, out = batch.task, batch.problem(0), console()
     names = {symbol_key(value): name for name, value in task.values(batch.draw, 0).items()}
     table = Table(title=f"{task.name()}: one sequence of {task.n_positions} positions", title_justify="left", box=None)
@@ -57,14 +67,46 @@ def show(batch: Batch) -> None:
     out.print(f"targets: {tuple(batch.targets.shape[1:])} (queries, outputs), hops {', '.join(task.hop_names)}")
 
 
-def symbol_key(value: torch.Tensor) -> tuple[float, ...]:
+def symbol_key(value: Tensor) -> tuple[float, ...]:
     return tuple(value.flatten().tolist())
 
 
-def numbers(features: torch.Tensor) -> str:
+def numbers(features: Tensor) -> str:
     return " ".join(f"{x:6.2f}" for x in features.tolist()) if features.ndim else str(int(features))
 
 
-command = PerVariant(
-    "tasks", "sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run
-)
+class Sample(PerVariant):
+    """One instance of each task, drawn; without PyTorch the one that its description works through."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        try:
+            return super().get_command(context, name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+        return click.Command(
+            name,
+            callback=lambda: show_description(name),
+            help=catalogue.summary(self.folder, name),
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+
+
+def show_description(name: str) -> None:
+    """The task in its author's words, with the example; raises BadInput if an instance was asked for."""
+    if click.get_current_context().args:
+        raise BadInput(f"instances are drawn by PyTorch, which is not installed; {WITHOUT_TORCH}")
+    click.echo(described(name))
+    click.echo("\nThis is how the task is described; instances are drawn by PyTorch, which is not installed.")
+    click.echo(f"To have them, {WITHOUT_TORCH}")
+
+
+def described(name: str) -> str:
+    """The docstring of the class that a task's file is about: the first with an example."""
+    classes = [node for node in catalogue.parsed("tasks", name).body if isinstance(node, ast.ClassDef)]
+    texts = [ast.get_docstring(node) or "" for node in classes]
+    text = next((text for text in texts if "```" in text), texts[0])
+    return text.replace("```\n", "").removesuffix("\n```")
+
+
+command = Sample("tasks", "sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run)

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
-from hopscope.runs import Run, load
+from hopscope.runs.run import Run, load
 
 
 @click.command("show")
@@ -32,7 +32,7 @@ def describe(run: Run) -> None:
     if run.done:
         out.print("files: as listed in manifest.json" if summary["verified"] else f"files: unverified ({UNVERIFIED})")
     if not summary["bit_exact"]:
-        out.print("not bit-exact: it was resumed on other versions, threads or another device (sessions.jsonl)")
+        out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     for part in ("task", "model", "origin" if run.config.origin else "training"):
         out.print(f"[dim]{part}[/]  {settings(summary['config'][part])}")
     if summary["hop_losses"]:

@@ -11,10 +11,10 @@ import click
 
 from hopscope.cli.commands.reproduce import seconds, tell
 from hopscope.cli.options import as_json
+from hopscope.core.settings import BadInput
+from hopscope.execution.ray_workers import RayCrew
+from hopscope.execution.sweep import stacked, sweep, work
 from hopscope.experiments.base import SCALES, Stopped, declared
-from hopscope.ray_crew import RayCrew
-from hopscope.settings import BadInput
-from hopscope.sweep import stacked, sweep, work
 
 ENGINES = ("local", "stacked", "ray")
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hopscope.clamps import EXAMPLE, Clamp
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import PerVariant, options_of, pick, print_json
-from hopscope.configuration import Config, Training
-from hopscope.mirror import TRACKERS, Mirror
+from hopscope.configuration.config import Config, Training
+from hopscope.configuration.presets import RECIPES, Recipe, recipe
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, flag_of
+from hopscope.interventions.clamps import EXAMPLE, Clamp
+from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
-from hopscope.progress import ProgressBar
-from hopscope.recipes import RECIPES, Recipe, recipe
-from hopscope.runs import Run
-from hopscope.settings import BadInput
+from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
-from hopscope.training import Watcher, train
+from hopscope.training.loop import Watcher, train
+from hopscope.training.mirror import TRACKERS, Mirror
+from hopscope.training.progress import ProgressBar
 
 
 def options() -> list[click.Parameter]:
     presets = "; ".join(f"{name}: {r.summary}" for name, r in RECIPES.items())
     return [
+        click.Option(
+            ["--model", "model_choice"],
+            metavar="NAME(SETTING=VALUE)",
+            help="Another model than the transformer, a file of models, with its settings; the options of the "
+            "transformer's shape (--layers to --positions) are then not for it.",
+        ),
         *options_of(Architecture),
         *(option for option in options_of(Training) if option.name != "clamps"),
         click.Option(
@@ -59,12 +68,21 @@ def preset_for(kind: type[Task], name: str | None) -> Recipe:
     return chosen
 
 
+def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
+    """The model's shape as given. Raises BadInput where options of the transformer are given for another model."""
+    if given["model_choice"] is None:
+        return pick(Architecture, given, preset.model)
+    for field in dataclasses.fields(Architecture):
+        if given.get(field.name) is not None:
+            raise BadInput(f"--{flag_of(field)} is the transformer's; write settings behind the model: NAME(setting=1)")
+    return catalogue.chosen("models", given["model_choice"])
+
+
 def run(kind: type[Task], given: dict[str, Any]) -> None:
     preset = preset_for(kind, given["preset"])
     given["clamps"] = "; ".join(str(Clamp.parse(text)) for text in given["clamps"]) or None
-    config = Config(
-        pick(kind, given, preset.task), pick(Architecture, given, preset.model), pick(Training, given, preset.training)
-    )
+    task, training = pick(kind, given, preset.task), pick(Training, given, preset.training)
+    config = Config(task, model_of(given, preset), training)
     folder = given["out"] or Path("runs") / f"{kind.name()}-{config.identity}"
     watchers: list[Watcher] = [ProgressBar()]
     if given["mirror"]:

@@ -14,7 +14,7 @@ import click
 from hopscope.cli.options import as_json, print_json
 
 if TYPE_CHECKING:
-    from hopscope.integrity import Checked, Watch
+    from hopscope.runs.integrity import Checked, Watch
 
 QUIET = 2.0  # seconds without a word
 
@@ -31,8 +31,8 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
     manifest lists are called unverified: they are from before there were manifests, or a kill came while they were
     written.
     """
-    from hopscope.integrity import check, folders_in, vouch
-    from hopscope.runs import SHIPPED, is_shipped
+    from hopscope.runs.integrity import check, folders_in, vouch
+    from hopscope.runs.run import SHIPPED, is_shipped
 
     found = [each for folder in folders for each in folders_in(SHIPPED if is_shipped(folder) else folder)]
     with progress(sum(map(size, found))) as watch:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from hopscope.environment import package_version
+from hopscope.core.environment import package_version
+from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.echo import (
     ABSURD,
@@ -30,7 +31,6 @@ from hopscope.language.echo import (
 )
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import Patience, Server
-from hopscope.settings import BadInput
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from math import log
 
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.layouts.base import Layout, Rendered
-from hopscope.settings import BadInput
 
 BEHAVIOURS = {
     "oracle": "the right answer",

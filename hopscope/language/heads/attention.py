@@ -16,8 +16,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened
-from hopscope.settings import BadInput
 
 NAME = "hopscope"
 CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own

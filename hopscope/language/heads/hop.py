@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hopscope.core.settings import Settings, setting
 from hopscope.language.heads.ablation import Head, random_heads, short
 from hopscope.language.heads.attention import Lens
 from hopscope.language.heads.minimal import LEVEL, Minimal, emptied, search
@@ -30,9 +31,8 @@ from hopscope.language.heads.role_paths import (
     ranked,
 )
 from hopscope.language.heads.stacking import CUT, Link, cut, longest_stack, screen
-from hopscope.paths import RELATIONS, Path
-from hopscope.roles import Roles
-from hopscope.settings import Settings, setting
+from hopscope.problem.paths import RELATIONS, Path
+from hopscope.problem.roles import Roles
 from hopscope.theory.depth import minimum_depth
 
 CONFIRMED = 30  # paths whose effect is computed exactly,

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question, Span, shifted
 from hopscope.language.layouts.base import Layout, Rendered
-from hopscope.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.settings import BadInput
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 
 SOUNDED = 16  # questions from which the common length is taken
 DRAWS = 20  # questions drawn, at most, for each that is kept

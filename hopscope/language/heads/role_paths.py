@@ -1,9 +1,9 @@
 """Attention from role to role in a real model: how strong, what it is worth by gradient, and what its loss costs.
 
-A path is a head, an attending role, an attended role and whether both are of one chain (`hopscope.paths`). The metric
-is the log-odds of the right answer against the other acceptable ones, in nats; an effect is the metric with the path
-edited less the metric without, so that what the answer needs has a negative effect. To knock a path out is to mask its
-scores: what attention is left on the row is scaled to sum to 1.
+A path is a head, an attending role, an attended role and whether both are of one chain (`hopscope.problem.paths`). The
+metric is the log-odds of the right answer against the other acceptable ones, in nats; an effect is the metric with the
+path edited less the metric without, so that what the answer needs has a negative effect. To knock a path out is to mask
+its scores: what attention is left on the row is scaled to sum to 1.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hopscope.interventions.patterns import prescribed, visible
 from hopscope.language.heads.attention import Edit, Lens
 from hopscope.language.heads.prompts import Prompts
-from hopscope.paths import RELATIONS, Path, Relation
-from hopscope.patterns import prescribed, visible
-from hopscope.roles import Roles, path_strengths
+from hopscope.problem.paths import RELATIONS, Path, Relation
+from hopscope.problem.roles import Roles, path_strengths
 
 BATCH = 16
 TINY = 1e-6

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.language.heads.attention import Edit, Lens
-from hopscope.settings import BadInput
 
 SEQUENCES, LENGTH = 8, 50
 #: Tokens of the second copy whose loss is not counted: over them a model comes to see that it is a repetition. Ours;

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.environment import code_version
+from hopscope.core.environment import code_version
+from hopscope.core.intervals import wilson
 from hopscope.formulations.base import Formulation
-from hopscope.intervals import wilson
 from hopscope.language.checkpoints import Opened
 from hopscope.language.heads.ablation import Ablate, Head, random_heads, short
 from hopscope.language.heads.attention import Lens

@@ -9,8 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from hopscope.core.settings import Settings
 from hopscope.formulations.base import Formulation, Question, Span
-from hopscope.settings import Settings
 
 
 @dataclass(frozen=True)

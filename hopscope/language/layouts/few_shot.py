@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Formulation, Question, shifted
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.layouts.code import Code
-from hopscope.settings import setting
 
 #: Solved questions are those of this seed above the question's own, so that none is ever asked and shown.
 ELSEWHERE = 1_000_003

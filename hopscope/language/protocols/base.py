@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import nan
 from typing import Any
 
+from hopscope.core.settings import Settings
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
-from hopscope.settings import Settings
 
 #: What a model said to one attempt: `{text}`, or `{scores, blank}`, lists of log-likelihoods in nats.
 Answer = Mapping[str, Any]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hopscope.core.settings import setting
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
 from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted
-from hopscope.settings import setting
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,47 @@
-"""What an attention variant supplies. Projections, activations' names and the output are the transformer's."""
+"""What an attention variant supplies. Projections, positions, names of activations and the output are the layer's."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from hopscope.core.settings import Variant
+
 Heads = Float[Tensor, "batch head position d_head"]
 Pattern = Float[Tensor, "batch head query key"]
-Mask = Float[Tensor, "query key"]
+Mask = Float[Tensor, "*head query key"]
+#: A layer's own parameters of a variant, by name.
+Own = Mapping[str, Tensor] | nn.ParameterDict
 
 
-class Attention(nn.Module, ABC):
-    """One layer's rule of attention; a variant may have parameters of its own, one set per layer.
+@dataclass(frozen=True)
+class Attention(Variant, ABC):
+    """A rule of attention with its settings: a frozen dataclass, one per file, written `name(setting=value)`.
 
     Its output is `pattern @ values`, so whatever replaces the pattern replaces the mechanism.
     """
 
     #: Whether each row of the pattern is a distribution over the positions that the mask leaves.
-    normalised = True
+    normalised: ClassVar[bool] = True
 
-    def __init__(self, n_heads: int, d_head: int):
-        super().__init__()
-        self.n_heads = n_heads
-        self.d_head = d_head
+    def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
+        """Parameters that each layer learns beside its projections, at their starting values; most rules have none.
+
+        A name that begins with `W_` is drawn anew as all weights are (`Transformer.initialise`).
+        """
+        return {}
 
     @abstractmethod
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask) -> tuple[Pattern, Heads]:
-        """The pattern and the values that it mixes. `mask` is 0 where attention is allowed, else −inf."""
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
+        """The pattern and the values that it mixes.
+
+        Args:
+            q: queries, as the positions' variant leaves them; so `k`, keys, and `v`, values.
+            mask: is added to scores: −inf where attention is not allowed, else 0, or what positions add.
+            own: the layer's own parameters, named as by the method `own`.
+        """

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from hopscope.models.attention.base import Attention, Heads, Mask, Pattern
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 from hopscope.models.attention.softmax import Softmax
 
 
+@dataclass(frozen=True)
 class KVShift(Attention):
     """Keys and values blend a position with the one before: k'_i = a k_i + a' k_(i−1), v'_i = b v_i + b' v_(i−1).
 
@@ -17,14 +20,11 @@ class KVShift(Attention):
     an induction head. The paper draws a and b from U(0, 1) with a' = 1 − a; here a, b start at ½, undrawn.
     """
 
-    def __init__(self, n_heads: int, d_head: int):
-        super().__init__(n_heads, d_head)
-        self.key_mix = nn.Parameter(torch.full((n_heads, 2), 0.5))
-        self.value_mix = nn.Parameter(torch.full((n_heads, 2), 0.5))
-        self.softmax = Softmax(n_heads, d_head)
+    def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
+        return {"key_mix": torch.full((n_heads, 2), 0.5), "value_mix": torch.full((n_heads, 2), 0.5)}
 
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask) -> tuple[Pattern, Heads]:
-        return self.softmax.attend(q, blend(k, self.key_mix), blend(v, self.value_mix), mask)
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
+        return Softmax().attend(q, blend(k, own["key_mix"]), blend(v, own["value_mix"]), mask, own)
 
 
 def blend(x: Heads, mix: Float[Tensor, "head two"]) -> Heads:

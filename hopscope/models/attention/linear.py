@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from hopscope.models.attention.base import Attention, Heads, Mask, Pattern
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 
 
+@dataclass(frozen=True)
 class Linear(Attention):
-    """Pattern = q·k / √d_head where the mask allows, 0 elsewhere; rows need not sum to 1 and may be negative."""
+    """Pattern = q·k / √d_head where the mask allows, 0 elsewhere; rows need not sum to 1 and may be negative.
 
-    normalised = False
+    What positions add to scores multiplies here, as it does behind softmax's exponential.
+    """
 
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask) -> tuple[Pattern, Heads]:
-        scores = (q * self.d_head**-0.5) @ k.transpose(-1, -2)
+    normalised: ClassVar[bool] = False
+
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
+        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
         return scores * mask.exp(), v

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from hopscope.models.attention.base import Attention, Heads, Mask, Pattern
+from dataclasses import dataclass
+
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 
 
+@dataclass(frozen=True)
 class Softmax(Attention):
     """Pattern = softmax(q·k / √d_head). Written out, not fused: it is what is read, replaced and compiled."""
 
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask) -> tuple[Pattern, Heads]:
-        scores = (q * self.d_head**-0.5) @ k.transpose(-1, -2) + mask
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
+        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2) + mask
         return scores.softmax(-1), v

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.paths import Path
-from hopscope.settings import BadInput
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
 
 MERGINGS = ("query", "chain")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.theory.algorithms.base import check_merging, gather
 
 

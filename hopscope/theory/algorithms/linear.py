@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.paths import Path
+from hopscope.problem.paths import Path
 from hopscope.theory.algorithms.base import check_merging, pair_up
 
 

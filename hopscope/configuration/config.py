@@ -1,0 +1,205 @@
+"""What makes a run the run it is: task, architecture, training recipe and seeds, resolved whole, and their hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput, Settings, setting
+from hopscope.core.storage import fingerprint
+from hopscope.interventions.clamps import check_clamps, parse_clamps
+from hopscope.measures.base import check_needs
+from hopscope.models.base import Shape
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Training(Settings):
+    """How a model is trained. Defaults: docs/contracts.md and the paper's section 7.1."""
+
+    steps: int = setting(2000, "number of optimizer steps; 0 leaves the model as initialised", low=0)
+    batch: int = setting(128, "sequences per step", low=1)
+    examples: int = setting(0, "size of a finite training set (paper: 2^20 = 1048576); 0: fresh data every step", low=0)
+    lr: float = setting(1e-3, "learning rate, after warm-up and before decay", low=0)
+    schedule: str = setting("constant", "shape of the decay at the end", choices=("constant", "linear", "cosine"))
+    warmup: int = setting(0, "steps over which the learning rate rises linearly from 0", low=0)
+    decay_steps: int | None = setting(
+        None, "last steps, over which the learning rate falls to 0; default all after warm-up", low=1
+    )
+    weight_decay: float = setting(0.1, "the optimizer's weight decay; AdamW's and Muon's is decoupled", low=0)
+    decay_on: str = setting("all", "which parameters decay", choices=("all", "matrices"))
+    optimizer: str = setting(
+        "adamw",
+        "rule of updates, a file of training/optimizers: adamw, sgd(momentum=0.9), muon",
+        since="0.2.0",
+    )
+    beta1: float = setting(0.9, "AdamW's first beta", low=0, high=0.9999999)
+    beta2: float = setting(0.999, "AdamW's second beta", low=0, high=0.9999999)
+    clip: float | None = setting(None, "greatest gradient norm; default no clipping", low=0)
+    dtype: str = setting("float32", "of the matrix products; weights stay float32", choices=("float32", "bfloat16"))
+    log_every: int = setting(20, "steps between rows of metrics.jsonl", low=1)
+    val_size: int = setting(256, "sequences of the validation set", low=1)
+    measures: str = setting("", "measures streamed into metrics.jsonl, separated by commas")
+    checkpoints: str = setting("100", "when weights are kept: every k steps (100), or dense then sparse (10:300,100)")
+    stop_below: float | None = setting(None, "stop early once every hop's validation loss is below this", low=0)
+    clamps: str = setting(
+        "",
+        "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
+        "off@200; until another one: ideal@0-200; several are separated by semicolons",
+        flag="clamp",
+        since="0.1.0",
+    )
+    deep_supervision: float = setting(
+        0.0,
+        "weight of the mean loss of the answers read off every earlier layer's residual stream, beside the last one's",
+        low=0,
+        since="0.2.0",
+    )
+    frozen: str = setting(
+        "",
+        "weights that stay as initialised, by name, separated by commas; * stands for any part: 'W_E, *.b_O'",
+        since="0.1.0",
+    )
+    seed: int = setting(0, "of initialisation and data", low=0)
+    seed_init: int | None = setting(None, "of the initial weights; default the seed", low=0)
+    seed_data: int | None = setting(None, "of the training data; default the seed", low=0)
+    seed_eval: int = setting(0, "of validation and report data, which share nothing with training", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_schedule(self.checkpoints)
+        object.__setattr__(self, "optimizer", str(catalogue.chosen("training.optimizers", self.optimizer)))
+        object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # one way to write them
+        for name in self.measure_names:
+            catalogue.find("measures", name)
+        if self.examples and self.examples < self.batch:
+            raise BadInput(f"examples must be 0 or at least the batch, {self.batch}; got {self.examples}")
+        if self.warmup + (self.decay_steps or 0) > self.steps:
+            raise BadInput(
+                f"warmup and decay-steps together must fit into steps, {self.steps}; "
+                f"got {self.warmup} and {self.decay_steps}"
+            )
+
+    def is_frozen(self, parameter: str) -> bool:
+        """Whether the weight of this name is not trained."""
+        patterns = (pattern.strip() for pattern in self.frozen.split(","))
+        return any(fnmatchcase(parameter, pattern) for pattern in patterns if pattern)
+
+    @property
+    def measure_names(self) -> list[str]:
+        """The measures to stream."""
+        return [name.strip() for name in self.measures.split(",") if name.strip()]
+
+    def is_kept(self, step: int) -> bool:
+        """Whether the weights after `step` updates are kept for good; the first and the last always are."""
+        if step in (0, self.steps):
+            return True
+        for every, until in parse_schedule(self.checkpoints):
+            if until is None or step <= until:
+                return step % every == 0
+        return False
+
+
+def parse_schedule(text: str) -> list[tuple[int, int | None]]:
+    """`10:300,100` as [(10, 300), (100, None)]: every 10 steps until 300, then every 100."""
+    parts = [part.split(":") for part in text.split(",")]
+    if not all(len(part) <= 2 and all(n.strip().isdecimal() and int(n) for n in part) for part in parts):
+        raise BadInput(f"checkpoints must be such as 100, or 10:300,100 (every 10 until 300, then 100); got {text!r}")
+    return [(int(part[0]), int(part[1]) if len(part) == 2 else None) for part in parts]
+
+
+#: The model that a configuration without a model's name is of: the only one there was at first.
+UNNAMED = "transformer"
+#: Settings of a model that choose a variant, and where the variants are.
+CHOICES = {"attention": "models.attention", "positions": "models.positions"}
+
+
+def kept_name(folder: str, choice: str | None) -> str | None:
+    """A choice, such as `rotary(base=100)`, under the variant's name on disk."""
+    if choice is None:
+        return None
+    name, opening, rest = choice.partition("(")
+    return catalogue.on_disk(folder, name) + opening + rest
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that a run's numbers depend on, given a machine.
+
+    Attributes:
+        task: what is learnt.
+        model: the model's shape.
+        training: how it is trained.
+        origin: where the weights come from when they were not trained here: `by` says how, the rest with what.
+    """
+
+    task: Task
+    model: Shape = field(default_factory=Architecture)
+    training: Training = field(default_factory=Training)
+    origin: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_clamps(parse_clamps(self.training.clamps), self.task, self.model)
+        check_needs(self.training.measure_names, self.task, self.model)
+        if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
+            raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
+
+    @property
+    def parts(self) -> dict[str, Settings]:
+        """Task, model and training, with every default that depends on another setting worked out."""
+        model, training = self.model.resolved(self.task), self.training
+        training = training.but(
+            seed_init=training.seed if training.seed_init is None else training.seed_init,
+            seed_data=training.seed if training.seed_data is None else training.seed_data,
+        )
+        return {"task": self.task, "model": model, "training": training}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Resolved whole: no value is left to a default that may change. What `config.json` holds."""
+        return self.rendered({name: part.as_dict() for name, part in self.parts.items()})
+
+    def rendered(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The parts' values under the names that they have on disk."""
+        task = {"name": catalogue.on_disk("tasks", self.task.name()), **values["task"]}
+        name = catalogue.on_disk("models", self.model.name())
+        model = ({} if name == UNNAMED else {"name": name}) | dict(values["model"])
+        for choice in CHOICES.keys() & model.keys():
+            model[choice] = kept_name(CHOICES[choice], model[choice])
+        return {**values, "task": task, "model": model, **({"origin": dict(self.origin)} if self.origin else {})}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """The inverse of `as_dict`. Raises BadInput for anything unknown."""
+        for part in ("task", "model", "training"):
+            if not isinstance(values.get(part), Mapping):
+                raise BadInput(f"a configuration must have task, model and training; {part} is missing")
+        task = dict(values["task"])
+        kind: type[Task] = catalogue.find("tasks", str(task.pop("name", "")))
+        model = dict(values["model"])
+        shape: type[Shape] = catalogue.find("models", str(model.pop("name", UNNAMED)))
+        return cls(
+            kind.from_dict(task),
+            shape.from_dict(model),
+            Training.from_dict(values["training"]),
+            values.get("origin"),
+        )
+
+    @property
+    def identity(self) -> str:
+        """Twelve hexadecimal digits that name the run."""
+        identifying = {name: part.identifying() for name, part in self.parts.items()}
+        return fingerprint(self.rendered(identifying))[:12]
+
+    def difference(self, other: Config) -> str | None:
+        """The first setting in which another configuration differs, in words; None if none does."""
+        mine, theirs = self.as_dict(), other.as_dict()
+        for part in {**mine, **theirs}:
+            here_part, there_part = mine.get(part, {}), theirs.get(part, {})
+            for name in {**here_part, **there_part}:
+                if (here := here_part.get(name)) != (there := there_part.get(name)):
+                    return f"{part} {name} is {there} there and {here} here"
+        return None

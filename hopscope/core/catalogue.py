@@ -1,0 +1,167 @@
+"""What stands in a folder is what the laboratory offers: variants are found by walking, never registered.
+
+A variant's name is its file's name. `tasks/retrieval.py` is the task `retrieval` on the command line, in
+test ids and in tables; no list, decorator or `__init__` has to be edited to add one. The idea is that of
+scikit-learn's `all_estimators`. A study has folders of the same names, so that what only it needs stands in it:
+`studies/birth/tasks/trigger_bigrams.py` is a task like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import inspect
+import pkgutil
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hopscope.core.settings import BadInput, Settings, Variant
+
+# Files that hold what a folder's variants share are called base…; they are no variants themselves.
+
+#: Variants that were renamed after something had been trained with them, by folder: `{name: name on disk}`. Identities
+#: and config.json keep the name on disk; every command takes either.
+RENAMED: dict[str, dict[str, str]] = {}
+
+
+def on_disk(folder: str, name: str) -> str:
+    """The name under which runs know a variant: its first one."""
+    return RENAMED.get(folder, {}).get(name, name)
+
+
+def current(folder: str, name: str) -> str:
+    """The inverse of `on_disk`: what a variant is called today; a name that was never changed is itself."""
+    return next((new for new, old in RENAMED.get(folder, {}).items() if old == name), name)
+
+
+#: Folders of the library that hold a frame alone; what they frame stands in studies.
+FRAMES = ("experiments",)
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where folders of variants are looked for: a package, and the folder that holds it."""
+
+    package: str
+    path: Path
+
+    def variants(self, folder: str) -> list[str]:
+        """Names of the variants in one of its folders, in no order. Nothing is imported."""
+        found = pkgutil.iter_modules([str(self.path.joinpath(*folder.split(".")))])
+        return [file.name for file in found if not file.ispkg and not file.name.startswith(("base", "_"))]
+
+
+LIBRARY = Root("hopscope", Path(__file__).parents[1])
+
+
+def roots(folder: str) -> list[Root]:
+    """The library, unless it only frames such variants, then every study."""
+    studies = sorted(path.parent for path in LIBRARY.path.glob("studies/*/__init__.py"))
+    library = [] if folder in FRAMES else [LIBRARY]
+    return [*library, *(Root(f"{LIBRARY.package}.studies.{path.name}", path) for path in studies)]
+
+
+def homes(folder: str) -> dict[str, Root]:
+    """Every variant's root, by its name. Raises BadInput for a name that stands in two of them."""
+    found: dict[str, Root] = {}
+    for root in roots(folder):
+        for name in root.variants(folder):
+            if name in found:
+                both = f"{found[name].package}.{folder} and in {root.package}.{folder}"
+                raise BadInput(f"there is a {name!r} both in {both}; rename one of the two files")
+            found[name] = root
+    return found
+
+
+def names(folder: str) -> list[str]:
+    """Names of the variants in `hopscope/<folder>` and the studies' (dots separate nested folders), sorted."""
+    return sorted(homes(folder))
+
+
+def module(folder: str, name: str) -> ModuleType:
+    """The variant's module. Raises BadInput, naming the nearest match, if there is none."""
+    known, name = homes(folder), current(folder, name)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
+        raise BadInput(f"there is no {name!r} in {folder}; {hint}")
+    return importlib.import_module(f"{known[name].package}.{folder}.{name}")
+
+
+def find(folder: str, name: str) -> Any:
+    """The variant itself: the one concrete class that its file defines, or else the function named like the file."""
+    name = current(folder, name)
+    source = module(folder, name)
+    classes = [
+        value
+        for value in vars(source).values()
+        if inspect.isclass(value) and value.__module__ == source.__name__ and is_variant(value, folder)
+    ]
+    if any(issubclass(c, Settings) for c in classes):  # a model's module stands beside the settings that build it
+        classes = [c for c in classes if issubclass(c, Settings)]
+    if len(classes) == 1:
+        return classes[0]
+    if inspect.isfunction(function := getattr(source, name, None)):
+        return function
+    raise TypeError(
+        f"{source.__name__} must define exactly one concrete class whose base is in {folder}/base.py, or a function "
+        f"{name}(); found {[c.__name__ for c in classes] or 'neither'}"
+    )
+
+
+LONGEST = 1000  # characters of a choice
+
+
+def chosen(folder: str, text: str) -> Any:
+    """The variant that a setting's text chooses: `softmax`, or `rotary(base=100)` with settings of its own.
+
+    Values are plain numbers, yes or no (`True`, `False`), or words, in quotes where they are more than letters.
+    Raises BadInput for a variant or a setting that is not there, and for a value out of range.
+    """
+    found = re.fullmatch(r"\s*(\w+)\s*(\(.*\))?\s*", text, re.DOTALL)
+    if not found or len(text) > LONGEST:
+        find(folder, text)  # raises, naming the nearest match
+        raise BadInput(f"a variant must be written such as rotary(base=100); got {text[:80]!r}")
+    kind: type[Variant] = find(folder, found[1])  # which knows names of old
+    return kind.from_dict(arguments(text, found[2]) if found[2] else {})
+
+
+def arguments(text: str, behind: str) -> dict[str, Any]:
+    """What stands in the parentheses behind a variant's name. Raises BadInput."""
+    complaint = BadInput(f"a variant's settings must be written such as rotary(base=100); got {text!r}")
+    try:
+        call = ast.parse(f"_{behind}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise complaint
+        given = {str(word.arg): literal(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise complaint from None
+    if "None" in given:  # `**something`
+        raise complaint
+    return given
+
+
+def literal(value: ast.expr) -> Any:
+    """A number, a truth value or a word. Raises ValueError for anything else."""
+    return value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
+
+
+def is_variant(value: type, folder: str) -> bool:
+    """Whether a class is finished and derives, at any depth, from one in the library's `<folder>/base.py`."""
+    base = f"{LIBRARY.package}.{folder}.base"
+    return not inspect.isabstract(value) and any(parent.__module__ == base for parent in value.__mro__[1:])
+
+
+def parsed(folder: str, name: str) -> ast.Module:
+    """A variant's file, read but not run: what lists variants must not pay for importing them all."""
+    file = homes(folder)[name].path.joinpath(*folder.split("."), f"{name}.py")
+    return ast.parse(file.read_bytes())
+
+
+def summary(folder: str, name: str) -> str:
+    """First sentence of the variant's file."""
+    return (ast.get_docstring(parsed(folder, name)) or "").split("\n")[0]

@@ -1,0 +1,191 @@
+"""What a run's bits depend on beside its configuration: versions, processor, libraries, threads, compilation.
+
+A sum of floating-point numbers depends on its order, which libraries choose by processor, vendor and thread count: MKL
+and oneDNN take other paths with AVX2 than with AVX-512 (Intel, *oneMKL developer guide*, "Conditional Numerical
+Reproducibility"). Whatever may change the order is recorded, even where it rarely does.
+
+PyTorch is imported where it is asked, for the command line also starts here, and not every command needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+@cache
+def code_version() -> str:
+    """The package's version, and a hash of its source: what a number in `results/` was made with."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{package_version()}+{digest.hexdigest()[:8]}"
+
+
+def package_version() -> str:
+    """The installed version, or that of a bare checkout."""
+    try:
+        return version("hopscope")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+#: Entries that every session has, if they apply: where one is missing, that says something (`stacked`: alone). What
+#: was recorded later is not known of older sessions, and by itself makes no run inexact.
+ALWAYS_RECORDED = ("code", "torch", "threads", "device", "compiled", "stacked")
+#: Variables that choose the kernels of a library; the number of threads has an entry of its own.
+SWITCHES = ("ATEN_", "CUBLAS_", "DNNL_", "KMP_", "MKL_", "NVIDIA_TF32_", "ONEDNN_", "OPENBLAS_", "TORCHINDUCTOR_")
+#: Of a processor's flags those of arithmetic, on x86-64 and ARM.
+ARITHMETIC = re.compile(r"avx|fma|f16c|amx|asimd|sve|sme|bf16|fphp|i8mm|fp16")
+#: What PyTorch says of the libraries that it was built with.
+LIBRARIES = {
+    "BLAS": r"BLAS_INFO=(\w+)",
+    "MKL": r"Math Kernel Library Version ([\d.]+)",
+    "oneDNN": r"MKL-DNN v([\d.]+)",
+    "OpenMP": r"OpenMP (\d+)",
+}
+
+
+def describe(
+    device: torch.device, compiled: bool, kernels: Mapping[str, str] | None = None
+) -> dict[str, str | int | bool]:
+    """Everything that must not change for a resumed run to be bit-identical.
+
+    Args:
+        device: where the run is trained.
+        compiled: whether by `torch.compile`.
+        kernels: kernels of ours that it uses, by name, with their versions.
+    """
+    import torch
+
+    cuda = device.type == "cuda"
+    return {
+        "code": code_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if cuda else f"cpu {platform.machine()}",
+        "compiled": compiled,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "processor": processor(),
+        "instructions": " ".join([torch.backends.cpu.get_cpu_capability(), *arithmetic_flags()]),
+        "math": math_libraries(cuda),
+        "precision": torch.get_float32_matmul_precision(),
+        "switches": " ".join(f"{name}={os.environ[name]}" for name in sorted(os.environ) if name.startswith(SWITCHES)),
+        "compiler": compiler(cuda) if compiled else "",
+        "kernels": " ".join(f"{name}={kernels[name]}" for name in sorted(kernels or {})) if kernels else "",
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """By name, what two sessions recorded differently; an entry that only one could record yet is unknown."""
+    return {
+        name: (before.get(name), now.get(name))
+        for name in {**before, **now}
+        if before.get(name) != now.get(name) and (name in ALWAYS_RECORDED or (name in before and name in now))
+    }
+
+
+def changes(sessions: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
+    """By name, what changed from one to the next, its last values before and after."""
+    pairs = zip(accumulate(sessions, merged), sessions[1:], strict=False)
+    return {name: values for before, now in pairs for name, values in differences(before, now).items()}
+
+
+def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is known after two sessions: the later one's entries, and the earlier one's that it could not record."""
+    return {name: value for name, value in earlier.items() if name not in ALWAYS_RECORDED} | dict(later)
+
+
+def in_words(name: str, before: object, now: object) -> str:
+    """One difference: of entries that list several things, only those that differ."""
+    was, became = str(before).split(), str(now).split()
+    gone, new = ([word for word in a if word not in b] for a, b in ((was, became), (became, was)))
+    return f"{name}: {' '.join(gone) or 'without'} before, {' '.join(new) or 'without'} now"
+
+
+@cache
+def cpuinfo() -> dict[str, str]:
+    """What Linux says of the first processor, by name."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+
+
+def processor() -> str:
+    """Vendor, family and model: libraries choose block sizes by them."""
+    told = [cpuinfo().get(name, "") for name in ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")]
+    return "/".join(filter(None, told)) or platform.processor() or platform.machine()
+
+
+def arithmetic_flags() -> list[str]:
+    """Sets of instructions that change how sums are made."""
+    flags = cpuinfo().get("flags") or cpuinfo().get("Features") or ""
+    return sorted(flag for flag in flags.split() if ARITHMETIC.search(flag))
+
+
+def math_libraries(cuda: bool) -> str:
+    """Names and versions: BLAS, oneDNN, OpenMP, the C library; on a GPU CUDA and cuDNN."""
+    import torch
+
+    said = torch.__config__.show()
+    found = {name: match[1] for name, pattern in LIBRARIES.items() if (match := re.search(pattern, said))}
+    library, release = platform.libc_ver()
+    found |= {library: release} if library else {}
+    if cuda:
+        found |= {"CUDA": str(torch.version.cuda), "cuDNN": str(torch.backends.cudnn.version())}
+    return " ".join(f"{name}-{release}" for name, release in found.items())
+
+
+@cache
+def compiler(cuda: bool) -> str:
+    """What `torch.compile` makes code with."""
+    if cuda:
+        return f"triton {version('triton')}"
+    done = subprocess.run([str(cpp_compiler()), "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("\n")[0]
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
+    import torch
+
+    from hopscope.core.settings import BadInput
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise BadInput(f"device must be auto, cpu or cuda; got {name!r}")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput("device cuda was asked for, but PyTorch sees no GPU here; use --device cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise BadInput(f"device must be auto, cpu or cuda, or one GPU such as cuda:1; got {name!r}") from error
+
+
+def cpp_compiler() -> str | None:
+    """The compiler that `torch.compile` makes code for the CPU with, if there is one."""
+    names = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def has_compiler() -> bool:
+    """Whether `torch.compile` can make code for the CPU here."""
+    return cpp_compiler() is not None

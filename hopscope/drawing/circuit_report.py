@@ -1,0 +1,115 @@
+"""A run's circuit, from search to pictures: what `hopscope circuit` and the end of `hopscope demo` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.exports import to_eap_ig, views
+from hopscope.circuits.words import paragraph, symbols_at
+from hopscope.core.storage import enlist, unlist, write_file
+from hopscope.drawing.attention_page import attention_page
+from hopscope.drawing.circuit_diagram import circuit_diagram
+from hopscope.drawing.style import save
+from hopscope.models.base import Model
+from hopscope.runs.run import Run
+from hopscope.tasks.base import Task
+from hopscope.theory.depth import Mask, minimum_depth
+
+SHOWN = 64  # sequences behind the losses on the page
+DRAWN = ("circuit.svg", "circuit.png", "attention.html", "circuit_eap_ig.json")
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """A circuit, told and stored.
+
+    Attributes:
+        circuit: what was found.
+        least: the fewest layers that any circuit for this task needs, if theory knows.
+        words: the circuit in a paragraph.
+        files: what was written, with what it shows.
+    """
+
+    circuit: Circuit
+    least: int | None
+    words: str
+    files: list[tuple[list[Path], str]]
+
+
+def investigate(
+    run: Run,
+    folder: Path,
+    settings: Discovery | None = None,
+    *,
+    step: int | None = None,
+    watch: Callable[[str], None] = lambda _: None,
+) -> Investigation:
+    """Find the circuit of a run, write it, its proof log, its picture and its page of attention, and tell it.
+
+    Args:
+        run: trained, built or imported.
+        folder: where to; made if it is not there.
+        settings: of the search; by default all at their defaults.
+        step: of which checkpoint; the newest by default.
+        watch: told in words what is being done.
+
+    Raises:
+        BadInput: there is no such checkpoint.
+        CannotSave: the folder cannot be written.
+    """
+    model = run.model if step is None else run.at(step)
+    circuit = discover(model, run.task, settings or Discovery(), watch)
+    least = least_for(run.task, model)
+    words = paragraph(circuit, run.task, least)
+    stored = circuit.save(folder)
+    files = [(stored, "the circuit, and every hypothesis that was tried")]
+    watch("drawing")
+    files += draw(model, run.task, circuit, words, folder / "pictures", str(run.path))
+    return Investigation(circuit, least, words, files)
+
+
+def least_for(task: Task, model: Model) -> int | None:
+    """The exact minimum depth of plain retrieval (docs/theory.md); None where theory does not say."""
+    hops, order = getattr(task, "n_hops", None), getattr(task, "order", None)
+    if task.name() not in ("retrieval", "symbolic_retrieval") or hops is None or order is None:
+        return None
+    mask: Mask = "causal" if model.architecture.causal else "none"
+    return minimum_depth(hops, mask, "one" if model.architecture.n_heads == 1 else "many", order).min_layers
+
+
+def draw(
+    model: Model, task: Task, circuit: Circuit, words: str, folder: Path, name: str
+) -> list[tuple[list[Path], str]]:
+    """The circuit's picture, its page of attention, and its component graph for other tools.
+
+    They are listed in the manifest of the folder above, where circuit.json is.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    unlist(folder.parent, [f"{folder.name}/{drawn}" for drawn in DRAWN])
+    evaluator = Evaluator(model, task.sample(SHOWN, 0))
+    batch = evaluator.batch
+    files = []
+    if circuit.paths:
+        figure = circuit_diagram(
+            [found.path for found in circuit.paths],
+            batch.roles,
+            symbols_at(batch, 0),
+            strengths={found.path: found.strength for found in circuit.paths},
+            removal={found.path: found.removal_loss for found in circuit.paths},
+            interchangeable=circuit.interchangeable,
+            n_layers=model.architecture.n_layers,
+            title=name,
+        )
+        files.append((save(figure, folder / "circuit"), "who attends to whom, layer by layer"))
+    page = attention_page(views(evaluator, circuit, words=words), name)
+    write_file(folder / "attention.html", page.encode())
+    files.append(([folder / "attention.html"], "attention as it is, by hand, and the difference (opens offline)"))
+    write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, circuit.supplies).encode())
+    files.append(([folder / "circuit_eap_ig.json"], "the circuit's component graph, as EAP-IG and MIB read it"))
+    enlist(folder.parent, [f"{folder.name}/{path.name}" for paths, _ in files for path in paths])
+    return files

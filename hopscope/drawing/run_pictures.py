@@ -1,0 +1,71 @@
+"""The pictures of one run: the problem it was trained on, its curves, its attention. What `hopscope draw` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path as Files
+
+import torch
+from matplotlib.figure import Figure
+
+from hopscope.core.storage import clear_errors, enlist, parse_json, unlist
+from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
+from hopscope.drawing.curves import hop_curves
+from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
+from hopscope.drawing.problem_diagram import problem_diagram
+from hopscope.drawing.style import save
+from hopscope.measures.base import observe
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import path_strengths
+from hopscope.problem.shapes import parse_order
+from hopscope.runs.run import Run
+
+SEED = 0
+AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)
+
+
+def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
+    """Name, what it shows, and the figure."""
+    task = run.task
+    batch = task.sample(AVERAGED, SEED, device=run.model.device)
+    yield "problem", "one instance: facts, chains, queries and the hops of one query", problem_diagram(batch.problem(0))
+    if len(run.rows) > 1:
+        words = "the loss of each hop over training, beside its baselines"
+        yield "curves", words, hop_curves(run.metrics, task.hop_names, task.baselines)
+    if schedule := schedule_of(run):
+        words = "the schedule it was built from: who attends to whom, and how far each position then reaches"
+        yield "schedule", words, schedule
+    seen = observe(run.model, batch)
+    layers = [seen.cache["pattern", layer] for layer in range(run.model.architecture.n_layers)]
+    one = torch.stack([pattern[0] for pattern in layers])
+    title = f"{task.name()}, step {run.step}"
+    yield "attention", "every head's attention on that instance", attention_maps(one, batch.roles.labels(0), title)
+    strengths = torch.stack([path_strengths(pattern, batch.roles) for pattern in layers])
+    words = f"mean attention from role to role over {AVERAGED} sequences: the paths that heads use"
+    yield "role_attention", words, mean_role_attention(strengths, batch.roles.names)
+
+
+def schedule_of(run: Run) -> Figure | None:
+    """The flow of a build's schedule; None for other runs, and for chains too long to draw."""
+    truth = run.path / "truth.json"
+    order = parse_order(getattr(run.task, "order", "shuffled"), hops := getattr(run.task, "n_hops", 1))
+    if not truth.is_file() or order is None or hops > MOST_HOPS:
+        return None
+    paths = [Path.from_dict(path) for path in parse_json(truth, run.read("truth.json"))["schedule"]]
+    return flow_diagram(paths, hops, order=order, causal=run.config.model.causal)
+
+
+def draw(run: Run, folder: Files) -> list[tuple[list[Files], str]]:
+    """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows.
+
+    They are listed in the manifest of their folder, or of the run's if that is where their folder is.
+    """
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    home = run.path if folder.parent == run.path else folder
+    drawn = []
+    for name, words, figure in pictures(run):
+        unlist(home, [str((folder / f"{name}.{kind}").relative_to(home)) for kind in ("svg", "png")])
+        drawn.append((save(figure, folder / name), words))
+    enlist(home, [str(file.relative_to(home)) for files, _ in drawn for file in files])
+    return drawn

@@ -1,0 +1,257 @@
+"""Sweeps: an experiment's runs over several worker processes; the run folders are the truth, workers come and go.
+
+Every worker walks through the experiment's runs and trains whatever is neither finished nor in another worker's hands
+(one writer per run, by a file lock). So there is no queue that could be lost: a worker that was killed is replaced and
+its run goes on from its last checkpoint; a driver that was killed is started again with the same command.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from hopscope.configuration.config import Config
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Busy, fingerprint
+from hopscope.experiments.base import (
+    SCALES,
+    Outcome,
+    Stopped,
+    Work,
+    carry_out,
+    declared,
+    make_ready,
+    reproduce,
+    run_folder,
+)
+from hopscope.training.loop import Interrupted
+from hopscope.training.stack import shape, stackable, train_many
+
+LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
+DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
+PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
+TOLD_TO_STOP = (130, 143)  # exit codes of a worker that someone else has stopped, as a scheduler does: it is replaced
+Watch = Callable[[int, int], None]
+
+
+def unwatched(done: int, of: int) -> None:
+    """Nobody is told."""
+
+
+def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **how: Any) -> None:
+    """What a worker does: train whatever nobody has trained or is training, until there is nothing left to take.
+
+    Raises:
+        Stopped: when asked to; the run at hand is saved.
+    """
+    for config in declared(name, scale):
+        folder = run_folder(runs, config)
+        if (folder / "DONE").is_file():
+            continue
+        if should_stop():
+            raise Stopped
+        try:
+            carry_out(config, folder, should_stop, **how)
+        except Busy:
+            continue
+
+
+def finished(name: str, scale: str, runs: Path) -> tuple[int, int]:
+    """How many of an experiment's runs are done, and how many there are."""
+    return counted([run_folder(runs, config) for config in declared(name, scale)])
+
+
+def counted(folders: Sequence[Path]) -> tuple[int, int]:
+    """How many of these are done, and how many there are."""
+    return sum((folder / "DONE").is_file() for folder in folders), len(folders)
+
+
+def sweep(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    workers: int,
+    budget: float | None = None,
+    device: str = "auto",
+    watch: Watch = unwatched,
+    hire: Callable[[Sequence[str], int], Workers] | None = None,
+) -> Outcome:
+    """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
+
+    Args:
+        name: which experiment.
+        scale: at which of `SCALES`.
+        runs: folder of run folders.
+        results: folder of results folders.
+        workers: processes.
+        budget: seconds after which all stop, resumably; None: no limit.
+        device: of all workers.
+        watch: told how many runs are done, of how many.
+        hire: starts so many workers by a command; by default as processes of this machine.
+
+    Raises:
+        BadInput: the experiment or scale is unknown, or a run cannot be trained.
+        RuntimeError: workers die and nothing gets done.
+    """
+    if scale not in SCALES or workers < 1:
+        raise BadInput(
+            f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
+        )
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    folders = [run_folder(runs, config) for config in declared(name, scale)]  # once: it is looked at often
+    make_ready(results, name)
+    crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
+    try:
+        while crew.busy() and time.monotonic() < deadline:
+            done, of = counted(folders)
+            watch(done, of)
+            crew.replace_the_dead(done)
+            time.sleep(LOOK)
+    finally:
+        crew.dismiss()
+    watch(*counted(folders))
+    return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device, threads=1)
+
+
+def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path, **how: Any) -> Outcome:
+    """The results, once every run is done: what workers left, as by a fault, is trained here; others' are waited for.
+
+    Raises what `reproduce` does, but for Busy.
+    """
+    while True:
+        left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
+        try:
+            return reproduce(name, scale, runs=runs, budget=left, **how)
+        except Busy:  # a worker of another driver has it
+            watch(*finished(name, scale, runs))
+            time.sleep(WAIT)
+
+
+def stacked(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    budget: float | None = None,
+    device: str = "auto",
+    watch: Watch = unwatched,
+) -> Outcome:
+    """The same in one process, with runs of one shape stacked into one program (`hopscope.training.stack`): the way on
+    a GPU.
+
+    What cannot be stacked, having clamps, frozen weights or a shape of its own, is trained alone. Arguments as for
+    `sweep`.
+    """
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    make_ready(results, name)
+    train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
+    return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
+
+
+def train_stacks(
+    name: str, scale: str, runs: Path, should_stop: Callable[[], bool], device: str = "auto", watch: Watch = unwatched
+) -> int:
+    """Train an experiment's runs in stacks of one shape, as far as time allows; how many are left."""
+    for group in by_shape(declared(name, scale)):
+        watch(*finished(name, scale, runs))
+        folders = [run_folder(runs, config) for config in group]
+        try:
+            if all((folder / "DONE").is_file() for folder in folders):
+                continue
+            if should_stop():
+                break
+            if len(group) > 1:
+                train_many(group, folders, device=device, should_stop=should_stop)
+            else:
+                carry_out(group[0], folders[0], should_stop, device=device)
+        except Busy:  # another process trains a member: the group is left to who comes later
+            continue
+        except (Interrupted, Stopped) as stopped:
+            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
+                raise
+            break
+    done, of = finished(name, scale, runs)
+    watch(done, of)
+    return of - done
+
+
+def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
+    """Configurations that can be stacked, together, in the order in which each shape first comes."""
+    groups: dict[str, list[Any]] = {}
+    for index, config in enumerate(configs):
+        alone = isinstance(config, Work) or not stackable(config)
+        key = f"alone {index}" if alone else fingerprint(shape(cast(Config, config)))
+        groups.setdefault(key, []).append(config)
+    return list(groups.values())
+
+
+def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
+    """How a worker is started."""
+    options = ["--scale", scale, "--runs", str(runs), "--device", device]
+    return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+
+
+def was_killed(code: int) -> bool:
+    """Whether an exit code tells that somebody ended the worker, so that another should go on."""
+    return code < 0 or code in TOLD_TO_STOP
+
+
+class Workers(Protocol):
+    """Whoever works on a sweep: `Crew` here, `hopscope.execution.ray_workers.RayCrew` on several machines."""
+
+    def busy(self) -> bool: ...
+    def replace_the_dead(self, done: int) -> None: ...
+    def dismiss(self) -> None: ...
+
+
+class Crew:
+    """Worker processes."""
+
+    def __init__(self, command: Sequence[str], size: int):
+        self.command = list(command)
+        self.deaths, self.done = 0, -1
+        self.workers = [self.hire() for _ in range(size)]
+
+    def hire(self) -> subprocess.Popen[bytes]:
+        """One more worker, with one thread: several on one core each do more than one on all."""
+        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        return subprocess.Popen(self.command, env=os.environ | threads, stdin=subprocess.DEVNULL)
+
+    def busy(self) -> bool:
+        """Whether any worker is at work, or has died at it."""
+        return any(code is None or was_killed(code) for code in (worker.poll() for worker in self.workers))
+
+    def replace_the_dead(self, done: int) -> None:
+        """A new worker for each that was killed. Raises if they die without anything getting done."""
+        if done != self.done:
+            self.deaths, self.done = 0, done
+        for place, worker in enumerate(self.workers):
+            code = worker.poll()
+            if code is not None and was_killed(code):
+                self.deaths += 1
+                if self.deaths > DEATHS:
+                    raise RuntimeError(
+                        f"{DEATHS} workers were killed since a run was last finished; the last by {abs(code)}"
+                    )
+                self.workers[place] = self.hire()
+
+    def dismiss(self) -> None:
+        """Tell whoever still works to save and stop; who does not in time is killed."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.terminate()
+        until = time.monotonic() + PATIENCE
+        for worker in self.workers:
+            try:
+                worker.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()

@@ -1,0 +1,97 @@
+"""What experiments that change one setting share: the demo's recipe with a change, and how such a change is judged.
+
+The demo's model (4 layers of one head, D = 2, nearest first) is learnt in a minute; whatever is changed is changed
+there, and the runs that change nothing are those of `fig7`. None of this is in the paper, whose models differ in
+several settings at once. A setting that is a number is judged by rank correlation, with a permutation test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.emergence.order import tau_b
+from hopscope.experiments.judging import Claim, judge, significant
+
+SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
+TINY_MODEL = {"n_layers": 2, "d_model": 16}
+TINY_TRAINING = {"steps": 10, "batch": 8, "log_every": 5, "val_size": 16, "checkpoints": "10", "decay_steps": 5}
+PERMUTATIONS = 2000
+
+Changes = Mapping[str, Any]
+
+
+def variants(
+    scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
+) -> Iterator[Config]:
+    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged, with all seeds of `fig7`."""
+    tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
+    demo = recipe("demo").config(**{**(training or {}), **tiny})
+    config = Config(demo.task.but(**task or {}), demo.model.but(**{**small, **(model or {})}), demo.training)
+    plain = not config.difference(recipe("demo").config())
+    for seed in range(SEEDS["paper" if plain else scale]):
+        yield Config(config.task, config.model, config.training.but(seed=seed))
+
+
+def seeds_of(table: DataFrame) -> tuple[int, ...]:
+    """Of all runs, each once."""
+    return tuple(sorted(table.seed.unique().tolist()))
+
+
+def share_solved(table: DataFrame, column: str) -> Any:
+    """Of the runs of each setting, the share that ended with every hop solved."""
+    return table.groupby([column, "run"], sort=False).solved.all().groupby(column, sort=False).mean()
+
+
+def somebody_solves(table: DataFrame, column: str, sentence: str) -> Claim:
+    """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05."""
+    share = share_solved(table, column)
+    words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
+    return judge(
+        "every_setting_can",
+        f"{sentence} (Runs that did, by {column}: {words}.)",
+        share,
+        "share of runs with all hops below 0.05",
+        section="beyond",
+        rows=table,
+        above=0,
+        source="ours",
+    )
+
+
+def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: int = 1) -> Claim:
+    """Whether hops are learnt the later (`sign` 1) or sooner (−1) the greater a setting: mean Kendall's τ over hops."""
+    hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
+    never = table.steps.max() * 2.0
+    pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
+    taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
+    mean = float(numpy.mean(taus)) if taus else float("nan")
+    chance, contrary = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
+    return judge(
+        name,
+        f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
+        f"with probability {chance:.2g}.)",
+        taus,
+        section="beyond",
+        rows=table,
+        number=mean,
+        also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],
+        source="ours",
+    )
+
+
+def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], mean: float, sign: int) -> float:
+    """How often settings shuffled over runs reach a mean τ as far on this side; 1 where there is nothing to shuffle."""
+    if not pairs or not numpy.isfinite(mean):
+        return 1.0
+    random, hits = numpy.random.default_rng(0), 0
+    for _ in range(PERMUTATIONS):
+        order = random.permutation(len(pairs[0][0]))  # of runs: their hops stay together
+        shuffled = [tau_b(setting[order].tolist(), learnt.tolist()) for setting, learnt in pairs]
+        hits += sign * float(numpy.mean(shuffled)) >= sign * mean - 1e-12
+    return (hits + 1) / (PERMUTATIONS + 1)

@@ -1,0 +1,208 @@
+"""Clamps: paths that are held at their ideal pattern, or taken away, from some step of training on.
+
+A clamped path answers what watching cannot: whether the others would form sooner, or at all, if this one were there
+already, or were never to come (after the clamping of Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path).
+A clamp changes a pattern between softmax and values; gradients flow through everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.interventions.patterns import null, prescribed, visible
+from hopscope.models.base import Replacements, Shape
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import Roles
+from hopscope.tasks.base import Batch, Task
+
+Kind = Literal["ideal", "off"]
+KINDS: tuple[Kind, ...] = ("ideal", "off")
+EXAMPLE = "L1H0 value[1]->key[1] ideal@200"
+
+#: A row that keeps less attention than this without the paths taken away has nothing left to scale up (ours).
+LEFT = 1e-6
+DRAWS = 64  # sequences among which a path must occur once, to be worth clamping
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """What is done to a path, from which step on, and until when.
+
+    Attributes:
+        path: which attention.
+        kind: `ideal`, every row of its query role that finds a target is the path's ideal row; `off`, its entries are
+            0, and what is left of each such row is scaled up to sum to 1.
+        step: number of updates after which it begins; 0 is from the start.
+        until: number of updates after which it is released; None: never.
+    """
+
+    path: Path
+    kind: Kind
+    step: int
+    until: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.kind}@{self.step}" + ("" if self.until is None else f"-{self.until}")
+
+    @classmethod
+    def parse(cls, text: str) -> Clamp:
+        """The clamp written `L1H0 value[1]->key[1] ideal@200`. Raises BadInput."""
+        found = re.fullmatch(r"(.*\S)\s+(\S+)@(\S*)", text.strip())
+        if not found:
+            raise BadInput(f"a clamp must be written such as '{EXAMPLE}'; got {text!r}")
+        path, kind, step = found.groups()
+        if kind not in KINDS:
+            raise BadInput(f"a clamp must be {' or '.join(KINDS)}, such as '{EXAMPLE}'; got {kind!r} in {text!r}")
+        steps = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", step)
+        if not steps:
+            raise BadInput(
+                f"a clamp's step, behind @, must be a whole number of at least 0, or two such as 0-200; "
+                f"got {step!r} in {text!r}"
+            )
+        begin, end = int(steps[1]), None if steps[2] is None else int(steps[2])
+        if end is not None and end <= begin:
+            raise BadInput(f"a clamp must end after it begins; got {step!r} in {text!r}")
+        return cls(Path.parse(path), kind, begin, end)
+
+
+def parse_clamps(text: str) -> tuple[Clamp, ...]:
+    """Clamps separated by semicolons, in order of their steps. Raises BadInput, also for two of one path and step."""
+    clamps = [Clamp.parse(part) for part in text.split(";") if part.strip()]
+    clamps.sort(key=lambda clamp: (clamp.step, clamp.path))
+    for one, other in pairwise(clamps):
+        if (one.path, one.step) == (other.path, other.step):
+            raise BadInput(f"a path can be clamped once per step; got '{one}' and '{other}'")
+    return tuple(clamps)
+
+
+def in_force(clamps: Iterable[Clamp], step: int) -> tuple[Clamp, ...]:
+    """Those that hold after `step` updates. Of two clamps of one path the later takes over at its step, for good."""
+    newest = {clamp.path: clamp for clamp in sorted(clamps, key=lambda clamp: clamp.step) if clamp.step <= step}
+    return tuple(clamp for clamp in newest.values() if clamp.until is None or step < clamp.until)
+
+
+def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> None:
+    """Raise BadInput for a clamp whose head or role is not there, or whose path occurs in no sequence of the task."""
+    sees = None
+    for clamp in clamps:
+        path = clamp.path
+        for name, number, count in (("layer", path.layer, "n_layers"), ("head", path.head, "n_heads")):
+            if number >= (there := getattr(architecture, count)):
+                raise BadInput(f"clamp '{clamp}': the last {name} is {there - 1}, counted from 0; got {number}")
+        sees = visible(task.n_positions, architecture.causal) if sees is None else sees
+        try:
+            draws = (task.sample(1, seed).roles.pairs(path.query, path.key, path.chain) for seed in range(DRAWS))
+            occurs = any(bool((pairs & sees).any()) for pairs in draws)
+        except BadInput as error:
+            raise BadInput(f"clamp '{clamp}': {error}") from None
+        if not occurs:
+            raise BadInput(f"clamp '{clamp}': no {path.query} sees a {path.key} of {path.chain} chain in this task")
+
+
+@dataclass(frozen=True)
+class Clamped:
+    """One layer's pattern under clamps, as a function of the actual pattern.
+
+    It holds tensors alone, made before the forward pass, so that a compiled block takes it without being compiled
+    anew for every batch.
+
+    Attributes:
+        ideal: the rows that are prescribed; 0 in rows that are not. None if no path is held ideal.
+        off: the entries that are taken away. None if there are none.
+        otherwise: the rows that stand in where nothing is left of one: the null pattern without those entries, scaled
+            up to sum to 1; 0 where that leaves nothing either, so that the head writes nothing there.
+        normalised: whether rows sum to 1; if not, entries are taken away and the rest stays as it is.
+    """
+
+    ideal: Float[Tensor, "batch head query key"] | None
+    off: Bool[Tensor, "batch head query key"] | None
+    otherwise: Float[Tensor, "batch head query key"] | None
+    normalised: bool
+
+    def __call__(self, actual: Tensor) -> Tensor:
+        """The pattern with its clamped rows; every other row has the very bits of the actual one."""
+        pattern = actual
+        if self.ideal is not None:
+            pattern = torch.where(self.ideal.any(-1, keepdim=True), self.ideal.to(actual.dtype), pattern)
+        if self.off is None:
+            return pattern
+        kept = pattern.masked_fill(self.off, 0.0)
+        if self.otherwise is None or not self.normalised:
+            return kept
+        left = kept.sum(-1, keepdim=True)
+        scaled = torch.where(left > LEFT, kept / left.clamp(min=LEFT), self.otherwise.to(actual.dtype))
+        return torch.where(self.off.any(-1, keepdim=True), scaled, pattern)
+
+
+def clamped(
+    clamps: Sequence[Clamp],
+    roles: Roles,
+    sees: Bool[Tensor, "query key"],
+    n_heads: int,
+    *,
+    null_pattern: str = "uniform",
+    ideal_over: str = "even",
+    normalised: bool = True,
+) -> Clamped:
+    """What the clamps of one layer make of its pattern.
+
+    Where a head has paths of both kinds, ideal rows are written first, then entries taken away.
+
+    Args:
+        clamps: of that layer; none whose roles these sequences lack.
+        roles: of the sequences.
+        sees: what the mask allows.
+        n_heads: heads of the layer.
+        null_pattern: the task's, one of `hopscope.interventions.patterns.NULLS`.
+        ideal_over: the task's: where several positions hold a key role, `even` or `latest`.
+        normalised: whether the pattern's rows sum to 1, as softmax's do and those of linear attention do not.
+    """
+    shape = (len(roles.chain), n_heads, *sees.shape)
+    held = [clamp.path for clamp in clamps if clamp.kind == "ideal"]
+    removed = [clamp.path for clamp in clamps if clamp.kind == "off"]
+    ideal = off = otherwise = None
+    if held:
+        ideal = prescribed(torch.zeros(shape, device=sees.device), held, roles, sees, ideal_over)
+    if removed:
+        off = torch.zeros(shape, dtype=torch.bool, device=sees.device)
+        for path in removed:
+            off[:, path.head] |= roles.pairs(path.query, path.key, path.chain) & sees
+        rest = null(null_pattern, sees).masked_fill(off, 0.0)
+        otherwise = rest / rest.sum(-1, keepdim=True).clamp(min=LEFT)
+    return Clamped(ideal, off, otherwise, normalised)
+
+
+def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
+    """What a forward pass on this batch must `replace` so that the clamps hold; their steps are not looked at.
+
+    A clamp whose roles the batch lacks, because a curriculum asked for fewer hops, has nothing to hold there.
+
+    >>> model(batch.inputs, replace=replacements(clamps, batch, model.architecture))  # doctest: +SKIP
+    """
+    chosen = list(clamps)
+    if not chosen:
+        return {}
+    roles, task = batch.roles, batch.task
+    chosen = [c for c in chosen if {c.path.query, c.path.key} <= set(roles.names)]
+    sees = visible(roles.chain.shape[-1], architecture.causal, roles.chain.device)
+    return {
+        f"blocks.{layer}.attn.hook_pattern": clamped(
+            [clamp for clamp in chosen if clamp.path.layer == layer],
+            roles,
+            sees,
+            architecture.n_heads,
+            null_pattern=architecture.null_pattern(task),
+            ideal_over=task.ideal_over,
+            normalised=architecture.normalised,
+        )
+        for layer in sorted({clamp.path.layer for clamp in chosen})
+    }

@@ -1,0 +1,93 @@
+"""LASER: feed-forward weights cut to their greatest singular values (Sharma, Ash and Misra, 2023, arXiv:2312.13558).
+
+Of a layer's feed-forward matrices only the best approximation of low rank is kept, as long as a `with` lasts:
+
+    laser = Laser(model)
+    with laser(layers=[27], share=0.01):
+        ...  # the model answers with 1 % of the rank of layer 27's feed-forward matrices
+
+It knows the matrices by their names, so the model may be one of ours or a causal language model of Hugging Face's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput
+
+#: Ours and TransformerLens' `blocks.3.mlp.W_in`; `model.layers.3.mlp.up_proj.weight` of Llama, Gemma, Qwen;
+#: `gpt_neox.layers.3.mlp.dense_h_to_4h.weight`; `transformer.h.3.mlp.c_fc.weight` of GPT-2.
+FEED_FORWARD = re.compile(r"(?:^|\.)(?:blocks|layers|h)\.(\d+)\.(?:mlp|feed_forward)\.")
+
+
+class Laser:
+    """Truncates the feed-forward weights of one model. Decompositions are made once, so that many ranks cost little.
+
+    Args:
+        model: with layers in a row, each with a feed-forward part. Raises BadInput if it has none.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.weights: dict[int, dict[str, nn.Parameter]] = {}
+        for name, parameter in model.named_parameters():
+            if found := FEED_FORWARD.search(name):
+                self.weights.setdefault(int(found[1]), {})[name] = parameter
+        if not self.weights:
+            raise BadInput("this model has no feed-forward weights to truncate; choose one with MLPs")
+        self.decomposed: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers that have feed-forward weights."""
+        return sorted(self.weights)
+
+    @contextmanager
+    def __call__(self, layers: Collection[int], share: float) -> Iterator[None]:
+        """Within it, these layers' matrices have a share (0–1) of their rank; at 0 the layers add nothing at all.
+
+        LASER leaves biases as they are. So do we, but at 0, where what stays would not be a removal.
+        """
+        if not 0 <= share <= 1:
+            raise BadInput(f"the share of the rank must be from 0 to 1; got {share}")
+        for layer in layers:
+            if layer not in self.weights:
+                raise BadInput(f"layer {layer} has no feed-forward weights; choose from {self.layers}")
+        chosen = {name: weight for layer in layers for name, weight in self.weights[layer].items()}
+        before = {name: weight.detach().clone() for name, weight in chosen.items()}
+        try:
+            with torch.no_grad():
+                for name, weight in chosen.items():
+                    weight.copy_(self.truncated(name, weight, share))
+            yield
+        finally:
+            with torch.no_grad():
+                for name, weight in chosen.items():
+                    weight.copy_(before[name])
+
+    def truncated(self, name: str, weight: Tensor, share: float) -> Tensor:
+        """A weight with that share of its rank, rounded down; a bias as it is."""
+        if share == 0:
+            return torch.zeros_like(weight)
+        if weight.ndim < 2 or share == 1:
+            return weight
+        if name not in self.decomposed:
+            self.decomposed[name] = decomposed(weight)
+        return of_rank(self.decomposed[name], int(share * min(weight.shape)))
+
+
+def decomposed(weight: Float[Tensor, "row column"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Left vectors, singular values from the greatest, right vectors."""
+    left, values, right = torch.linalg.svd(weight.detach().float(), full_matrices=False)
+    return left, values, right
+
+
+def of_rank(parts: tuple[Tensor, Tensor, Tensor], rank: int) -> Float[Tensor, "row column"]:
+    """The nearest matrix (in the sum of squares) of at most this rank (Eckart and Young, 1936)."""
+    left, values, right = parts
+    return (left[:, :rank] * values[:rank]) @ right[:rank]

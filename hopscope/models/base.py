@@ -1,0 +1,164 @@
+"""What a model must offer, so that it can be trained, resumed, loaded, drawn, watched and searched for circuits.
+
+A model is a file with two classes: its shape, a frozen dataclass of settings that builds it, and the module itself.
+Activations are read (`cache=`) and replaced (`replace=`) by arguments of the forward pass, by TransformerLens' names.
+The pattern of layer l, where it has heads, is `blocks.l.attn.hook_pattern`, (batch, head, query, key): it is all that
+clamps, measures and the circuit search need of attention.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput, Variant
+from hopscope.tasks.base import Task
+
+#: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
+Replacement = Tensor | Callable[[Tensor], Tensor]
+Replacements = Mapping[str, Replacement]
+
+ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
+
+
+class Cache(dict[str, Tensor]):
+    """Activations of one forward by name; `cache["pattern", 1]` is short for `cache["blocks.1.attn.hook_pattern"]`."""
+
+    def __getitem__(self, key: str | tuple[str, int]) -> Tensor:
+        if isinstance(key, tuple):
+            short, layer = key
+            key = f"blocks.{layer}.{'attn.' if short in ATTENTION_NAMES else ''}hook_{short}"
+        return super().__getitem__(key)
+
+
+class Tap:
+    """Reads and replaces the activations of one forward, by name. `Tap()` does neither."""
+
+    def __init__(self, replace: Replacements | None = None, keep: Iterable[str] = (), prefix: str = ""):
+        self.replace = replace or {}
+        self.keep = frozenset(keep)
+        self.prefix = prefix
+        self.kept: dict[str, Tensor] = {}
+
+    def within(self, block: int) -> Tap | None:
+        """The part that concerns one block, under names local to it; None if there is nothing to do there."""
+        prefix = f"blocks.{block}."
+        replace = {n.removeprefix(prefix): r for n, r in self.replace.items() if n.startswith(prefix)}
+        keep = [n.removeprefix(prefix) for n in self.keep if n.startswith(prefix)]
+        return Tap(replace, keep, prefix) if replace or keep else None
+
+    def __call__(self, name: str, actual: Tensor) -> Tensor:
+        if name in self.replace:
+            new = self.replace[name]
+            actual = new(actual) if callable(new) else new.to(actual.dtype).expand_as(actual)
+        if name in self.keep:
+            self.kept[self.prefix + name] = actual
+        return actual
+
+
+def passes(tap: Tap | None, name: str, actual: Tensor) -> Tensor:
+    """The activation, as the tap leaves it."""
+    return actual if tap is None else tap(name, actual)
+
+
+@dataclass(frozen=True)
+class Shape(Variant, ABC):
+    """The settings of a model: all but the widths that the task dictates. One that has no layers of heads says 0."""
+
+    n_layers = 0
+    n_heads = 0
+    d_model = 0  # width of the residual stream; 0: none
+    mlp = False  # whether layers have an MLP
+    causal = True
+
+    @abstractmethod
+    def build(self, task: Task, generator: torch.Generator | None = None) -> Model:
+        """A model for a task, its weights drawn by the generator; without one they wait for `load_state_dict`."""
+
+    def resolved(self, task: Task) -> Self:
+        """The same shape with every default that depends on another setting, or on the task, worked out."""
+        return self
+
+    @property
+    def normalised(self) -> bool:
+        """Whether rows of attention patterns sum to 1."""
+        return True
+
+    def null_pattern(self, task: Task) -> str:
+        """The pattern of a head that does nothing: by default the task's."""
+        return task.null_pattern
+
+
+class Model(nn.Module, ABC):
+    """A module whose forward reads and replaces activations by name.
+
+    Attributes:
+        architecture: the settings that it was built from.
+    """
+
+    architecture: Shape
+
+    @property
+    @abstractmethod
+    def activation_names(self) -> list[str]:
+        """Names that `replace` and `cache` know, in the order of the forward pass."""
+
+    @abstractmethod
+    def forward(
+        self,
+        inputs: Shaped[Tensor, "batch position ..."],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        """Outputs at every position, or at the positions `at`: (batch, position, d_output).
+
+        Args:
+            inputs: features (float, batch position d_input) or tokens (int, batch position).
+            replace: by name, what activations are replaced by, before anything reads them: a tensor that broadcasts
+                to the activation, or a pure function of it.
+            cache: True, or names: return `(outputs, Cache)` with these activations, as replaced.
+            at: the positions to read off.
+
+        Raises:
+            BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
+        """
+
+    #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l in place of inputs.
+    starts_at_layers: bool = False
+
+    def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
+        """What the model would put out if this residual stream were its last. For losses at every layer."""
+        raise BadInput(
+            f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
+        )
+
+    def compile_parts(self) -> None:
+        """Compile what takes the time."""
+        self.compile()
+
+    def tap(self, replace: Replacements | None, cache: bool | Iterable[str]) -> Tap:
+        """What reads and replaces in one forward. Raises BadInput for a name that is none of `activation_names`."""
+        known = self.activation_names
+        keep = [] if cache is False else known if cache is True else list(cache)
+        for name in [*(replace or {}), *keep]:
+            if name not in known:
+                raise BadInput(f"there is no activation {name!r}; they are {', '.join(known[:3])} … {known[-1]}")
+        return Tap(replace, keep)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trained numbers."""
+        return sum(parameter.numel() for parameter in self.parameters())

@@ -1,0 +1,146 @@
+"""A transformer's layers: LayerNorm, attention, MLP, and the block that they make up (Radford et al., 2019).
+
+Attention is written out, for the pattern is the thing studied; compiled it outruns the fused kernels on CPU
+(docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.models.attention.base import Attention
+from hopscope.models.base import Tap, passes
+from hopscope.models.positions.base import Positions
+
+
+class Sizes(Protocol):
+    """What a layer asks of a transformer's shape."""
+
+    @property
+    def n_heads(self) -> int:
+        """Heads per layer."""
+
+    @property
+    def d_model(self) -> int:
+        """Width of the residual stream."""
+
+    @property
+    def layer_norm(self) -> bool:
+        """Whether sublayers normalise what they read."""
+
+    @property
+    def mlp(self) -> bool:
+        """Whether there is an MLP."""
+
+    @property
+    def head_width(self) -> int:
+        """Width of a head."""
+
+    @property
+    def mlp_width(self) -> int:
+        """Hidden width of the MLP."""
+
+    @property
+    def rule(self) -> Attention:
+        """The attention variant."""
+
+
+class LayerNorm(nn.Module):
+    """Layer normalisation with scale `w` and shift `b` (Ba et al., 2016)."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(d_model))
+        self.b = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x: Float[Tensor, "*batch d_model"], tap: Tap | None = None) -> Float[Tensor, "*batch d_model"]:
+        """With a tap, which only the final norm gets, `hook_normalized` is what stands before scale and shift."""
+        name = "ln_final.hook_normalized"
+        normalized = None if tap is None else tap(name, F.layer_norm(x, self.w.shape, eps=1e-5))
+        if normalized is not None and tap is not None and name in tap.replace:
+            return normalized * self.w + self.b
+        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
+
+
+class AttentionLayer(nn.Module):
+    """All heads of a layer: projections in and out around a rule of attention.
+
+    The projections of all heads are one parameter, `W_QKV`, so that they are one matrix product; `W_Q`, `W_K`,
+    `W_V` are its parts, `(n_heads, d_model, d_head)`, and `W_O` is `(n_heads, d_head, d_model)`.
+    """
+
+    def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
+        super().__init__()
+        n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
+        self.rule = architecture.rule
+        self.code = code
+        self.variant = nn.ParameterDict(self.rule.own(n_heads, d_head))
+        self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
+        self.W_QKV = nn.Parameter(torch.empty(3, n_heads, d_model, d_head))
+        self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
+        self.W_O = nn.Parameter(torch.empty(n_heads, d_head, d_model))
+        self.b_O = nn.Parameter(torch.zeros(d_model))
+
+    W_Q = property(lambda self: self.W_QKV[0], doc="Query weights, (n_heads, d_model, d_head).")
+    W_K = property(lambda self: self.W_QKV[1], doc="Key weights, (n_heads, d_model, d_head).")
+    W_V = property(lambda self: self.W_QKV[2], doc="Value weights, (n_heads, d_model, d_head).")
+
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None
+    ) -> Float[Tensor, "batch position d_model"]:
+        weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
+        heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
+        q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
+        if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
+            q, k, v = (
+                tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
+            )
+        if self.code.turns():
+            places = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
+            q, k = self.code.turn(q, places), self.code.turn(k, places)
+        pattern, v = self.rule.attend(q, k, v, self.code.bias(self.positions, mask), self.variant)
+        pattern = passes(tap, "attn.hook_pattern", pattern)
+        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
+        return F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.b_O)
+
+
+class MLP(nn.Module):
+    """Two layers with a GELU between, in GPT-2's tanh form; weights `(d_in, d_out)` as in TransformerLens."""
+
+    def __init__(self, d_model: int, d_mlp: int):
+        super().__init__()
+        self.W_in = nn.Parameter(torch.empty(d_model, d_mlp))
+        self.b_in = nn.Parameter(torch.zeros(d_mlp))
+        self.W_out = nn.Parameter(torch.empty(d_mlp, d_model))
+        self.b_out = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        hidden = F.gelu(F.linear(x, self.W_in.T, self.b_in), approximate="tanh")
+        return F.linear(hidden, self.W_out.T, self.b_out)
+
+
+class Block(nn.Module):
+    """One layer: attention, then (perhaps) an MLP, each adding to the residual stream."""
+
+    def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
+        super().__init__()
+        norm = LayerNorm if architecture.layer_norm else lambda _: nn.Identity()
+        self.ln1 = norm(architecture.d_model)
+        self.attn = AttentionLayer(architecture, layer, code, n_positions)
+        self.ln2 = norm(architecture.d_model) if architecture.mlp else None
+        self.mlp = MLP(architecture.d_model, architecture.mlp_width) if architecture.mlp else None
+
+    def forward(
+        self, resid: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        resid = passes(tap, "hook_resid_pre", resid)
+        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap))
+        if self.mlp is not None and self.ln2 is not None:
+            resid = passes(tap, "hook_resid_mid", resid)
+            resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
+        return passes(tap, "hook_resid_post", resid)

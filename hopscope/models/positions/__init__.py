@@ -1,0 +1,1 @@
+"""Ways to tell a transformer where a position stands, found by file name."""

@@ -1,0 +1,214 @@
+"""A fact sheet: chains of facts laid out as one sequence of symbol numbers (Musat, ICLR 2025, section 6).
+
+The shape of the chains is a directed acyclic graph, `a>x a>y xy>z`: a leads to x and to y, and x and y together
+to z. A plain chain of D hops is `0>1 1>2 …`. Every sequence repeats the shape for N chains; the facts of one
+step stand together, shuffled across chains; the queries follow, shuffled too. What a symbol looks like (a
+Gaussian vector, a token, a word) is left to the task that renders the sheet.
+
+For every fact with several premises, facts for *all* combinations of premises across chains are listed, each with
+a conclusion of its own. So each premise is shared singly by others, and whoever overlooks one can only guess.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.problem.shapes import Step, parse_order
+
+Draw = dict[str, Tensor]
+
+PADDING = -1
+LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class FactSheet:
+    """N chains of one shape, and every way of shuffling them into a sequence.
+
+    Symbols are numbered 0 … n_symbols − 1: for each variable, its value in each chain; a variable concluded from
+    several premises has one value per combination of theirs.
+
+    Attributes:
+        n_chains: N, the number of chains and of queries.
+        steps: the shape.
+        order: presentation of the steps, as `parse_order` reads it.
+        name: how a variable's value in a chain is called.
+    """
+
+    n_chains: int
+    steps: tuple[Step, ...]
+    order: str
+    name: Callable[[str, str], str] = lambda variable, value: variable + value
+
+    def __post_init__(self) -> None:
+        parse_order(self.order, len(self.steps))
+        n_facts = sum(len(self.values[step.conclusion]) for step in self.steps)
+        if n_facts * 2 > LONGEST:
+            raise BadInput(
+                f"{self.n_chains} chains of this shape need {n_facts} facts, more than fit into {LONGEST} positions; "
+                "ask for fewer chains or a simpler shape"
+            )
+
+    @cached_property
+    def values(self) -> dict[str, list[tuple[int, ...]]]:
+        """Each variable's values. A value is the tuple of chains that it depends on, one per root premise."""
+        values: dict[str, list[tuple[int, ...]]] = {self.query: [(c,) for c in range(self.n_chains)]}
+        for step in self.steps:
+            combinations = itertools.product(*(values[p] for p in step.premises))
+            values[step.conclusion] = [tuple(c for value in combined for c in value) for combined in combinations]
+        return values
+
+    @property
+    def query(self) -> str:
+        """The variable that is given."""
+        return self.steps[0].premises[0]
+
+    @cached_property
+    def number(self) -> dict[tuple[str, tuple[int, ...]], int]:
+        """Symbol number of a variable's value."""
+        return {key: n for n, key in enumerate((v, value) for v in self.values for value in self.values[v])}
+
+    @property
+    def n_symbols(self) -> int:
+        return len(self.number)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Readable names of the symbols, by number: `x2` belongs to chain 2, `z1.2` combines two chains."""
+        return [
+            self.name(v, ".".join(map(str, value)) if len(set(value)) > 1 else str(value[0]))
+            for v, value in self.number
+        ]
+
+    @cached_property
+    def facts(self) -> list[tuple[int, tuple[int, ...], int]]:
+        """Every fact as (step from 1, its symbols with the conclusion last, its chain or NO_CHAIN)."""
+        found = []
+        for k, step in enumerate(self.steps, 1):
+            for combined in itertools.product(*(self.values[p] for p in step.premises)):
+                value = tuple(c for premise in combined for c in premise)
+                symbols = [self.number[key] for key in zip(step.premises, combined, strict=True)]
+                chain = value[0] if len(set(value)) == 1 else NO_CHAIN
+                found.append((k, (*symbols, self.number[step.conclusion, value]), chain))
+        return found
+
+    @cached_property
+    def answers(self) -> Int[Tensor, "chain hop"]:
+        """Symbol numbers of each chain's conclusions, by step."""
+        rows = [
+            [
+                next(symbols[-1] for k, symbols, of in self.facts if k == step and of == chain)
+                for step in range(1, len(self.steps) + 1)
+            ]
+            for chain in range(self.n_chains)
+        ]
+        return torch.tensor(rows)
+
+    @property
+    def query_symbols(self) -> Int[Tensor, "chain"]:
+        """Symbol number of each chain's query."""
+        return torch.arange(self.n_chains)  # the query variable is numbered first
+
+    @property
+    def n_positions(self) -> int:
+        """Length of the sequence: N(2D + 1) for plain chains."""
+        return sum(len(symbols) for _, symbols, _ in self.facts) + self.n_chains
+
+    @cached_property
+    def fact_symbols(self) -> Int[Tensor, "fact token"]:
+        """Symbols of each fact, padded at the end where facts differ in length."""
+        return pad([symbols for _, symbols, _ in self.facts])
+
+    @cached_property
+    def ragged(self) -> bool:
+        """Whether facts differ in length."""
+        return bool((self.fact_symbols == PADDING).any())
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        """Shuffles for n sequences: `facts` and `queries`, the order in which each sequence presents them."""
+        device = generator.device
+        order = parse_order(self.order, len(self.steps))
+        if order is None:
+            rank = torch.rand(n, len(self.steps), generator=generator, device=device).argsort(-1)
+        else:
+            rank = torch.tensor([order.index(k) for k in range(1, len(order) + 1)], device=device).expand(n, -1)
+        of_step = torch.tensor([k - 1 for k, _, _ in self.facts], device=device)
+        # Steps are whole numbers apart and the noise is below one, so facts are shuffled within their step only.
+        noise = torch.rand(n, len(self.facts), generator=generator, device=device, dtype=torch.float64)
+        queries = torch.rand(n, self.n_chains, generator=generator, device=device)
+        return {"facts": (rank[:, of_step] + noise).argsort(-1).short(), "queries": queries.argsort(-1).short()}
+
+    def spread(
+        self, draw: Draw, per_fact: Int[Tensor, "fact token"], per_query: Int[Tensor, "query"]
+    ) -> Int[Tensor, "batch position"]:
+        """Lay out along each sequence a number that every token of every fact, and every query, has."""
+        facts = per_fact.to(draw["facts"].device)[draw["facts"].long()].flatten(1)  # batch fact·token
+        if self.ragged:
+            keep = self.fact_symbols.to(facts.device)[draw["facts"].long()].flatten(1) != PADDING
+            facts = facts[keep].view(len(facts), -1)
+        return torch.cat([facts, per_query.to(facts.device)[draw["queries"].long()]], 1)
+
+    def symbols(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        """The sequences, as symbol numbers."""
+        return self.spread(draw, self.fact_symbols, self.query_symbols)
+
+    def presented(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        """For each position the number of its fact, or query, in order of presentation."""
+        n, n_facts = draw["facts"].shape
+        arity = (self.fact_symbols != PADDING).sum(1).to(draw["facts"].device)[draw["facts"].long()]
+        ranks = torch.arange(n_facts, device=arity.device).repeat(n)
+        ranks = ranks.repeat_interleave(arity.flatten()).view(n, -1)
+        queries = torch.arange(n_facts, n_facts + self.n_chains, device=arity.device).expand(n, -1)
+        return torch.cat([ranks, queries], 1)
+
+    def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        """Symbol numbers of the answers to each query, in the order in which the queries stand."""
+        return self.answers.to(draw["queries"].device)[draw["queries"].long()]
+
+    @cached_property
+    def role_names(self) -> tuple[str, ...]:
+        """`query`, then for each step its keys and its value; a second key of one step is `key[k,2]`."""
+        names = ["query"]
+        for k, step in enumerate(self.steps, 1):
+            many = len(step.premises) > 1
+            names += [f"key[{k},{p}]" if many else f"key[{k}]" for p in range(1, len(step.premises) + 1)]
+            names.append(f"value[{k}]")
+        return tuple(names)
+
+    def roles(self, draw: Draw) -> Roles:
+        """What every position is for; facts that combine premises of different chains belong to none."""
+        first, role_of = 1, {}
+        for k, step in enumerate(self.steps, 1):
+            role_of[k] = range(first, first := first + len(step.premises) + 1)
+        per_fact = pad([tuple(role_of[k]) for k, _, _ in self.facts])
+        chains = pad([(chain,) * len(symbols) for _, symbols, chain in self.facts])
+        role = self.spread(draw, per_fact, torch.zeros(self.n_chains, dtype=torch.long))
+        chain = self.spread(draw, chains, torch.arange(self.n_chains))
+        held = role[:, None, :] == torch.arange(len(self.role_names), device=role.device)[:, None]
+        return Roles(self.role_names, torch.where(held, chain[:, None, :], ABSENT))
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """One sequence back in plain words: the oracle's input."""
+        facts = []
+        for index in draw["facts"][row].tolist():
+            step, symbols, _ = self.facts[index]
+            *premises, conclusion = (self.names[s] for s in symbols)
+            facts.append(Fact(tuple(premises), conclusion, step))
+        queries = self.query_symbols[draw["queries"][row].long().cpu()].tolist()
+        return Problem(tuple(facts), tuple(self.names[s] for s in queries))
+
+
+def pad(rows: list[tuple[int, ...]]) -> Int[Tensor, "row column"]:
+    """Rows of numbers as one rectangle, filled up with `PADDING`."""
+    width = max(map(len, rows))
+    return torch.tensor([row + (PADDING,) * (width - len(row)) for row in rows])

@@ -1,0 +1,103 @@
+"""Roles: what every position of a sequence is for, so that attention can be named without looking at it.
+
+The words are those of docs/contracts.md: `query`; `key[k]`, the token of fact k that is looked up; `value[k]`,
+the token that it gives. Between two positions stands a relation: `same` chain or `other`. A task knows the
+roles of its positions exactly; measures, pictures and circuits are written in them once, for every task.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import RELATIONS as RELATIONS
+from hopscope.problem.paths import Relation as Relation
+
+#: In `Roles.chain`: the position does not hold the role; or holds it, but for no query's chain (a distractor).
+ABSENT, NO_CHAIN = -1, -2
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which positions hold which role, and in which chain.
+
+    Attributes:
+        names: the roles, from the query outward.
+        chain: for each sequence, role and position the number of the chain (0 or more) in which the position
+            holds the role, else `ABSENT` or `NO_CHAIN`. A position may hold several roles, a role several positions.
+    """
+
+    names: tuple[str, ...]
+    chain: Int[Tensor, "batch role position"]
+
+    def index(self, name: str) -> int:
+        """Number of a role. Raises BadInput for a name that the task lacks."""
+        if name not in self.names:
+            raise BadInput(f"there is no role {name!r} here; the task has {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def held(self) -> Bool[Tensor, "batch role position"]:
+        """Whether a position holds a role, in any chain or none."""
+        return self.chain != ABSENT
+
+    def pairs(self, query: str, key: str, relation: Relation) -> Bool[Tensor, "batch position position"]:
+        """True where the first position holds role `query`, the second `key`, and their chains are so related.
+
+        `other` holds between different chains, and between any position and one of no chain.
+        """
+        q = self.chain[:, self.index(query), :, None]
+        k = self.chain[:, self.index(key), None, :]
+        same = (q == k) & (q >= 0)
+        both = (q != ABSENT) & (k != ABSENT)
+        return same if relation == "same" else both & ~same
+
+    def label(self, row: int, position: int) -> str:
+        """What one position is, for people: `b value[2]`, `query` … ; several roles are joined by a slash."""
+        found = []
+        for role, name in enumerate(self.names):
+            chain = int(self.chain[row, role, position])
+            if chain >= 0:
+                found.append(f"{chain_letter(chain)} {name}")
+            elif chain == NO_CHAIN:
+                found.append(f"· {name}")
+        return " / ".join(found)
+
+    def labels(self, row: int) -> list[str]:
+        """The labels of all positions of one sequence."""
+        return [self.label(row, position) for position in range(self.chain.shape[-1])]
+
+
+def chain_letter(chain: int) -> str:
+    """a … z, A … Z, then a', b', …: the name of a chain for people."""
+    turn, letter = divmod(chain, 52)
+    return (string.ascii_lowercase + string.ascii_uppercase)[letter] + "'" * turn
+
+
+def path_strengths(
+    pattern: Float[Tensor, "batch head query key"], roles: Roles
+) -> Float[Tensor, "relation head query_role key_role"]:
+    """Mean attention (0–1) on every path: from positions of one role to those of another, by relation.
+
+    For each position that holds the attending role and for which the attended role exists in that relation,
+    the attention on all its holders is summed; the mean is over those positions and all sequences. NaN where
+    no such pair of positions exists. Relations are in the order of `RELATIONS` (paper, section 9.1).
+    """
+    held = roles.held().to(pattern.dtype)
+    chains = torch.arange(int(roles.chain.max().clamp(min=0)) + 1, device=pattern.device)
+    in_chain = (roles.chain[..., None] == chains).to(pattern.dtype)  # batch role position chain
+    on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
+    on_chain = torch.einsum("bhqk,bskc->bhqsc", pattern, in_chain)
+    any_sum = torch.einsum("brq,bhqs->hrs", held, on_role)
+    same_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_chain)
+    exists = in_chain.amax(2)  # batch role chain: does the chain have a holder of the role?
+    same_count = torch.einsum("brqc,bsc->rs", in_chain, exists)
+    # A holder of role r finds role s in another chain if some holder of s is not of its own chain.
+    holders = held.sum(-1)
+    own = torch.einsum("brqc,bskc->brqs", in_chain, in_chain)
+    other_count = (held[..., None] * (holders[:, None, None, :] - own > 0)).sum((0, 2))
+    return torch.stack([same_sum / same_count, (any_sum - same_sum) / other_count])

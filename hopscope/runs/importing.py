@@ -1,0 +1,229 @@
+"""Other people's models: TransformerLens' names and shapes of weights to ours, and back.
+
+TransformerLens' `HookedTransformer` (Nanda & Bloom, 2022) computes what our transformer computes, and calls it alike,
+but that queries, keys and values are one parameter here. What its state dict does not say is taken to be: softmax
+attention scaled by 1/√d_head, the activation `gelu_new`, LayerNorms with ε = 1e-5, positions embedded by a table or not
+at all. bench/parity.py holds both against each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.base import Task
+
+Tensors = Mapping[str, Tensor]
+
+#: Files that are unpickled to be read, which runs whatever code they hold.
+PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt")
+CONVERSION = (
+    "safetensors.torch.save_file({k: v.contiguous() for k, v in torch.load(old, weights_only=True).items()}, new)"
+)
+
+#: TransformerLens' constants, which are in its state dict but are no weights.
+CONSTANTS = re.compile(r"(.*\.)?(mask|IGNORE|hook_.*)")
+RENAMED = {
+    "W_E": "embed.W_E",
+    "b_E": "embed.b_E",
+    "W_pos": "pos_embed.W_pos",
+    "W_U": "unembed.W_U",
+    "b_U": "unembed.b_U",
+}
+NORMS = re.compile(r"blocks\.\d+\.ln[12]\.[wb]|ln_final\.[wb]")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model made of another library's weights.
+
+    Attributes:
+        model: with float32 weights.
+        unread: tensors of the file that this task's model has no use for.
+    """
+
+    model: Transformer
+    unread: tuple[str, ...]
+
+
+def their_names(name: str) -> tuple[str, ...]:
+    """TransformerLens' parameters that one of ours stands for: three for `W_QKV` and `b_QKV`, else one."""
+    prefix, dot, last = name.rpartition(".")
+    if last in ("W_QKV", "b_QKV"):
+        return tuple(f"{prefix}{dot}{last[0]}_{part}" for part in "QKV")
+    return (RENAMED.get(name, name),)
+
+
+def to_transformer_lens(model: Transformer) -> dict[str, Tensor]:
+    """The weights under TransformerLens' names, each with memory of its own: for `load_state_dict`, or safetensors.
+
+    A model of vectors has `embed.W_E` (d_input, d_model) and `embed.b_E` (d_model), which no HookedTransformer has:
+    there inputs are projected by hand, and the model is run with `start_at_layer=0` (bench/parity.py shows how).
+
+    Raises:
+        BadInput: the attention variant is one that TransformerLens lacks.
+    """
+    if model.architecture.attention != "softmax":
+        raise BadInput(f"TransformerLens has softmax attention alone; this model's is {model.architecture.attention}")
+    found: dict[str, Tensor] = {}
+    for name, value in model.state_dict().items():
+        names = their_names(name)
+        parts = value.unbind() if len(names) > 1 else (value,)
+        found |= {theirs: part.detach().clone() for theirs, part in zip(names, parts, strict=True)}
+    return found
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises BadInput for a pickle, unread, and for anything else."""
+    if path.suffix.lower() in PICKLES:
+        raise BadInput(f"{path} is a pickle, and hopscope never unpickles; if you trust it, convert it: {CONVERSION}")
+    try:
+        return safetensors.torch.load(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"could not read {path}: {error.strerror}") from error
+    except safetensors.SafetensorError as error:
+        raise BadInput(f"{path} is no safetensors file: {error}") from error
+
+
+def import_model(tensors: Tensors, task: Task, *, causal: bool = True, layer_norm: bool | None = None) -> Imported:
+    """The model whose TransformerLens state dict this is, for a task.
+
+    Args:
+        tensors: by TransformerLens' names; embeddings may have ours, `W_E` and so on. Without `embed.b_E` it is 0.
+        task: whose widths the model must have. Of position embeddings as many are kept as its sequences are long.
+        causal: whether a position sees only itself and earlier ones; a state dict does not say.
+        layer_norm: whether the model normalises. Needed only where the state dict holds no LayerNorm: then either there
+            are none, or their scales and shifts were folded into the weights behind them.
+
+    Raises:
+        BadInput: a tensor is missing, unknown, of another shape than it should be, or not finite.
+    """
+    found = {name: value for name, value in with_their_names(tensors).items() if not CONSTANTS.fullmatch(name)}
+    architecture = find_architecture(found, causal, layer_norm)
+    with torch.device("meta"):
+        empty = Transformer.for_task(architecture, task)
+    wanted = {name: tuple(value.shape) for name, value in to_transformer_lens(empty).items()}
+    unread = tuple(name for name in ("pos_embed.W_pos",) if name in found and name not in wanted)
+    found = {name: value for name, value in found.items() if name not in unread}
+    found = filled(found, wanted, folded=architecture.layer_norm and not any(map(NORMS.fullmatch, found)))
+    found = cut_positions(found, task)
+    check_tensors(found, wanted, task)
+    model = Transformer.for_task(architecture, task)
+    model.load_state_dict({name: ours(name, found) for name in model.state_dict()}, strict=True)
+    return Imported(model.eval(), unread)
+
+
+def with_their_names(tensors: Tensors) -> dict[str, Tensor]:
+    """Tensors of the ends that have our names under TransformerLens'. Raises BadInput where both are there."""
+    for mine, theirs in RENAMED.items():
+        if mine in tensors and theirs in tensors:
+            raise BadInput(f"the file holds both {mine} and {theirs}, which are one; leave one of them out")
+    return {RENAMED.get(name, name): value for name, value in tensors.items()}
+
+
+def find_layer_norm(found: Tensors, said: bool | None) -> bool:
+    """Whether the model normalises, by its tensors or else by what was said. Raises BadInput where they disagree."""
+    norms = sorted(filter(NORMS.fullmatch, found))
+    if norms and said is False:
+        raise BadInput(f"the file holds a LayerNorm, {norms[0]}; leave --no-layer-norm out")
+    if not norms and said is None:
+        raise BadInput(
+            "the file holds no LayerNorm; say --layer-norm if they were folded into the weights, or --no-layer-norm "
+            "if the model has none"
+        )
+    return bool(norms) or bool(said)
+
+
+def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> Architecture:
+    """The shape of the model, by the shapes of the first layer's tensors and the numbers of the layers."""
+    layers = [int(match[1]) for name in found if (match := re.match(r"blocks\.([0-9]{1,9})\.", name))]
+    if not layers:
+        raise BadInput(
+            "the file holds no blocks.0.attn.W_Q: it is no state dict of a TransformerLens HookedTransformer; "
+            f"it holds {some(found)}"
+        )
+    n_heads, d_model, d_head = shape_of(found, "blocks.0.attn.W_Q", "(heads, d_model, d_head)", 3)
+    mlp = any(".mlp." in name for name in found)
+    d_mlp = shape_of(found, "blocks.0.mlp.W_in", "(d_model, d_mlp)", 2)[1] if mlp else None
+    return Architecture(
+        n_layers=max(layers) + 1,
+        n_heads=n_heads,
+        d_model=d_model,
+        d_head=d_head,
+        d_mlp=d_mlp,
+        causal=causal,
+        layer_norm=find_layer_norm(found, layer_norm),
+        mlp=mlp,
+    )
+
+
+def shape_of(found: Tensors, name: str, meaning: str, n_axes: int) -> tuple[int, ...]:
+    if name not in found:
+        raise BadInput(f"{name} is missing; it should be {meaning}")
+    shape = tuple(found[name].shape)
+    if len(shape) != n_axes:
+        raise BadInput(f"{name} should be {meaning}; its shape is {shape}")
+    return shape
+
+
+def some(names: Mapping[str, object]) -> str:
+    """A few of many names."""
+    listed = sorted(names)
+    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") or "nothing"
+
+
+def filled(found: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) -> dict[str, Tensor]:
+    """With what may be left out: the bias of vectors' embedding, 0; scales, 1, and shifts, 0, of folded LayerNorms."""
+    optional = {"embed.b_E": 0.0}
+    if folded:
+        optional |= {name: float(name.endswith(".w")) for name in wanted if NORMS.fullmatch(name)}
+    made = {n: torch.full(wanted[n], value) for n, value in optional.items() if n in wanted and n not in found}
+    return {**found, **made}
+
+
+def cut_positions(found: Tensors, task: Task) -> dict[str, Tensor]:
+    """Without the embeddings of positions that the task's sequences do not reach, which nothing reads."""
+    table = found.get("pos_embed.W_pos")
+    if table is None or table.ndim != 2:
+        return dict(found)
+    if len(table) < task.n_positions:
+        raise BadInput(
+            f"pos_embed.W_pos has {len(table)} positions, but a sequence of {task.name()} has {task.n_positions}"
+        )
+    return {**found, "pos_embed.W_pos": table[: task.n_positions]}
+
+
+def check_tensors(found: Tensors, wanted: Mapping[str, tuple[int, ...]], task: Task) -> None:
+    """Raise BadInput for the first tensor that is missing, unknown, of a wrong shape or type, or not finite."""
+    width = {"unembed.W_U": ("d_model", "d_output"), "embed.W_E": ("d_input" if task.d_input else "d_vocab", "d_model")}
+    for name, shape in wanted.items():
+        means = f" ({', '.join(width[name])} of {task.name()})" if name in width else ""
+        if name not in found:
+            hint = "; RMSNorm is not supported" if NORMS.fullmatch(name) and name.endswith(".b") else ""
+            raise BadInput(f"{name} is missing; its shape should be {shape}{means}{hint}")
+        if tuple(found[name].shape) != shape:
+            raise BadInput(f"{name} should have the shape {shape}{means}; it has {tuple(found[name].shape)}")
+        if not found[name].is_floating_point():
+            raise BadInput(f"{name} should hold floating-point numbers; it holds {found[name].dtype}")
+        if not found[name].float().isfinite().all():
+            raise BadInput(f"{name} should hold finite numbers; it holds NaN, infinity, or what float32 cannot hold")
+    if unknown := sorted(set(found) - set(wanted)):
+        raise BadInput(
+            f"{unknown[0]} has no place in this architecture, so the model computes something else; leave it out only "
+            "if nothing reads it"
+        )
+
+
+def ours(name: str, found: Tensors) -> Tensor:
+    """One of our parameters, in float32, from TransformerLens' tensors."""
+    parts = [found[theirs].float() for theirs in their_names(name)]
+    return torch.stack(parts) if len(parts) > 1 else parts[0]

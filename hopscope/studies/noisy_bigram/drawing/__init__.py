@@ -1,0 +1,1 @@
+"""Figures that only this study draws."""

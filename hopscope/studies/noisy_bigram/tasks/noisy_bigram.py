@@ -1,0 +1,180 @@
+"""The noisy bigram: a global association against in-context recall (Chen, Bruna and Bietti, 2024, arXiv:2406.03068)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from hopscope.core.settings import setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
+
+TRIGGER = 0  # the token q
+
+
+@dataclass(frozen=True)
+class NoisyBigram(TokenTask):
+    """Random tokens, in which a fixed trigger q is followed by the sequence's own token y, or by noise τ; q comes last.
+
+    ```
+    c q y a b q τ d q y e | q   ->  y with probability 1 − α, τ with probability α
+    ```
+
+    The correct token y is drawn anew for every sequence and stands behind some earlier q; that τ follows q with
+    probability α holds in all of them. After any other token all but τ are equally likely. The best a model can do is
+    to answer τ with probability α and the y of the context with 1 − α, at a loss of H(α) nats.
+
+    The two partial losses are those of the sequences whose last q is followed by y, and by τ; one set of logits serves
+    both. `recalled` gives y in either case.
+    """
+
+    n_tokens: int = setting(32, "N: ordinary tokens, the trigger among them; noise is one more", low=3, high=65536)
+    length: int = setting(64, "positions, the query among them", low=4, high=4096)
+    alpha: float = setting(0.5, "how often noise follows the trigger, 0-1", low=0, high=0.99)
+
+    @property
+    def d_vocab(self) -> int:  # type: ignore[override]
+        """Ordinary tokens, then τ."""
+        return self.n_tokens + 1
+
+    @property
+    def noise(self) -> int:
+        """The token τ."""
+        return self.n_tokens
+
+    @property
+    def global_answer(self) -> int:  # type: ignore[override]
+        """What follows the trigger in every sequence alike: τ."""
+        return self.noise
+
+    @property
+    def d_output(self) -> int:
+        return self.d_vocab
+
+    @property
+    def n_positions(self) -> int:
+        return self.length
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(-1, None)
+
+    @property
+    def hop_names(self) -> tuple[str, ...]:
+        return ("correct", "noise")
+
+    @property
+    def entropy(self) -> float:
+        """H(α) in nats: the least expected loss."""
+        return -sum(p * math.log(p) for p in (self.alpha, 1 - self.alpha) if p > 0)
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Nats: all tokens alike; noise as often as it comes, else any answer; else the context's; foreknowledge."""
+        return {
+            "any token": self.uniform(),
+            "noise or any answer": self.entropy + (1 - self.alpha) * math.log(self.n_tokens - 1),
+            "noise or the context's answer": self.entropy,
+            "foreknown": 0.0,
+        }
+
+    @property
+    def solved_below(self) -> float:
+        """5 % of the way from the best that can be known, H(α), to chance (ours): below H(α) no model comes."""
+        return self.entropy + 0.05 * (self.chance - self.entropy)
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        """A trigger with its correct token is planted at an even place, so that every sequence can be answered."""
+        device, size = generator.device, (n, self.length)
+        tokens = torch.randint(self.n_tokens, size, generator=generator, device=device)
+        correct = torch.randint(1, self.n_tokens, (n, 1), generator=generator, device=device)
+        others = torch.randint(1, self.n_tokens, size, generator=generator, device=device)  # never the trigger
+        noisy = torch.rand(size, generator=generator, device=device) < self.alpha
+        place = torch.randint(self.length - 2, (n, 1), generator=generator, device=device)
+        at = torch.arange(self.length, device=device)
+        tokens = torch.where((at == place - 1) | (at == self.length - 2), others, tokens)
+        tokens = torch.where((at == place) | (at == self.length - 1), TRIGGER, tokens)
+        noisy[:, :-1] &= at[:-1] != place
+        triggers = triggers_among(tokens)
+        follows = torch.where(noisy, self.noise, correct)
+        tokens[:, 1:] = torch.where(triggers[:, :-1], follows[:, :-1], tokens[:, 1:])
+        return {"tokens": tokens, "correct": correct, "noisy": noisy[:, -1:]}
+
+    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
+        return draw["tokens"]
+
+    def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        return draw["correct"][:, None]
+
+    def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
+        noisy = draw["noisy"]
+        noise = torch.where(noisy, self.noise, NOT_ASKED)
+        return torch.stack([torch.where(noisy, NOT_ASKED, draw["correct"]), noise], -1)
+
+    def hop_losses(
+        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
+    ) -> Float[Tensor, "hop"]:
+        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
+
+    def loss(
+        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
+    ) -> Float[Tensor, ""]:
+        """Mean over sequences, whichever token follows."""
+        asked = targets.amax(-1)  # NOT_ASKED is negative, so this is the one answer
+        return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
+
+    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
+        """Whether the token that does follow is the likeliest one."""
+        return outputs.argmax(-1) == batch.targets.amax(-1)
+
+    def roles(self, draw: Draw) -> Roles:
+        """`key[1]` is each earlier trigger, `value[1]` what follows it; those with noise belong to no chain."""
+        tokens, correct = draw["tokens"], draw["correct"]
+        keys = (tokens == TRIGGER)[:, :-1]  # a correct token is never the trigger, so each was followed by its rule
+        right = torch.where(tokens[:, 1:] == correct, 0, NO_CHAIN)
+        chain = torch.full((len(tokens), 3, self.n_positions), ABSENT, device=tokens.device)
+        chain[:, 0, -1] = 0
+        chain[:, 1, :-1] = torch.where(keys, right, ABSENT)
+        chain[:, 2, 1:] = torch.where(keys, right, ABSENT)
+        return Roles(("query", "key[1]", "value[1]"), chain)
+
+    def named(self, token: int) -> str:
+        """`q`, `noise`, or `t` with the token's number."""
+        return {TRIGGER: "q", self.noise: "noise"}.get(token, f"t{token}")
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """A fact for every two neighbours, and the trigger as the query."""
+        names = [self.named(token) for token in draw["tokens"][row].tolist()]
+        return Problem(tuple(Fact((first,), second) for first, second in pairwise(names)), (names[-1],))
+
+    def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
+        """Noise with probability α, else what followed the trigger earlier when it was not noise."""
+        followed = {second for first, second in pairwise(inputs) if first == inputs[-1]} - {self.noise}
+        (correct,) = followed
+        return [[{self.noise: self.alpha, correct: 1 - self.alpha}]]
+
+    @property
+    def bayes_loss(self) -> float:
+        """H(α)."""
+        return self.entropy
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        return {self.named(token): torch.tensor(token) for token in range(self.d_vocab)}
+
+
+def triggers_among(tokens: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
+    """Which triggers of freely drawn tokens stay: what follows a trigger is replaced, so of a row of them every other.
+
+    A place in a row of triggers stays if its distance to the last other token before the row is odd.
+    """
+    at = torch.arange(tokens.shape[1], device=tokens.device)
+    is_trigger = tokens == TRIGGER
+    last_other = torch.where(is_trigger, -1, at).cummax(1).values
+    return is_trigger & ((at - last_other) % 2 == 1)

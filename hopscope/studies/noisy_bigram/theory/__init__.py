@@ -1,0 +1,1 @@
+"""Theory that only this study uses."""

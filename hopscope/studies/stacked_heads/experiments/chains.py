@@ -1,0 +1,47 @@
+"""How the number of interleaved chains matters (beyond Musat, whose N is 4 throughout; problem of section 6).
+
+More chains make guessing worse and sequences longer, yet change no minimum depth (docs/theory.md). The demo's model and
+recipe with N = 2, 4 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.settings import by_setting
+from hopscope.experiments.base import endings_of
+from hopscope.experiments.judging import Claim
+from hopscope.experiments.variants import grows_with, somebody_solves, variants
+from hopscope.runs.run import Run
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 330, "paper": 15_000}
+CLAIMS = ("every_setting_can", "later_with_more_chains")
+
+CHAINS = (2, 4, 8)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each number of chains, over seeds; those of four are runs of `fig7`."""
+    for n_chains in CHAINS[:2] if scale == "quick" else CHAINS:
+        yield from variants(scale, task={"n_chains": n_chains})
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per run and hop, as `endings_of` makes it, with N."""
+    return endings_of(runs, N=lambda config: config.task.as_dict()["n_chains"])
+
+
+def figure(table: DataFrame) -> Figure:
+    """How hops ended, and when they were learnt, by the number of chains."""
+    return by_setting(table, "N", "N, chains")
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether all are learnt, and whether more chains take longer."""
+    yield somebody_solves(table, "N", "With every number of chains some seed solves both hops.")
+    yield grows_with(table, "N", "later_with_more_chains", "The more chains, the later the hops are learnt.")

@@ -1,0 +1,109 @@
+"""Five ways to pose the same problem: every curriculum on the retrieval problem (Musat, section 7; card 5).
+
+The paper compares its implicit curriculum, all hops asked at once, with none. Others ask the last hop alone, too, but
+pose easier sequences beside the hard ones (`mixture`) or before them (`staged`, `layerwise`). The demo's recipe, D = 2,
+nearest facts first; with so few hops `layerwise` has the stages of `staged` and would train the same weights, so it is
+left to the paper scale, where D = 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.settings import by_setting
+from hopscope.experiments.base import SOLVED, endings_of
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.variants import variants
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
+CURRICULA = ("implicit", "mixture", "staged", "layerwise", "none")
+CLAIMS = ("none_fails", *(f"{name}_solves" for name in CURRICULA[:-1]), "implicit_is_fastest")
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each curriculum, over seeds; those of the implicit one are runs of `fig7`."""
+    longer = {"n_hops": 4} if scale == "paper" else {}
+    for name in CURRICULA if scale == "paper" else [name for name in CURRICULA if name != "layerwise"]:
+        yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
+    return endings_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
+
+
+def figure(table: DataFrame) -> Figure:
+    """How the last hop ended, and when it was learnt, by curriculum."""
+    return by_setting(
+        last_hops(table), "curriculum", "curriculum", Retrieval().baselines["right step, no chain followed"]
+    )
+
+
+def last_hops(table: DataFrame) -> DataFrame:
+    """The hop that every curriculum asks."""
+    return table[table.k == table.k.max()]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """None learns nothing; which others do; and which is soonest."""
+    rows = last_hops(table)
+    alone = rows[rows.curriculum == "none"]
+    yield judge(
+        "none_fails",
+        "Without curriculum the last hop's loss stays above 0.7.",
+        alone.loss,
+        "final loss",
+        section="7.2",
+        rows=alone,
+        above=0.7,
+        source="paper",
+    )
+    yield from (solves(rows[rows.curriculum == name], name) for name in CURRICULA[:-1] if name in set(rows.curriculum))
+    yield fastest(rows)
+
+
+def solves(rows: DataFrame, name: str) -> Claim:
+    """Whether one curriculum gets there in most runs."""
+    solved = rows.loss < SOLVED
+    return judge(
+        f"{name}_solves",
+        f"With the curriculum {name} the last hop is solved in as many steps, in most runs "
+        f"({solved.sum()} of {len(rows)}; the number is the median final loss).",
+        rows.loss,
+        "final loss",
+        section="7.2" if name == "implicit" else "beyond (card 5 says it of k-fold composition)",
+        rows=rows,
+        number="median",
+        also=[bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)],
+        source="ours",
+    )
+
+
+def fastest(rows: DataFrame) -> Claim:
+    """Asking all at once against taking turns; a run that never learns counts as all its steps, a lower bound."""
+    never = rows.learnt.isna().groupby(rows.curriculum).sum().to_dict()
+    median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
+    many = rows.groupby("curriculum").size().to_dict()
+    words = ", ".join(
+        f"{name} {'at least ' if 2 * never[name] >= many[name] else ''}{step:.0f} ({never[name]} of {many[name]} never)"
+        for name, step in median.items()
+    )
+    learnt = rows[rows.curriculum == "implicit"].learnt.notna()
+    return judge(
+        "implicit_is_fastest",
+        f"Asking every hop at once teaches the last in fewer steps than any other curriculum does (median: {words}).",
+        median.drop(["implicit", "none"]) / median["implicit"],
+        "ratio of another's median steps, or of a lower bound of them, to the implicit one's",
+        section="beyond",
+        rows=rows,
+        above=1,
+        provided=bound("runs that learn with the implicit one", learnt, of="share of", above=0.5),
+        source="ours",
+    )

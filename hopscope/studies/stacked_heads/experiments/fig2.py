@@ -1,0 +1,243 @@
+"""Language models on the five formulations, and on equations of growing depth (Musat, ICLR 2025, figure 2, section 4).
+
+The paper asks large hosted models 500 questions per formulation, directly and again until the answer is acceptable, and
+finds them nearly perfect up to D = 5. Here the models are those that run anywhere (135 and 270 million parameters),
+so the paper's sentences stand beside our numbers undecided; judged is what such models can do: one hop, not two. Any
+other can be asked the same with `hopscope evaluate`. At scale `quick` the models are of known answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Unpack
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.core import catalogue
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_json, write_json
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.base import Finished, Stopped, Work
+from hopscope.experiments.judging import Bound, Claim, Limit, bound, judge
+from hopscope.language.backends.base import Backend
+from hopscope.language.backends.known import Known
+from hopscope.language.evaluation import Evaluation, evaluate
+from hopscope.language.opening import open_backend
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
+CLAIMS = ("equations_to_depth_5", "other_formulations", "one_hop_above_chance", "two_hops_at_chance", "form_of_answers")
+
+FEW = 10  # answers
+CHANCE = 0.25  # of equations: one of four values
+
+FORMULATIONS = ("equations", "lives_with", "kingdoms", "functions", "relatives")  # F1 to F5
+DEPTHS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Asked(Work):
+    """One row of the table: a model, a formulation, a layout, a protocol."""
+
+    label = "asked"
+
+    model: str = setting("smollm2", "which")
+    formulation: str = setting("equations", "which")
+    n_hops: int = setting(0, "D; 0: the formulation's own")
+    layout: str = setting("code", "which")
+    protocol: str = setting("log_likelihood", "which")
+    count: int = setting(120, "questions")
+    max_tries: int = setting(5, "of resampling")
+    max_tokens: int = setting(8, "of a generated answer: longer ones are no acceptable answer alone")
+    dtype: str = setting("bfloat16", "of a model in this process, which is that of its weights")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        def watch(done: int, of: int) -> None:
+            if done < of and should_stop():
+                raise Stopped
+
+        kind = catalogue.find("formulations", self.formulation)
+        formulation = kind(n_hops=self.n_hops) if self.n_hops else kind()
+        layout = catalogue.find("language.layouts", self.layout)()
+        rule = catalogue.find("language.protocols", self.protocol)
+        protocol = rule(**{f.name: getattr(self, f.name) for f in fields(rule) if hasattr(self, f.name)})
+        backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
+        if isinstance(backend, Known):
+            backend.learn(formulation, layout, settings.seed, range(settings.count))
+        result = evaluate(backend, formulation, layout, protocol, settings, folder, watch=watch)
+        write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
+
+
+def none_for_nan(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and value != value else value
+
+
+@lru_cache(maxsize=1)
+def opened(model: str, dtype: str) -> Backend:
+    """A model, opened once for all of its rows that follow each other."""
+    return open_backend(model, dtype=dtype)
+
+
+def runs(scale: str) -> Iterator[Asked]:
+    """All formulations, equations by depth; at paper scale 500 questions in two layouts, and the paper's protocol."""
+    if scale == "quick":
+        for model in ("known:oracle", "known:last_line"):
+            yield from every_formulation(model, "code", 24)
+            yield from every_depth(model, "code", 24)
+        return
+    count = {"cpu": 120, "paper": 500}[scale]
+    yield from every_depth("smollm2", "code", count)
+    yield from every_formulation("smollm2", "code", count)
+    if scale == "paper":
+        yield from every_formulation("smollm2", "chat", count)
+        for formulation, hops in (("equations", 1), ("equations", 5), ("kingdoms", 5)):
+            yield Asked("smollm2", formulation, hops, layout="chat", protocol="resample", count=100)
+        for hops in (1, 2, 3, 5):
+            yield Asked("gemma3-270m", "equations", hops, count=120)
+        yield from every_formulation("gemma3-270m", "code", 120)
+
+
+def every_formulation(model: str, layout: str, count: int) -> Iterator[Asked]:
+    """The five as the paper has them; equations in this layout by depth are another matter if it is `code`."""
+    for formulation in FORMULATIONS:
+        if not (formulation == "equations" and layout == "code"):
+            yield Asked(model, formulation, layout=layout, count=count)
+
+
+def every_depth(model: str, layout: str, count: int) -> Iterator[Asked]:
+    """Equations with D = 1 to 8."""
+    for hops in DEPTHS:
+        yield Asked(model, "equations", hops, layout=layout, count=count)
+
+
+def table(finished: list[Finished]) -> DataFrame:
+    """The rows of `hopscope evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
+    rows: list[dict[str, Any]] = []
+    for one in finished:
+        row = {name: value for name, value in read_json(one.path / "row.json").items() if name != "settings"}
+        rows.append({"run": one.work.identity, "version": one.version, **row})
+    return DataFrame(rows)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: accuracy by formulation. Right: on equations by depth. Bars are 95 % intervals, dashes guessing."""
+    shown = picture(10.0, 4.2)
+    left, right = shown.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
+    series = list(dict.fromkeys(zip(table.model, table.layout, table.protocol, strict=True)))
+    for index, (model, layout, protocol) in enumerate(series):
+        part = table[(table.model == model) & (table.layout == layout) & (table.protocol == protocol)]
+        label = f"{model}, {layout}, {protocol.replace('_', ' ')}"
+        places = [FORMULATIONS.index(name) + 0.13 * (index - (len(series) - 1) / 2) for name in own(part).formulation]
+        draw(left, places, own(part), colour(index), label)
+        equations = part[part.formulation == "equations"].sort_values("hops")
+        if len(equations) > 2:
+            draw(right, [hops + 0.06 * index for hops in equations.hops], equations, colour(index), label, lines=True)
+    for place, name in enumerate(FORMULATIONS):
+        chance = table[table.formulation == name].chance
+        if len(chance):
+            left.plot([place - 0.45, place + 0.45], [chance.iloc[0]] * 2, color=GREY, lw=1.0, ls="--", zorder=0)
+    right.axhline(0.25, color=GREY, lw=1.0, ls="--", zorder=0)
+    left.set_xticks(range(len(FORMULATIONS)), FORMULATIONS)
+    left.set(ylim=(0, 1.02), ylabel="accuracy", title="Formulations, at the paper's settings")
+    right.set(xlabel="D, hops", title="Equations by depth")
+    for ax, words in ((left, "paper, large models: great"), (right, "paper, large models: almost perfect up to D = 5")):
+        ax.text(0.02, 0.965, words, transform=ax.transAxes, fontsize=8, color=GREY, va="center")
+    handles, labels = left.get_legend_handles_labels()
+    shown.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=8)
+    return shown
+
+
+def own(part: DataFrame) -> DataFrame:
+    """Rows at the paper's settings: equations at D = 5."""
+    return part[(part.formulation != "equations") | (part.hops == 5)]
+
+
+def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, lines: bool = False) -> None:
+    """Points with their intervals; one of which nothing is known has none, and one of few answers says how few."""
+    known = rows.n.to_numpy() > 0
+    if not known.any():
+        return
+    rows, places = rows[known], [place for place, there in zip(places, known, strict=True) if there]
+    off = [rows.accuracy - rows.low, rows.high - rows.accuracy]
+    style = "-o" if lines else "o"
+    ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
+    for place, n, accuracy in zip(places, rows.n, rows.accuracy, strict=True):
+        if n < FEW:
+            ax.annotate(f"n = {n}", (place, accuracy), (4, -12), textcoords="offset points", fontsize=7, color=tint)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What the paper says of large models, beside ours; and what can be judged of small ones."""
+    scored = table[table.protocol == "log_likelihood"]
+    equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
+    said = f"Large models solve equations almost perfectly up to D = 5 (ours: {names(table)})."
+    yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
+    rest = scored[scored.formulation != "equations"]
+    yield paper_says("other_formulations", "Large models do great on the other four formulations, too.", rest, table)
+    one, more = equations[equations.hops == 1], equations[equations.hops > 1]
+    yield of_every_row("one_hop_above_chance", "Every model answers one hop above chance.", one, above=CHANCE)
+    yield of_every_row("two_hops_at_chance", "No model answers two hops or more above chance.", more, at_most=CHANCE)
+    yield form(table)
+
+
+def names(table: DataFrame) -> str:
+    return ", ".join(dict.fromkeys(table.model))
+
+
+def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> Claim:
+    """A sentence about models that we do not have."""
+    return judge(
+        name,
+        sentence,
+        rows.accuracy,
+        "accuracy",
+        section="4",
+        rows=rows,
+        among=table,
+        n=int(rows.n.sum()),
+        number="mean",
+        provided=Bound("the models are the paper's, which are far larger than ours", False),
+    )
+
+
+def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    """A sentence about every row, judged by the lower end of its interval; the number is the mean accuracy."""
+    passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
+    return judge(
+        name,
+        f"{sentence[:-1]} (in {passing} of {len(rows)} rows).",
+        rows.accuracy,
+        "accuracy",
+        section="beyond (4)",
+        rows=rows,
+        n=int(rows.n.sum()),
+        number="mean",
+        also=[bound("lower end of the 95 % interval (Wilson)", rows.low, **limit)],
+        source="guessing; by log-likelihood, layout code",
+    )
+
+
+def form(table: DataFrame) -> Claim:
+    """How often a small model answers in the form that the paper's protocol waits for."""
+    rows = table[table.protocol == "resample"]
+    return judge(
+        "form_of_answers",
+        "Asked to say only the answer, a small model does so in less than a tenth of its tries, so that the paper's "
+        "protocol, which waits for an acceptable answer, leaves most questions unanswered.",
+        rows.valid,
+        "share of valid tries",
+        section="beyond (4, A)",
+        rows=rows,
+        among=table,
+        n=int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum()),
+        number="mean",
+        below=0.1,
+        source="ours",
+    )

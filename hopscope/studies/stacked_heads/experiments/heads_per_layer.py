@@ -1,0 +1,53 @@
+"""One head per layer or several of the same width together (beyond Musat; sections 7.1 and 8.1 use 8 and 1).
+
+The paper's figure 4 has eight heads a layer, its circuits one. Does it matter? The demo's model and recipe (4 layers,
+D = 2), with 1, 2, 4 and 8 heads that share d_model. By theory the number of heads changes no minimum depth here:
+nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.settings import by_setting
+from hopscope.experiments.base import endings_of
+from hopscope.experiments.judging import Claim
+from hopscope.experiments.variants import grows_with, somebody_solves, variants
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 200, "paper": 20_000}
+CLAIMS = ("every_setting_can", "sooner_with_more_heads")
+
+HEADS = (1, 2, 4, 8)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each number of heads, over seeds; those of one head are runs of `fig7`."""
+    for heads in HEADS[:2] if scale == "quick" else HEADS:
+        yield from variants(scale, model={"n_heads": heads})
+
+
+def table(runs: list[Run]) -> DataFrame:
+    """A row per run and hop, as `endings_of` makes it, with heads."""
+    return endings_of(runs, heads=lambda config: config.model.n_heads)
+
+
+def figure(table: DataFrame) -> Figure:
+    """How hops ended, and when they were learnt, by heads."""
+    return by_setting(
+        table, "heads", "heads per layer (d_model the same)", Retrieval().baselines["right step, no chain followed"]
+    )
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether all can, and whether more heads learn sooner."""
+    yield somebody_solves(table, "heads", "With every number of heads some seed solves both hops.")
+    yield grows_with(
+        table, "heads", "sooner_with_more_heads", "The more heads per layer, the sooner the hops are learnt.", -1
+    )

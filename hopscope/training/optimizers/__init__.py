@@ -1,0 +1,1 @@
+"""Optimizers, found by file name."""

@@ -1,0 +1,68 @@
+"""Training as it goes: a live bar with steps/s, time left and every hop's loss (rich), or plain lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from hopscope.configuration.config import Config
+
+LINES = 10  # lines of a run on a console that is no terminal
+
+
+class ProgressBar:
+    """A watcher of training for people. It writes to stderr, so that stdout stays the command's answer."""
+
+    def __init__(self, console: Console | None = None, label: str = ""):
+        self.console = console or Console(stderr=True)
+        self.label = label
+        self.live: Progress | None = None
+
+    def begin(self, config: Config, step: int) -> None:
+        """Open the bar at the step from which training goes on."""
+        self.steps, self.first, self.began = config.training.steps, step, time.monotonic()
+        self.label = self.label or config.task.name()
+        if self.console.is_terminal:
+            self.live = Progress(
+                TextColumn("[bold]{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[speed]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[losses]}"),
+                console=self.console,
+            )
+            self.bar = self.live.add_task(self.label, total=self.steps, completed=step, speed="", losses="")
+            self.live.start()
+        elif step:
+            self.console.print(f"{self.label}: going on from step {step}")
+
+    def speed(self, step: int) -> str:
+        """Steps per second since training began (or went on)."""
+        passed = time.monotonic() - self.began
+        return f"{(step - self.first) / passed:.1f} steps/s" if passed > 0 and step > self.first else ""
+
+    def stepped(self, step: int) -> None:
+        """Move the bar."""
+        if self.live:
+            self.live.update(self.bar, completed=step, speed=self.speed(step))
+
+    def logged(self, row: Mapping[str, Any]) -> None:
+        """Show the newest partial losses."""
+        losses = "  ".join(f"{hop} {loss:.3f}" for hop, loss in list(row["hop_losses"].items())[:8])
+        step = row["step"]
+        if self.live:
+            self.live.update(self.bar, losses=losses)
+        elif not self.steps or step * LINES // self.steps != (step - 1) * LINES // self.steps:
+            self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}", highlight=False)
+
+    def end(self) -> None:
+        """Leave the bar as it stands."""
+        if self.live:
+            self.live.stop()

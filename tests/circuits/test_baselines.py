@@ -1,0 +1,306 @@
+"""Baselines against plain reimplementations, finite differences and axioms; and all of them on a model with a truth."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from hopscope.builds.build import Build, build
+from hopscope.circuits.baselines import base, learned_masks
+from hopscope.circuits.baselines.acdc import acdc, visits, walk
+from hopscope.circuits.baselines.attribution import attribution
+from hopscope.circuits.baselines.base import Proposal, bisect, covered, pruned, smallest
+from hopscope.circuits.baselines.integrated_gradients import integrated_gradients
+from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
+from hopscope.circuits.gates import Gates
+from hopscope.circuits.metrics import Yardstick, auroc
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.interventions.patterns import null
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.problem.paths import Path
+from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+
+NAMES = catalogue.names("circuits.baselines")
+
+
+def untrained(task, **shape):
+    """A small model whose attention is far from even."""
+    model = Transformer.for_task(Architecture(**{"n_layers": 2, "d_model": 16, **shape}), task, generator(0, "init"))
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attn.W_QKV[:2] *= 6
+    return model
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A model of which everything can be computed plainly, in double precision."""
+    task = Retrieval(n_hops=1, n_chains=2)
+    model = untrained(task, n_heads=2).double()
+    batch = task.sample(6, 3)
+    batch.inputs, batch.targets  # noqa: B018
+    batch.__dict__.update(inputs=batch.inputs.double(), targets=batch.targets.double())
+    return Yardstick(Evaluator(model, batch))
+
+
+@pytest.fixture(scope="module")
+def built():
+    return build(Retrieval(n_hops=2), Build(layers=4, unused="dead", seed=3))
+
+
+@pytest.fixture(scope="module")
+def lab(built):
+    return Yardstick(Evaluator(built.model, built.config.task.sample(16, 1)))
+
+
+# Gates -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_spread_gates_of_0_and_1_are_kept(lab, seed):
+    gates = Gates(lab.evaluator, lab.null, "spread")
+    chosen = [p for p in gates.paths if torch.rand(1, generator=generator(seed, str(p))) < (seed + 1) / 7]
+    values = torch.zeros(gates.shape)
+    for path, place in zip(gates.paths, gates.places, strict=True):
+        values[place] = float(path in chosen)
+    assert float(gates.loss(values).detach()) == pytest.approx(lab.losses([chosen])[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("form", ["plain", "spread"])
+def test_all_gates_open_is_the_model_and_all_shut_is_null(lab, form):
+    gates = Gates(lab.evaluator, lab.null, form)
+    assert float(gates.loss(torch.ones(gates.shape)).detach()) == pytest.approx(lab.model, abs=1e-5)
+    assert float(gates.loss(torch.zeros(gates.shape)).detach()) == pytest.approx(lab.nothing, abs=1e-5)
+
+
+@pytest.mark.parametrize("task", [Induction(length=6, d_vocab=8), HopK(n_hops=1, length=8)], ids=lambda t: t.name())
+def test_gates_of_tasks_with_nameless_positions(task):
+    lab = Yardstick(Evaluator(untrained(task), task.sample(8)))
+    gates = Gates(lab.evaluator, lab.null, "spread")
+    assert float(gates.loss(torch.zeros(gates.shape)).detach()) == pytest.approx(lab.losses([[]])[0], abs=1e-5)
+    assert float(gates.loss(torch.ones(gates.shape)).detach()) == pytest.approx(lab.losses([gates.paths])[0], abs=1e-4)
+
+
+def test_a_pruned_model_is_kept_whole_before_what_is_removed(lab):
+    paths = lab.evaluator.ground.paths
+    assert covered(lab.evaluator.ground)
+    for removed in (paths[-3:], paths[40:60], paths[:2]):
+        change = pruned(lab, removed)
+        plain = Kept(frozenset(paths) - set(removed))
+        assert change.first_layer == min(p.layer for p in removed)
+        one, two = lab.evaluator.outputs([change]), lab.evaluator.outputs([plain])
+        torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
+
+
+# Attribution -----------------------------------------------------------------------------------------------------
+
+
+def harms(proposals):
+    return proposals[0].scores
+
+
+@torch.no_grad()
+def test_attribution_is_the_slope_of_a_gate_at_one(small):
+    """By differences from below, to second order: above 1 gates are clamped."""
+    gates, step = Gates(small.evaluator, small.null), 0.01
+    scores = harms(attribution(small))
+
+    def loss(place, value):
+        values = torch.ones(gates.shape)
+        values[place] = value
+        return float(gates.loss(values))
+
+    for path, place in zip(gates.paths, gates.places, strict=True):
+        at_one, below, further = (loss(place, 1 - i * step) for i in range(3))
+        slope = (3 * at_one - 4 * below + further) / (2 * step)
+        assert scores[path] == pytest.approx(-slope, abs=5e-4)
+
+
+def test_attribution_is_the_sum_over_entries_of_the_null_minus_the_pattern_times_the_gradient(small):
+    """Σ (A_null − A)·∂L/∂A, with the gradient by a leaf that is added to every pattern."""
+    evaluator, task = small.evaluator, small.evaluator.batch.task
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in evaluator.layers]
+    leaves = [torch.zeros_like(p).requires_grad_() for p in evaluator.patterns]
+    replace = {name: lambda actual, leaf=leaf: actual + leaf for name, leaf in zip(names, leaves, strict=True)}
+    outputs = evaluator.model(evaluator.batch.inputs, replace=replace, at=task.query_positions)
+    gradients = torch.autograd.grad(task.loss(outputs, evaluator.batch.targets), leaves)
+    even = null("uniform", evaluator.ground.sees)
+    scores = harms(attribution(small))
+    for path in evaluator.ground.paths:
+        difference = (even - evaluator.patterns[path.layer][:, path.head]) * gradients[path.layer][:, path.head]
+        total = float((difference * evaluator.ground.entries(path)).sum())
+        assert scores[path] == pytest.approx(total, abs=1e-5)
+
+
+def test_signed_and_absolute_orders_are_both_given(small):
+    signed, absolute = attribution(small)
+    assert "signed" in signed.name and "absolute" in absolute.name
+    assert absolute.scores == {path: abs(value) for path, value in signed.scores.items()}
+    assert signed.cost.forwards == signed.cost.backwards == 1 and absolute.cost.forwards == 0
+
+
+def test_integrated_gradients_add_up(small, lab):
+    for some, tolerance in ((small, 0.01), (lab, 0.1)):
+        total = sum(harms(integrated_gradients(some, steps=100)).values())
+        assert total == pytest.approx(some.nothing - some.model, rel=tolerance)
+
+
+# ACDC ------------------------------------------------------------------------------------------------------------
+
+
+def plain_acdc(evaluator, order, threshold):
+    """Conmy et al.'s loop as one would write it down: one threshold, one change at a time, nothing shared."""
+    kept = set(order)
+    now = evaluator.loss(AsIs()).mean
+    for path in order:
+        without = evaluator.loss(Kept(frozenset(kept - {path}))).mean
+        if without - now < threshold:
+            kept.remove(path)
+            now = without
+    return frozenset(kept)
+
+
+@pytest.mark.parametrize("order", ["weakest first", "named", "strongest first"])
+def test_acdc_is_its_plain_loop(small, order):
+    thresholds = (1e-4, 1e-3, 1e-2)
+    [found] = acdc(small, thresholds=thresholds, order=order)
+    for threshold, circuit in zip(thresholds, found.circuits, strict=True):
+        assert circuit == plain_acdc(small.evaluator, visits(small, order), threshold)
+    assert found.about["forwards_alone"] == 3 * (len(small.evaluator.ground.paths) + 1) >= found.cost.forwards
+
+
+# What AutoCircuit 1.0.1 (with transformer-lens 2.18.0, torch 2.15.0) does on its own MicroModel(2): its edges in the
+# order in which it tries them, and those that acdc_prune_scores(faithfulness_target="mse") removes at each τ. Its units
+# are edges between components, not paths, so what is compared is the greedy walk.
+EDGES = ["B0.0->End", "B0.1->End", "B1.1->End", "B1.0->End", "S->End", "B0.0->B1.1", "S->B1.1", "B0.0->B1.0"]
+EDGES += ["S->B1.0", "B0.1->B1.1", "B0.1->B1.0", "S->B0.1", "S->B0.0"]
+REMOVED = {
+    0.1: "",
+    10.0: "B0.0->End S->End",
+    20.0: "B0.0->End S->End S->B1.0",
+    100.0: "B0.0->End B0.1->End S->End S->B1.1 S->B1.0",
+    200.0: "B0.0->End B0.1->End S->End B0.0->B1.1 S->B1.1 B0.0->B1.0 S->B1.0 S->B0.0",
+    500.0: "B0.0->End B0.1->End B1.0->End S->End B0.0->B1.1 S->B1.1 B0.0->B1.0 S->B1.0 B0.1->B1.0 S->B0.0",
+}
+CLEAN = torch.tensor([[[1.0, 0.0], [0.5, 1.0]], [[-1.0, 2.0], [1.0, 1.0]]])
+CORRUPT = torch.tensor([[[0.0, 1.0], [1.0, -1.0]], [[1.0, 1.0], [-0.5, 0.0]]])
+
+
+def micro_model(inputs, removed=frozenset(), instead=None):
+    """Two layers of two heads, each of which multiplies what it reads; removed edges carry another run's value."""
+    weights, values = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), {"S": inputs}
+
+    def read(name, sources):
+        return sum(instead[s] if f"{s}->{name}" in removed else values[s] for s in sources)
+
+    for layer in (0, 1):
+        sources = list(values)
+        values |= {f"B{layer}.{h}": weights[h] * read(f"B{layer}.{h}", sources) for h in (0, 1)}
+    return read("End", list(values)), values
+
+
+def test_the_walk_is_that_of_autocircuit():
+    clean, _ = micro_model(CLEAN)
+    _, instead = micro_model(CORRUPT)
+
+    def measure(sets):
+        return [float((micro_model(CLEAN, removed, instead)[0] - clean).square().mean()) for removed in sets]
+
+    for threshold, found in zip(REMOVED, walk(EDGES, measure, list(REMOVED)), strict=True):
+        assert found == set(REMOVED[threshold].split())
+
+
+def test_acdc_goes_from_the_last_layer_to_the_first(small):
+    layers = [path.layer for path in visits(small, "weakest first")]
+    assert layers == sorted(layers, reverse=True)
+
+
+def test_what_acdc_keeps_depends_on_its_order(lab):
+    """What goes first goes for free, its attention having nowhere to fall: so the weakest must go first."""
+    sizes = {order: len(acdc(lab, thresholds=(0.01,), order=order)[0].circuits[0]) for order in ORDERS}
+    assert sizes["weakest first"] < sizes["strongest first"]
+
+
+ORDERS = ("weakest first", "strongest first")
+
+
+def test_acdc_scores_are_the_last_threshold_that_a_path_survived(lab):
+    [found] = acdc(lab, thresholds=(0.001, 0.1))
+    low, high = found.circuits
+    for path, score in found.scores.items():
+        assert score == (0.1 if path in high else 0.001 if path in low else 0.0)
+
+
+def test_acdc_may_ask_for_the_models_outputs(small):
+    [found] = acdc(small, thresholds=(1e-9, 1e9), metric="to model")
+    assert found.circuits[1] == frozenset() and len(found.circuits[0]) > 0
+
+
+# Learned masks ---------------------------------------------------------------------------------------------------
+
+
+def test_hard_concrete_gates_are_exactly_0_as_often_as_they_say():
+    location = torch.tensor([-2.0, 0.0, 1.0]).expand(20000, 3)
+    gates = learned_masks.drawn(location, generator(0, "test"))
+    assert ((gates >= 0) & (gates <= 1)).all() and (gates == 1).any()
+    share = (gates > 0).float().mean(0)
+    torch.testing.assert_close(share, learned_masks.expected_open(location[0]), atol=0.015, rtol=0)
+
+
+def test_a_higher_price_shuts_more_gates(lab):
+    cheap, dear = learned_masks.learned_masks(lab, prices=(0.0, 3.0), steps=40)
+    assert sum(v > 0 for v in cheap.scores.values()) > sum(v > 0 for v in dear.scores.values())
+
+
+# All of them -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_baseline_scores_every_path(lab, name):
+    for proposal in catalogue.find("circuits.baselines", name)(lab, 0):
+        assert set(proposal.scores) == set(lab.evaluator.ground.paths)
+        assert sorted(proposal.order) == sorted(proposal.scores)
+        least = smallest(proposal, lab, 0.05)
+        assert least.circuit is None or lab.losses([least.circuit])[0] < 0.05
+
+
+def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
+    """A model without error is at the bottom of a parabola: no first-order guess can tell what it needs."""
+    assert lab.model < 1e-4
+    assert max(abs(value) for value in harms(attribution(lab)).values()) < 1e-2 < lab.nothing
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"random_order", "attribution"}))
+def test_every_baseline_beats_chance_at_the_truth(lab, built, name):
+    truth = set(map(Path.from_dict, built.truth["schedule"]))
+    assert max(auroc(p.scores, truth) for p in catalogue.find("circuits.baselines", name)(lab, 0)) > 0.7
+
+
+def test_bisection_finds_where_prefixes_begin_to_pass(lab, monkeypatch):
+    order = lab.evaluator.ground.paths
+    for border in range(1, len(order) + 1):
+        monkeypatch.setattr(lab, "losses", lambda circuits, border=border: [float(len(c) < border) for c in circuits])
+        assert bisect(order, lab, 0.5) == border
+        found = smallest(Proposal("x", {p: -i for i, p in enumerate(order)}), lab, 0.5)
+        assert found.circuit == frozenset(order[:border])
+    monkeypatch.setattr(lab, "losses", lambda circuits: [1.0 for _ in circuits])
+    assert smallest(Proposal("x", dict.fromkeys(order, 0.0)), lab, 0.5).circuit is None
+
+
+def test_dips_near_the_border_are_found(lab, monkeypatch):
+    order = lab.evaluator.ground.paths
+    passes = {30, 31, *range(34, len(order) + 1)}
+    monkeypatch.setattr(lab, "losses", lambda circuits: [float(len(c) not in passes) for c in circuits])
+    found = smallest(Proposal("x", {p: -i for i, p in enumerate(order)}), lab, 0.5)
+    assert len(found.circuit) == 30
+
+
+def test_costs_add_up():
+    one, two = base.Cost(1, 2, 3.0), base.Cost(4, 0, 0.5)
+    assert one + two == base.Cost(5, 2, 3.5)
+    assert len(list(itertools.chain(NAMES))) == 6

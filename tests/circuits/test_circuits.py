@@ -1,0 +1,305 @@
+"""The parts of circuit discovery, each against something known; and what must not be accepted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+import torch
+
+from hopscope.builds.build import Build, build
+from hopscope.circuits.certificates import certify, suppliers
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.controls import random_sets, with_wrong_chains
+from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Loss, Silenced
+from hopscope.circuits.hypotheses import hypotheses
+from hopscope.circuits.search import all_minimal, minimal
+from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
+from hopscope.cli import main
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
+from hopscope.interventions.patterns import ideal, null, visible
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.problem.paths import Path
+from hopscope.runs.run import load
+from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.loop import train
+
+SMALL = Discovery(discovery=32, selection=48, report=64)
+
+
+def path(text):
+    return Path.parse(text)
+
+
+def paths_of(built, ablation="uniform"):
+    return [frozenset(Path.from_dict(p) for p in circuit) for circuit in built.truth["circuits"][ablation]]
+
+
+@pytest.fixture(scope="module")
+def three_hops():
+    return build(Retrieval(n_hops=3), Build(layers=4, unused="dead", seed=1))
+
+
+@pytest.fixture(scope="module")
+def lab(three_hops):
+    return Evaluator(three_hops.model, three_hops.config.task.sample(24, 5), tile=96)
+
+
+# Search ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_minimal_sets_are_those_of_brute_force(seed):
+    """Random monotone tests: a set passes if it holds one of a few cores."""
+    random = torch.Generator().manual_seed(seed)
+    units = list("abcdefg")
+    cores = []
+    for _ in range(1 + seed % 4):
+        size = int(torch.randint(1, 4, (1,), generator=random))
+        cores.append(frozenset(units[i] for i in torch.randperm(7, generator=random)[:size]))
+    passes = lambda chosen: any(core <= chosen for core in cores)  # noqa: E731
+    subsets = [frozenset(c) for n in range(8) for c in itertools.combinations(units, n)]
+    passing = [s for s in subsets if passes(s)]
+    truth = {s for s in passing if not any(t < s for t in passing)}
+    assert minimal(units, passes) in truth
+    found, complete = all_minimal(units, passes)
+    assert complete and set(found) == truth
+
+
+def test_minimal_prefers_what_stands_first():
+    assert minimal("abc", lambda chosen: bool(chosen & {"a", "c"})) == {"a"}
+    assert minimal("cba", lambda chosen: bool(chosen & {"a", "c"})) == {"c"}
+    assert minimal("abc", lambda chosen: True) in ({"a"}, frozenset())
+
+
+def test_few_tests_suffice():
+    asked = []
+    units = list(range(128))
+
+    def passes(chosen):
+        asked.append(chosen)
+        return {3, 77, 120} <= chosen
+
+    assert minimal(units, passes) == {3, 77, 120}
+    assert len(asked) < 60  # one by one would take 128
+
+
+# Changes of attention --------------------------------------------------------------------------------------------
+
+
+def test_nothing_changes_as_is_and_when_all_is_kept(three_hops, lab):
+    task, batch = three_hops.config.task, lab.batch
+    plain = three_hops.model(batch.inputs, at=task.query_positions)
+    everything = frozenset(lab.ground.rows)
+    for change in (AsIs(), Kept(everything), Frozen(everything, lab.patterns), Silenced(frozenset())):
+        torch.testing.assert_close(lab.outputs([change])[0], plain, atol=1e-4, rtol=0)
+
+
+def test_changes_in_one_forward_equal_changes_one_by_one(lab):
+    paths = [p for p in lab.ground.paths if p.layer < 3][:40]
+    changes = [Silenced(frozenset([p])) for p in paths] + [Hard({p: 1.0}) for p in paths[:7]] + [AsIs()]
+    together = lab.outputs(changes)
+    for change, outputs in zip(changes, together, strict=True):
+        torch.testing.assert_close(lab.outputs([change])[0], outputs, atol=1e-3, rtol=0)
+
+
+def test_a_silenced_row_is_the_null_row_and_others_are_as_computed(three_hops, lab):
+    row, batch = Row(1, 0, "query"), lab.batch
+    at = lab.ground.holders("query")
+    for kind in ("uniform", "identity"):
+        patterns = lab.patterns_under(Silenced(frozenset([row]), kind))
+        expected = null(kind, visible(batch.inputs.shape[1], True)).expand_as(patterns[1][:, 0])
+        torch.testing.assert_close(patterns[1][:, 0][at], expected[at])
+        torch.testing.assert_close(patterns[1][:, 0][~at], lab.patterns[1][:, 0][~at])
+        assert torch.equal(patterns[0], lab.patterns[0])
+
+
+def test_a_kept_path_keeps_its_entries_and_rows_still_sum_to_one(lab):
+    kept = path("L1H0 query->value[1]")
+    pattern = lab.patterns_under(Kept(frozenset([kept])))[1][:, 0]
+    mask = lab.ground.entries(kept)
+    rows = lab.ground.holders("query")
+    torch.testing.assert_close(pattern.sum(-1), torch.ones_like(pattern[..., 0]))
+    frozen = lab.patterns_under(Frozen(frozenset([kept]), lab.patterns))[1][:, 0]
+    torch.testing.assert_close(frozen[mask], lab.patterns[1][:, 0][mask])
+    torch.testing.assert_close(pattern[~rows], null("uniform", lab.ground.sees).expand_as(pattern)[~rows])
+
+
+def test_two_paths_share_a_row_by_their_weights(lab):
+    one, two = path("L2H0 query->value[1]"), path("L2H0 query->value[2]")
+    pattern = lab.patterns_under(Hard({one: 3.0, two: 1.0}))[2][:, 0]
+    for unit, share in ((one, 0.75), (two, 0.25)):
+        mask = lab.ground.entries(unit)
+        torch.testing.assert_close((pattern * mask).sum(-1)[mask.any(-1)], torch.full([24 * 4], share))
+
+
+def test_intervals_hold_the_mean_as_often_as_they_say():
+    random = torch.Generator().manual_seed(0)
+    held = [(found := Loss.of(torch.rand(64, generator=random))).low <= 0.5 <= found.high for _ in range(1000)]
+    assert 0.92 < sum(held) / 1000 < 0.975
+
+
+def test_positions_without_a_role_have_rows():
+    task = Induction(length=8)
+    ground = Ground(task.sample(4), Architecture(n_layers=1, d_model=8))
+    assert NO_ROLE in ground.query_roles and Row(0, 0, NO_ROLE) in ground.rows
+    assert (ground.holders(NO_ROLE) ^ ground.roles.held().any(1)).all()
+    assert ground.paths_in(Row(0, 0, NO_ROLE)) == []
+    assert row_of(path("L2H1 query->key[1]")) == Row(2, 1, "query")
+
+
+# Hypotheses ------------------------------------------------------------------------------------------------------
+
+
+def test_hypotheses_predict_what_they_are_called():
+    task = Retrieval(n_hops=2)
+    ground = Ground(task.sample(8, 0), Architecture(n_layers=1, d_model=8))
+    rules = {rule.name: rule for rule in hypotheses(Row(0, 0, "value[2]"), ground, dict.fromkeys(ground.paths, 0.5))}
+    previous = rules["previous position"].pattern(ground)
+    assert all(previous[0, t, t - 1] == 1 for t in range(1, task.n_positions))
+    for query, key, name in (("value[2]", "key[2]", "previous position"), ("value[2]", "key[2]", "first of fact")):
+        rows, held = ideal(Path(0, 0, query, key), ground.roles, ground.sees)
+        torch.testing.assert_close(rules[name].pattern(ground)[held], rows[held])
+    rows, held = ideal(Path(0, 0, "query", "value[1]"), ground.roles, ground.sees)
+    torch.testing.assert_close(rules["after the same symbol"].pattern(ground)[held], rows[held])
+    same = rules["same symbol"].pattern(ground)
+    rows, held = ideal(Path(0, 0, "query", "key[1]"), ground.roles, ground.sees)
+    torch.testing.assert_close(same[held], rows[held])
+    for rule in rules.values():
+        torch.testing.assert_close(rule.pattern(ground).sum(-1), torch.ones(8, task.n_positions))
+
+
+def test_simpler_hypotheses_come_first():
+    ground = Ground(Retrieval().sample(2), Architecture(n_layers=1, d_model=8))
+    rules = hypotheses(Row(0, 0, "query"), ground, dict.fromkeys(ground.paths, 0.3))
+    bits = [rule.bits for rule in rules]
+    assert bits == sorted(bits) and rules[0].name == "unused: uniform" and rules[-1].name.startswith("mixture")
+
+
+# Discovery -------------------------------------------------------------------------------------------------------
+
+
+def test_the_circuit_of_a_build_is_its_schedule(three_hops):
+    circuit = discover(three_hops.model, three_hops.config.task, SMALL)
+    assert circuit.accepted and circuit.complete
+    assert frozenset(found.path for found in circuit.paths) == paths_of(three_hops)[0]
+    assert set(circuit.alternatives) == set(paths_of(three_hops)) and circuit.interchangeable == []
+    assert all(found.removal_loss > 0.1 and found.silenced_loss > 0.1 for found in circuit.paths)
+    assert circuit.losses["circuit"].mean < 0.01 < 0.5 < circuit.losses["null"].mean
+    assert {f.hypothesis for f in circuit.paths if f.path.query.startswith("value") and f.path.layer == 0} <= {
+        "previous position"
+    }
+
+
+def test_twins_are_reported_as_interchangeable():
+    built = build(Retrieval(n_hops=2), Build(algorithm="linear", merging="chain", heads=2, layers=6, twins=1, seed=2))
+    circuit = discover(built.model, built.config.task, SMALL)
+    assert circuit.accepted
+    assert frozenset(found.path for found in circuit.paths) in paths_of(built)
+    assert set(circuit.alternatives) == set(paths_of(built))
+    assert {(p.layer, p.head) for p in circuit.interchangeable} == {tuple(h) for t in built.truth["twins"] for h in t}
+
+
+def test_company_is_what_a_circuit_lacks_to_work_by_itself():
+    """Of the demo's circuit the path is taken away that only tells others where to attend."""
+    run = load("demo")
+    detective = Detective(run.model, run.task, SMALL, lambda _: None)
+    whole = frozenset(found.path for found in discover(run.model, run.task, SMALL).paths)
+    assert detective.find_company(whole) == frozenset()
+    lacking = whole - {path("L0H0 value[2]->key[2]")}
+    assert detective.data.loss(detective.kept(lacking)).mean > 0.3
+    company = detective.find_company(lacking)
+    assert detective.data.loss(detective.kept(lacking | company)).mean < 0.05
+    assert all(not detective.works(lacking | (company - {one})) for one in company)
+
+
+def test_no_company_is_sought_for_a_model_that_fails_itself():
+    model = Transformer.for_task(Architecture(n_layers=2, d_model=16), Retrieval(n_hops=2), generator(0, "init"))
+    detective = Detective(model, Retrieval(n_hops=2), SMALL, lambda _: None)
+    assert detective.find_company(frozenset([path("L1H0 query->value[1]")])) == frozenset()
+
+
+def test_certificates_tell_who_feeds_whom(three_hops, lab):
+    supplies = certify(lab, paths_of(three_hops)[0])
+    fed = {(s.path.query, s.path.key, s.part): (s.source.query, s.source.key) for s in supplies}
+    assert fed == {
+        ("query", "value[1]", "key"): ("value[1]", "key[1]"),
+        ("value[3]", "value[2]", "query"): ("value[3]", "key[3]"),
+        ("value[3]", "value[2]", "value"): ("value[2]", "key[2]"),  # so that its reader knows where the block begins
+        ("query", "value[3]", "query"): ("query", "value[1]"),
+        ("query", "value[3]", "key"): ("value[3]", "value[2]"),
+        ("query", "value[3]", "value"): ("value[3]", "key[3]"),  # x_2, which value[3]'s fact holds too
+    }
+    final = max(s.path for s in supplies if s.path.query == "query")
+    assert [str(p)[5:] for p in suppliers(supplies, final)["query"]] == ["query->value[1]"]
+
+
+def test_an_untrained_model_has_no_circuit_and_the_log_says_why():
+    task = Retrieval(n_hops=2)
+    model = Transformer.for_task(Architecture(n_layers=2, d_model=16), task, generator(0, "init"))
+    circuit = discover(model, task, SMALL)
+    assert circuit.verdict == "none" and "the model itself" in circuit.reason
+    assert circuit.log and any("above the threshold" in line["verdict"] for line in circuit.log)
+
+
+def test_roles_that_lie_give_no_circuit(three_hops, monkeypatch):
+    honest = Detective.evaluator
+
+    def lying(self, purpose, n):
+        found = honest(self, purpose, n)
+        return Evaluator(found.model, with_wrong_chains(found.batch))
+
+    monkeypatch.setattr(Detective, "evaluator", lying)
+    circuit = discover(three_hops.model, three_hops.config.task, SMALL)
+    assert circuit.losses["model"].mean < 0.01  # it is as good as ever
+    assert circuit.verdict == "none"
+
+
+def test_random_paths_do_not_suffice(lab):
+    found = random_sets(lab, size=6, threshold=0.05, n=60)
+    assert found.under == 0 and found.least > 0.3 and found.n == 60
+
+
+def test_a_model_that_memorised_gives_none_on_fresh_data(tmp_path):
+    task = Retrieval(n_hops=1, n_chains=2)
+    training = Training(steps=400, batch=16, examples=16, lr=3e-3, weight_decay=0.0, log_every=100, val_size=16)
+    run = train(Config(task, Architecture(n_layers=2, d_model=32), training), tmp_path / "r", threads=1)
+    assert run.rows[-1]["train_loss"] < 0.05 < run.rows[-1]["val_loss"]
+    circuit = discover(run.model, task, SMALL)
+    assert circuit.verdict == "none" and "the model itself" in circuit.reason
+
+
+def test_token_tasks_with_roles_are_searched_too():
+    for task in (Induction(length=6, d_vocab=8), HopK(n_hops=1, length=8)):
+        model = Transformer.for_task(Architecture(n_layers=2, d_model=16), task, generator(0, "init"))
+        assert discover(model, task, SMALL).verdict == "none"
+
+
+def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
+    folder = tmp_path / "b"
+    assert main(["build", "2", "--out", str(folder)]) == 0
+    (folder / "truth.json").unlink()  # discovery never opens it
+    capsys.readouterr()
+    sizes = ["--discovery", "32", "--selection", "32", "--report", "32"]
+    assert main(["circuit", str(folder), *sizes, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    stored = json.loads((folder / "circuit.json").read_text())
+    assert {name: printed[name] for name in stored} == stored and printed["verdict"] == "circuit"
+    assert printed["min_layers"] == 3 and "exact minimum" in printed["words"]
+    assert {"circuit.svg", "circuit.png", "attention.html"} <= {f.name for f in (folder / "pictures").iterdir()}
+    assert {"layer", "head", "query", "key", "chain", "strength", "removal_loss"} <= set(printed["paths"][0])
+    assert set(printed["loss"]) >= {"model", "circuit", "null"}
+    lines = [json.loads(line) for line in (folder / "hypotheses.jsonl").read_text().splitlines()]
+    assert {line["stage"][0] for line in lines} >= {"1", "2", "3", "4", "5"}
+    assert main(["circuit", str(tmp_path / "nothing")]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
+def test_a_circuit_without_paths_can_be_told():
+    empty = Circuit((), (), {}, {}, "none", "why", 0.05, (), True, {})
+    assert empty.backbone == [] and empty.interchangeable == [] and not empty.accepted

@@ -1,0 +1,197 @@
+"""Circuits in plain words: written here by hand, without a model, and compared word for word."""
+
+from __future__ import annotations
+
+import pytest
+
+from hopscope.circuits.certificates import Supply
+from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.units import Row
+from hopscope.circuits.words import count, digits, listed, paragraph, spans, symbols_at, unused_layers
+from hopscope.problem.paths import Path
+from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
+from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+
+DEMO = ["L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]", "L1H0 query->value[1]", "L3H0 query->value[2]"]
+
+
+def found(text: str, strength: float = 1.0, removal: float = 0.5, rule: str = "role → x") -> Found:
+    return Found(Path.parse(text), strength, rule, 2.0, removal, 0.4)
+
+
+def circuit(*paths: Found, losses: tuple[float, ...] = (0.0051, 0.0024, 0.003, 0.91), **more) -> Circuit:
+    names = ("model", "circuit", "live", "null")
+    values = {
+        "rows": (),
+        "losses": {n: Loss(x, x, x, 512) for n, x in zip(names, losses, strict=True)},
+        "hop_losses": {},
+        "verdict": "circuit",
+        "reason": "with all patterns by hand the loss is 0.0024, below 0.05",
+        "threshold": 0.05,
+        "alternatives": (frozenset(f.path for f in paths),),
+        "complete": True,
+        "protocol": {"null": "uniform"},
+    }
+    return Circuit(tuple(paths), **(values | more))
+
+
+def test_the_whole_paragraph():
+    removals = [0.69, 0.35, 0.86, 0.107]
+    paths = [found(text, removal=r) for text, r in zip(DEMO, removals, strict=True)]
+    assert paragraph(circuit(*paths), Retrieval(), 3) == (
+        "Layer 0 makes every fact whole: the second token of each pair attends to the first (strength 1.00). "
+        "In layer 1 the query attends to the second token of fact 1 (x1) (strength 1.00). "
+        "In layer 3 the query attends to the second token of fact 2 (x2) (strength 1.00). "
+        "With all patterns set by hand the loss is 0.0024 (the model 0.0051, every head idle 0.91; a circuit must "
+        "stay below 0.05). "
+        "Leaving out one path brings it to 0.86 (L1H0 query→value[1]), 0.69 (L0H0 value[1]→key[1]), "
+        "0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
+        "It uses 3 heads in 3 layers, the exact minimum for D = 2."
+    )
+
+
+def test_the_order_in_which_paths_are_given_does_not_matter():
+    paths = [found(text) for text in DEMO]
+    assert paragraph(circuit(*paths), Retrieval()) == paragraph(circuit(*paths[::-1]), Retrieval())
+
+
+def test_one_head_and_one_layer_are_singular():
+    words = paragraph(circuit(found("L0H0 query->value[1]")), Retrieval(n_hops=1), 2)
+    assert "uses one head in one layer, fewer than the 2 that theory holds to be the minimum for D = 1." in words
+    assert "Without L0H0 query→value[1] it is 0.50." in words
+    assert "1 layer is the exact" not in words
+
+
+def test_more_layers_than_the_minimum():
+    words = paragraph(circuit(*map(found, [*DEMO, "L2H0 query->value[2]"])), Retrieval(), 3)
+    assert words.endswith("It uses 4 heads in 4 layers; 3 layers are the exact minimum for D = 2.")
+    assert "The same attention, query→value[2], is used twice: in layers 2 and 3." in words
+    assert "brings it to between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
+    one = paragraph(circuit(*map(found, DEMO)), Retrieval(), 1)
+    assert one.endswith("It uses 3 heads in 3 layers; one layer is the exact minimum for D = 2.")
+
+
+def test_without_theory_no_minimum_is_spoken_of():
+    assert "minimum" not in paragraph(circuit(*map(found, DEMO)), Retrieval())
+
+
+def test_heads_are_named_where_there_are_several():
+    words = paragraph(circuit(found("L1H0 query->value[1]"), found("L1H2 query->value[1]", 0.734)), Retrieval())
+    assert "In layer 1 the query attends to the second token of fact 1 (x1) (head 0, strength 1.00); and the " in words
+    assert "(head 2, strength 0.73)." in words
+    assert "The same attention, query→value[1], is used twice: by 2 heads of layer 1." in words
+
+
+def test_part_of_the_facts_is_not_every_fact():
+    words = paragraph(circuit(found(DEMO[0]), found(DEMO[2])), Retrieval())
+    assert "every fact" not in words
+    assert (
+        "In layer 0 the second token of fact 1 (x1) attends to the first token of fact 1 (x0) (strength 1.00)." in words
+    )
+
+
+def test_rules_are_told():
+    words = paragraph(circuit(found(DEMO[2], rule="after the same symbol")), Retrieval())
+    assert "the second token of fact 1 (x1), which follows its own symbol: an induction head (strength 1.00)" in words
+
+
+def test_who_feeds_whom_is_told():
+    first, _, third, fourth = map(Path.parse, DEMO)
+    pairs = [(fourth, "query", third), (fourth, "key", first), (third, "key", first), (third, "key", first)]
+    supplies = tuple(Supply(path, part, source, 0.9, 0.1) for path, part, source in pairs)
+    words = paragraph(circuit(*map(found, DEMO), supplies=supplies), Retrieval())
+    assert "Which head feeds which: L0H0 the keys of L1H0 and L3H0; L1H0 the query of L3H0." in words
+
+
+def test_a_path_that_can_be_spared_is_named():
+    words = paragraph(circuit(found(DEMO[0], removal=0.01), found(DEMO[2]), found(DEMO[3])), Retrieval())
+    assert "Without L0H0 value[1]→key[1] alone it stays below the threshold." in words
+
+
+@pytest.mark.parametrize(("complete", "end"), [(True, "there are no others"), (False, "there may be more")])
+def test_interchangeable_paths_are_told(complete, end):
+    first, second = [*DEMO], [*DEMO[:3], "L3H1 query->value[2]"]
+    sets = tuple(frozenset(map(Path.parse, texts)) for texts in (first, second))
+    words = paragraph(circuit(*map(found, first), alternatives=sets, complete=complete), Retrieval())
+    assert words.endswith(
+        f"2 minimal circuits were found and {end}; they share 3 paths and differ in L3H0 query→value[2] and "
+        "L3H1 query→value[2], which are interchangeable."
+    )
+
+
+def test_without_a_circuit_it_is_said_why():
+    why = {"verdict": "none", "reason": "the model itself is at 0.9, not below the threshold of 0.05"}
+    words = paragraph(circuit(alternatives=(), **why), Retrieval(), 3)
+    assert words.startswith("No circuit is accepted: the model itself is at 0.9, not below the threshold of 0.05.")
+    assert "No set of paths was found" in words
+    assert "It uses" not in words and "minimum" not in words
+    near = paragraph(circuit(found(DEMO[0]), **why), Retrieval())
+    assert "The search came to one path, which does not suffice." in near
+    many = paragraph(circuit(*map(found, DEMO), **why), Retrieval())
+    assert "The search came to 4 paths, which do not suffice." in many
+
+
+def test_rows_without_a_role_are_told():
+    words = paragraph(circuit(found(DEMO[0]), rows=(Row(0, 1, "(none)"),)), Retrieval())
+    assert "It also needs one row that no role names: L0H1 (none)." in words
+    assert "It uses 2 heads in one layer" in words
+
+
+def test_other_tasks_have_their_own_words():
+    paths = [found("L0H0 value[3]->key[3,1]"), found("L1H0 query->value[3]"), found("L1H0 value[3]->value[2] (other)")]
+    words = paragraph(circuit(*paths), ConditionalRetrieval(n_chains=2), 2)
+    assert "the conclusion of fact 3 attends to the first premise of fact 3" in words
+    assert "attends to the second token of fact 2 of other chains" in words
+    assert "x3" not in words
+    assert words.endswith("the exact minimum for this task.")
+    paths = [found("L0H0 value[1]->key[1]"), found("L1H0 query->value[1]")]
+    assert "the second token of fact 1 (x1) attends to the first token of fact 1 (x0)" in paragraph(
+        circuit(*paths), Induction()
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [([3], "3"), ([0, 5, 6, 7, 11], "0, 5–7 and 11"), ([1, 0], "0 and 1"), ([4, 5, 6, 6], "4–6")],
+)
+def test_spans(numbers, words):
+    assert spans(numbers) == words
+
+
+def test_parts_of_speech():
+    assert unused_layers([0, 1], 2) == ""
+    assert unused_layers([0, 1], 3) == "Layer 2 is not used."
+    assert unused_layers([1, 2, 3, 4], 12) == "Layers 0 and 5–11 are not used."
+    assert (count(0, "head"), count(1, "head"), count(2, "head")) == ("no heads", "one head", "2 heads")
+    assert listed(["a", "b"]) == "a and b"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert [digits(x) for x in (0, 1e-9, 0.00243, 0.6, 1.25, 37.2, 1234.5)] == [
+        "0",
+        "0",
+        "0.0024",
+        "0.60",
+        "1.2",
+        "37",
+        "1234",
+    ]
+
+
+@pytest.mark.parametrize("task", [Retrieval(), SymbolicRetrieval(), ConditionalRetrieval(n_chains=2)])
+def test_symbols_are_those_of_the_facts_in_a_row(task):
+    batch = task.sample(3, 1)
+    problem = batch.problem(2)
+    written = [s for fact in problem.facts for s in (*fact.premises, fact.conclusion)]
+    assert symbols_at(batch, 2) == [*written, *problem.queries]
+
+
+def test_symbols_of_token_tasks():
+    batch = Induction(length=8).sample(2, 1)
+    assert symbols_at(batch, 1) == [f"t{token}" for token in batch.inputs[1].tolist()]
+    batch = HopK(length=12).sample(2, 1)
+    first, *letters = symbols_at(batch, 0)
+    assert first == "·"
+    assert letters == ["abcd"[x] for x in batch.inputs[0, 1:].tolist()]

@@ -1,0 +1,85 @@
+"""The package on each Python that is here, without PyTorch, of which not every Python has a build for the CPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+
+pytestmark = pytest.mark.installs
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = ("3.11", "3.12", "3.13")
+#: Commands that need no PyTorch, and whose answers therefore no Python changes.
+LIGHT = (["--help"], ["list"], ["depth", "3"], ["ask", "equations", "--hops", "3"])
+
+
+def interpreter(version: str) -> str | None:
+    """Where a Python of this version is, if it is here."""
+    found = shutil.which(f"python{version}")
+    if found is None or Path(found).parent.name != "shims":
+        return found
+    # pyenv's stand-in runs only what is switched on; the interpreters themselves are beside it.
+    return max(map(str, Path(found).parents[1].glob(f"versions/{version}.*/bin/python")), default=None)
+
+
+HERE = {version: found for version in VERSIONS if (found := interpreter(version))}
+
+
+@pytest.fixture(scope="module", params=HERE)
+def installed(request, tmp_path_factory) -> Path:
+    """The folder of commands of an environment with all that hopscope requires but PyTorch."""
+    folder = tmp_path_factory.mktemp("without-torch")
+    shutil.copytree(ROOT / "hopscope", folder / "source" / "hopscope", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):  # a copy, for building leaves files behind
+        shutil.copy(ROOT / name, folder / "source")
+    subprocess.run([HERE[request.param], "-m", "venv", folder / "venv"], check=True)
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    pip = [folder / "venv" / "bin" / "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pins = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_BUILD_CONSTRAINT": str(ROOT / "constraints.txt")}
+    wanted = [line for line in required if not line.startswith("torch")]
+    for arguments in (wanted, ["--no-deps", folder / "source"]):
+        subprocess.run([*pip, *arguments], env={**os.environ, **pins}, check=True)
+    return folder / "venv" / "bin"
+
+
+def run(commands: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """The installed command line, away from any checkout."""
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [commands / "hopscope", *arguments]
+    return subprocess.run(command, cwd=commands, env=without, capture_output=True, text=True, timeout=60)
+
+
+def test_light_commands_answer_as_they_do_here(installed, capsys):
+    for arguments in LIGHT:
+        assert main(arguments) == 0
+        done = run(installed, *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == capsys.readouterr().out
+
+
+def test_sample_describes_the_task(installed):
+    done = run(installed, "sample", "retrieval")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "b0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2" in done.stdout
+    assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sample", "retrieval", "--seed", "1"], ["train", "retrieval"], ["show", "demo"]]
+)
+def test_what_needs_pytorch_says_so_in_one_sentence(installed, arguments):
+    done = run(installed, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "PyTorch, which is not installed; run pip install torch" in done.stderr
+
+
+def test_this_python_is_among_them():
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in HERE

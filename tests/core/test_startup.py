@@ -1,0 +1,85 @@
+"""What the command line loads before it answers: nothing of the variants that it only lists, and no PyTorch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopscope.core import catalogue
+
+ROOT = Path(__file__).parents[2]
+#: Commands that draw, train and measure nothing.
+LIGHT = (["--help"], ["list"], ["list", "--json"], ["sample", "--help"], ["depth", "3"], ["ask", "equations"])
+RUN = """
+import sys, json, os
+if "WITHOUT_TORCH" in os.environ: sys.modules["torch"] = None
+from hopscope.cli import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """The command line in a process of its own; the last line of stderr names the modules that it loaded."""
+    command = [sys.executable, "-c", RUN, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_light_commands_load_no_pytorch(arguments):
+    code, modules = json.loads(run(*arguments).stderr.splitlines()[-1])
+    assert code == 0
+    assert not {"torch", "pandas", "matplotlib"} & set(modules)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"]], ids=" ".join)
+def test_listing_imports_no_variant(arguments):
+    """Of the commands only the one that runs."""
+    _, modules = json.loads(run(*arguments).stderr.splitlines()[-1])
+    assert {m for m in modules if m.startswith("hopscope.cli.commands.")} <= {"hopscope.cli.commands.list"}
+    for folder in ("tasks", "measures", "experiments", "formulations", "curricula", "models.attention"):
+        assert not [m for m in modules if m.startswith(f"hopscope.{folder}.")]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"]], ids=" ".join)
+def test_listing_takes_half_a_second_at_most(arguments):
+    """Seconds of the processor, the best of three: other processes on it must not count."""
+    spent = []
+    for _ in range(3):
+        before = os.times()
+        run(*arguments)
+        after = os.times()
+        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(spent) < 0.5, spent
+
+
+def test_help_names_every_command_with_what_it_does():
+    out = run("--help").stdout
+    for name in catalogue.names("cli.commands"):
+        (line,) = [line for line in out.splitlines() if line.startswith(f"  {name} ")]
+        assert len(line.split()) > 3
+
+
+@pytest.mark.parametrize("folder", ["tasks", "measures", "experiments", "formulations", "curricula"])
+def test_the_summary_is_the_first_line_of_the_module(folder):
+    for name in catalogue.names(folder):
+        assert catalogue.summary(folder, name) == catalogue.module(folder, name).__doc__.strip().split("\n")[0]
+
+
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_without_pytorch_sample_describes_the_task(name):
+    """With the example of the description, where it has one; what must be drawn is refused."""
+    shown = run("sample", name, WITHOUT_TORCH="1").stdout
+    assert len(shown.splitlines()) > 4 and "`" * 3 not in shown
+    assert shown.endswith("To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n")
+    if name == "retrieval":
+        assert "\nb0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2\n" in shown
+        refused = run("sample", name, "--hops", "3", WITHOUT_TORCH="1")
+        assert refused.stdout == "" and "drawn by PyTorch, which is not installed; run pip" in refused.stderr

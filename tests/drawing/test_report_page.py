@@ -1,0 +1,137 @@
+"""The page of all claims and figures: complete, escaped, and without a request to anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+from hopscope.drawing.report_page import Opened, Section, report_page
+from hopscope.experiments.base import all_claims
+
+RESULTS = Path(__file__).parents[2] / "results"
+CLAIM = {
+    "id": "a",
+    "section": "7.2",
+    "sentence": "x < y & <script>alert(1)</script>",
+    "scale": "cpu",
+    "number": None,
+    "spread": [0.25, None],
+    "n": 3,
+    "seeds": [0],
+    "threshold": "> 0",
+    "verdict": "fails",
+    "runs": ["r"],
+    "version": "v1",
+}
+
+
+class Reader(HTMLParser):
+    """Tags, and the page's text by tag."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags, self.cells, self.inside = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside.append(tag)
+
+    def handle_data(self, data):
+        if self.inside and self.inside[-1] == "td":
+            self.cells.append(data)
+
+    def handle_endtag(self, tag):
+        if tag in self.inside:
+            while self.inside.pop() != tag:
+                pass
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    assert main(["report", "--results", str(RESULTS), "--html", str(file)]) == 0
+    return file
+
+
+def test_every_claim_and_every_figure_is_on_it(page):
+    reader = Reader(page.read_text())
+    claims = all_claims(RESULTS)
+    assert [cell for cell in reader.cells if cell in {row["sentence"] for row in claims}] == [
+        row["sentence"] for row in sorted(claims, key=lambda row: row["experiment"])
+    ]
+    figures = [attrs["src"] for tag, attrs in reader.tags if tag == "img"]
+    assert len(figures) == len(list(RESULTS.glob("*/figure.svg")))
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in figures)
+
+
+def test_it_asks_nobody_for_anything(page):
+    """No address but in the page, and a policy that forbids the rest."""
+    reader = Reader(page.read_text())
+    for tag, attrs in reader.tags:
+        for name in ("src", "href", "action", "data", "poster"):
+            assert re.match(r"data:|#|$", attrs.get(name) or ""), (tag, attrs)
+        assert tag not in ("script", "object", "embed", "base", "form")
+    [policy] = [attrs["content"] for tag, attrs in reader.tags if attrs.get("http-equiv")]
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"@import|url\(", page.read_text())
+
+
+def test_text_never_becomes_markup(tmp_path):
+    circuit = {"verdict": "<b>", "reason": "&", "loss": {"model": 0.5}, "paths": [], "protocol": {"a": "</pre>"}}
+    made = report_page([Section("<i>", "Asks <u>.\n\nMore.", tmp_path, [CLAIM])], [Opened("<s>", circuit, tmp_path)])
+    reader = Reader(made)
+    assert not {"script", "i", "u", "s"} & {tag for tag, _ in reader.tags}
+    assert CLAIM["sentence"] in reader.cells and "0.25 to none" in reader.cells
+
+
+def test_a_circuit_is_shown_with_its_losses_and_its_view(tmp_path, capsys):
+    path = {"layer": 1, "head": 0, "query": "query", "key": "value[1]", "chain": "other"}
+    found = {"strength": 0.75, "removal_loss": 0.9, "hypothesis": "role → value[1]"}
+    circuit = {"verdict": "circuit", "reason": "it fits", "loss": {"model": 0.01, "null": 0.9}, "protocol": {}}
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "circuit.json").write_text(json.dumps(circuit | {"paths": [path | found]}))
+    (tmp_path / "pictures" / "attention.html").write_text('<p title="a">view</p>')
+    where = ["--results", str(RESULTS), "--html", str(tmp_path / "page.html")]
+    assert main(["report", *where, "--run", str(tmp_path)]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "L1H0 query-&gt;value[1] (other)" in page and "0.75" in page
+    [frame] = [attrs for tag, attrs in Reader(page).tags if tag == "iframe"]
+    assert frame["srcdoc"] == '<p title="a">view</p>' and frame["sandbox"] == "allow-scripts"
+
+
+def test_what_cannot_be_shown_is_said(tmp_path, capsys):
+    where = ["--results", str(RESULTS)]
+    assert main(["report", *where, "--html", str(tmp_path / "p.html"), "--run", str(tmp_path)]) == 2
+    assert "'hopscope circuit" in capsys.readouterr().err
+    assert main(["report", *where, "--run", str(tmp_path)]) == 2
+    assert "--html FILE" in capsys.readouterr().err
+    assert not (tmp_path / "p.html").exists()
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed; run apt install chromium")
+def test_a_browser_opens_it_from_disk_without_complaint(page, tmp_path):
+    """Beside it a page that does ask and complain, so that silence means something."""
+    bad = tmp_path / "bad.html"
+    bad.write_text('<img src="https://example.org/x.png"><script>nosuch()</script>')
+    assert "example.org" in (seen := opened(bad, tmp_path))[0] and "CONSOLE" in seen[1]
+    hosts, said = opened(page, tmp_path)
+    assert not hosts and "CONSOLE" not in said
+
+
+def opened(page: Path, folder: Path) -> tuple[set[str], str]:
+    """The hosts that a page asks for, but for the browser's own errands, and what the browser says."""
+    log, shot = folder / "net.json", folder / "page.png"
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,2000", "--enable-logging=stderr"]
+    command = ["chromium", *options, f"--screenshot={shot}", f"--log-net-log={log}", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert shot.stat().st_size > 0
+    hosts = set(re.findall(r'"url":"https?://([^/"]+)', log.read_text()))
+    return {host for host in hosts if not re.search(r"(google|googleapis|gvt1)\.com$", host)}, done.stderr

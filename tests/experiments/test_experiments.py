@@ -1,0 +1,224 @@
+"""The frame of experiments: sums done by hand on small tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pandas import DataFrame
+
+from hopscope.cli import main
+from hopscope.cli.commands.reproduce import seconds
+from hopscope.core.environment import code_version
+from hopscope.core.settings import BadInput, setting
+from hopscope.experiments import base
+from hopscope.experiments.base import Finished, Stopped, Work, crossing, final, first_below, publish, run_folder
+from hopscope.studies.stacked_heads.experiments.curriculum import claims
+
+
+def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:
+    about = {"run": run, "version": "v", "seed": seed, "curriculum": curriculum, "scale": "cpu"}
+    return [{**about, "step": 50 * i, "val_loss": x, "hop": hop, "hop_loss": x} for i, x in enumerate(losses)]
+
+
+TABLE = DataFrame(
+    [
+        *curve("a", 0, "implicit", "x1", [1.0, 0.4, 0.02, 0.01, 0.02]),
+        *curve("a", 0, "implicit", "x2", [1.0, 0.8, 0.4, 0.03, 0.01]),
+        *curve("b", 0, "none", "x2", [1.0, 0.8, 0.75, 0.74, 0.76]),
+    ]
+)
+
+
+def test_crossing_is_interpolated():
+    assert crossing([0, 50], [1.0, 0.4], 0.5) == pytest.approx(50 * 0.5 / 0.6)
+    assert crossing([10], [0.1], 0.5) == 10
+    assert math.isnan(crossing([0, 50], [1.0, 0.6], 0.5))
+
+
+def test_final_is_the_mean_over_the_last_hundred_steps():
+    """Rows at 150 and 200 of 200: (0.01 + 0.02) / 2."""
+    assert final(TABLE)["a", "x1"] == pytest.approx(0.015)
+    assert final(TABLE)["b", "x2"] == pytest.approx(0.75)
+
+
+def test_first_below_by_run_and_hop():
+    found = first_below(TABLE, 0.5)
+    assert found["a", "x2"] == pytest.approx(50 + 50 * 0.3 / 0.4)
+    assert math.isnan(found["b", "x2"])
+
+
+def test_claims_are_judged_from_the_table():
+    judged = {claim.id: claim for claim in claims(TABLE)}
+    assert judged["no_curriculum_fails"].verdict == "holds"
+    assert judged["no_curriculum_fails"].number == pytest.approx(0.75)
+    assert judged["curriculum_succeeds"].verdict == "holds"
+    assert judged["curriculum_succeeds"].number == pytest.approx(0.02)
+    assert judged["hops_in_order"].verdict == "holds"
+    assert judged["hops_in_order"].number == pytest.approx(87.5 - 50 * 0.5 / 0.6)
+
+
+def test_claims_can_fail():
+    swapped = TABLE.assign(hop=TABLE.hop.map({"x1": "x2", "x2": "x1"}))
+    judged = {claim.id: claim for claim in claims(swapped)}
+    assert judged["hops_in_order"].verdict == "fails"
+    learnt = TABLE.assign(hop_loss=TABLE.hop_loss * 0.5)
+    assert {c.id: c for c in claims(learnt)}["no_curriculum_fails"].verdict == "fails"
+
+
+def test_scales_stand_side_by_side_and_a_scale_replaces_itself(tmp_path: Path):
+    publish("curriculum", TABLE.assign(scale="quick"), tmp_path)
+    publish("curriculum", TABLE, tmp_path)
+    publish("curriculum", TABLE, tmp_path)
+    rows = json.loads((tmp_path / "curriculum" / "claims.json").read_text())
+    assert [row["scale"] for row in rows] == ["quick"] * 3 + ["cpu"] * 3
+    assert {row["verdict"] for row in rows if row["scale"] == "quick"} == {"undecided"}
+    assert {row["verdict"] for row in rows if row["scale"] == "cpu"} == {"holds"}
+    assert rows[0]["spread"] == [0.75, 0.75]
+
+
+def test_report_lists_claims(tmp_path: Path, capsys):
+    publish("curriculum", TABLE, tmp_path)
+    assert main(["report", "--results", str(tmp_path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["experiment"] for row in rows} == {"curriculum"}
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    assert "holds" in capsys.readouterr().out
+
+
+def test_times():
+    assert seconds("90s") == seconds("90") == seconds("1.5m") == 90
+    assert seconds("1h") == 3600
+    assert seconds(None) is None
+    for text in ("soon", "-1m", "0", "1d"):
+        with pytest.raises(BadInput, match="budget"):
+            seconds(text)
+
+
+# Work ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counting(Work):
+    """Counts to a number, a line each."""
+
+    label = "counting"
+    to: int = setting(3, "how far")
+
+    def do(self, folder, should_stop):
+        lines = folder / "lines"
+        counted = len(lines.read_text()) if lines.exists() else 0
+        for _ in range(counted, self.to):
+            if should_stop():
+                raise Stopped
+            with lines.open("a") as file:
+                file.write("|")
+
+
+def test_work_is_stopped_goes_on_and_is_done_once(tmp_path):
+    calls = iter([False, True])
+    with pytest.raises(Stopped):
+        Finished.of(Counting(), tmp_path, lambda: next(calls))
+    assert (tmp_path / "lines").read_text() == "|" and not (tmp_path / "DONE").exists()
+    for _ in range(2):
+        done = Finished.of(Counting(), tmp_path, lambda: False)
+        assert (tmp_path / "lines").read_text() == "|||" and done.version == code_version()
+
+
+def test_work_is_what_it_depends_on():
+    assert Counting(3).identity == Counting().identity != Counting(4).identity
+    assert run_folder(Path("runs"), Counting()).name == f"counting-{Counting().identity}"
+
+
+def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    source = SimpleNamespace(
+        **dict.fromkeys(("figure", "claims", "SECONDS")),
+        runs=lambda scale: [Counting(2), Counting(5)],
+        table=lambda finished: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
+    )
+    monkeypatch.setattr(base, "experiment", lambda name: source)
+    monkeypatch.setattr(base, "publish", lambda name, table, results: table)
+    where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
+    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 2
+    assert base.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]
+    first = run_folder(tmp_path / "runs", Counting(2))
+    (first / "DONE").unlink()
+    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 1  # the second is done
+    (first / "DONE").write_text('{"version": "v"}')
+    spent = base.reproduce("counts", "quick", **where, budget=0.0)
+    assert (spent.done, spent.left, spent.results) == (False, 0, None)  # no table is begun
+
+
+def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, monkeypatch):
+    """It was at it when we looked, and done when we had the folder."""
+    alone = base.alone_in
+
+    @contextmanager
+    def late(folder):
+        with alone(folder):
+            (folder / "DONE").write_text('{"version": "theirs"}')
+            yield
+
+    monkeypatch.setattr(base, "alone_in", late)
+    done = Finished.of(Counting(), tmp_path, lambda: False)
+    assert done.version == "theirs" and not (tmp_path / "lines").exists()
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_trained(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for name, where in (("curriculum", "--results"), ("memories", "--runs")):
+        other = {"--results": tmp_path / "r", "--runs": tmp_path / "runs", where: tmp_path / "file"}
+        options = [str(word) for pair in other.items() for word in pair]
+        assert main(["reproduce", name, *options]) == 2
+        assert "choose" in capsys.readouterr().err
+        assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("text", ["[", "{}", '[{"id": "a"}]'])
+def test_altered_results_are_told_of(tmp_path, capsys, text):
+    folder = tmp_path / "curriculum"
+    folder.mkdir()
+    (folder / "claims.json").write_text(text)
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert "claims.json is" in capsys.readouterr().err
+    assert main(["report", "--results", str(tmp_path), "--redraw"]) == 2
+    assert "table.csv cannot be read" in capsys.readouterr().err
+    (folder / "table.csv").write_text("a,b\n1,2\n")
+    assert main(["report", "--results", str(tmp_path), "--redraw"]) == 2
+    assert "it lacks a column" in capsys.readouterr().err
+
+
+def test_a_page_needs_a_place_and_a_device_a_name(tmp_path, capsys):
+    assert main(["report", "--results", str(tmp_path), "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert "choose a folder that there is" in capsys.readouterr().err
+    assert main(["report", "--results", str(tmp_path), "--html", str(tmp_path)]) == 2
+    assert main(["reproduce", "curriculum", "--device", "cpu:x", "--runs", str(tmp_path / "runs")]) == 2
+    assert "device must be auto, cpu or cuda" in capsys.readouterr().err
+
+
+def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
+    """Where an experiment declares PARTIAL a spent budget leaves a table; gone on with, a longer one."""
+    from hopscope import Architecture, Config, Training
+    from hopscope.tasks.retrieval import Retrieval
+
+    training = Training(steps=40, batch=4, val_size=8, log_every=5)
+    config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
+    source = SimpleNamespace(runs=lambda scale: [config], table=base.hop_curves_of, PARTIAL=True)
+    monkeypatch.setattr(base, "experiment", lambda name: source)
+    published = []
+    monkeypatch.setattr(base, "publish", lambda name, table, results: published.append(table) or results)
+    where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
+    assert base.reproduce("tiny", "cpu", **where, budget=0.0).results is None and not published
+    clock = iter(range(100_000))
+    monkeypatch.setattr(base.time, "monotonic", lambda: next(clock))
+    stopped = base.reproduce("tiny", "cpu", **where, budget=15)
+    assert (stopped.done, stopped.left, stopped.results) == (False, 1, tmp_path / "results")
+    assert 0 < published[0].step.max() < 40
+    assert base.reproduce("tiny", "cpu", **where).done and published[1].step.max() == 40
+    source.PARTIAL = False
+    assert base.reproduce("tiny", "cpu", runs=tmp_path / "other", results=tmp_path, budget=15).results is None

@@ -1,0 +1,268 @@
+"""Claims: those of every committed table are judged today as they were, and `judge` against sums done by hand."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pandas import DataFrame, Series
+
+import hopscope
+from hopscope.experiments.base import SCALES, experiment, judged, table_in
+from hopscope.experiments.judging import (
+    Bound,
+    Claim,
+    around,
+    between,
+    bound,
+    factor,
+    judge,
+    lags,
+    power_law,
+    significant,
+)
+
+PACKAGE = Path(hopscope.__file__).parent
+RESULTS = PACKAGE.parent / "results"
+COMMITTED = sorted(path.parent for path in RESULTS.glob("*/claims.json"))
+NAN, INF = math.nan, math.inf
+
+#: What no change of code may change; words (sentence, section, threshold) may become better.
+KEPT = ("id", "scale", "number", "spread", "n", "seeds", "verdict", "runs", "version")
+
+#: Three runs, two of one seed.
+ROWS = DataFrame({"run": ["a", "b", "b", "c"], "seed": [3, 0, 0, 3]})
+
+
+@pytest.mark.parametrize("folder", COMMITTED, ids=lambda folder: folder.name)
+def test_committed_tables_are_judged_as_they_were(folder: Path):
+    source, table = experiment(folder.name), table_in(folder)
+    scales = [scale for scale in SCALES if (table.scale == scale).any()]
+    found = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
+    committed = json.loads((folder / "claims.json").read_text())
+    assert len(committed) == len(found)
+    for then, now in zip(committed, found, strict=True):
+        assert {name: now[name] for name in KEPT} == {name: then[name] for name in KEPT}
+        assert now["threshold"] == then["threshold"]  # else: hopscope report --redraw
+
+
+def calls(path: Path) -> set[str]:
+    """Names of what a file calls."""
+    nodes = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def test_every_claim_is_made_by_judge():
+    """None is put together by hand, where number, verdict and words could part ways."""
+    judging = PACKAGE / "experiments" / "judging.py"
+    assert "Claim" in calls(judging)
+    assert [path for path in PACKAGE.rglob("*.py") if path != judging and "Claim" in calls(path)] == []
+
+
+def one(values, what: str = "loss", **more: Any) -> Claim:
+    return judge("id", "A sentence.", values, what, **{"section": "7.2", "rows": ROWS, **more})
+
+
+# The values, their number and their spread -----------------------------------------------------------------------
+
+
+def test_a_claim_says_what_it_is_made_of():
+    claim = one([0.8, 0.9, 0.75], above=0.7, source="paper")
+    assert claim == Claim(
+        "id", "7.2", "A sentence.", 0.75, (0.75, 0.9), 3, (0, 3), "lowest loss > 0.7 (paper)", "holds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "threshold", "verdict"),
+    [
+        ({"above": 1}, 1, "lowest loss > 1", "fails"),
+        ({"at_least": 1}, 1, "lowest loss ≥ 1", "holds"),
+        ({"below": 5}, 5, "highest loss < 5", "fails"),
+        ({"at_most": 5}, 5, "highest loss ≤ 5", "holds"),
+        ({"equals": 2}, 2.5, "every loss = 2; the number is the mean", "fails"),
+        ({"within": between(1, 5)}, 2.5, "every loss in [1, 5]; the number is the mean", "holds"),
+        ({"within": around(2, 1)}, 2.5, "every loss within 1 of 2; the number is the mean", "fails"),
+        ({"within": factor(2, 2.5)}, 2.5, "every loss within a factor 2.5 of 2; the number is the mean", "holds"),
+        ({"of": "mean", "equals": 2.5}, 2.5, "mean loss = 2.5", "holds"),
+        ({"of": "median", "below": 2}, 2, "median loss < 2", "fails"),
+        ({"of": "total", "at_least": 10}, 10, "total loss ≥ 10", "holds"),
+        ({"of": "highest", "above": 4}, 5, "highest loss > 4", "holds"),
+        ({"of": "lowest", "equals": 1}, 1, "lowest loss = 1", "holds"),
+        ({"above": 0, "number": "median"}, 2, "lowest loss > 0; the number is the median", "holds"),
+    ],
+)
+def test_every_comparison_and_statistic(limit, number, threshold, verdict):
+    """Of 1, 2, 2 and 5: mean 2.5, median 2, total 10."""
+    claim = one([1, 2, 2, 5], **limit)
+    assert (claim.number, claim.threshold, claim.verdict) == (number, threshold, verdict)
+    assert claim.spread == (1, 5)
+
+
+def test_a_geometric_mean():
+    """The third root of 1 · 3 · 9 is 3."""
+    assert one([1, 3, 9], of="geometric mean", within=around(3, 1e-9)).number == pytest.approx(3)
+    assert one([0, 3, 9], of="geometric mean", above=0).verdict == "fails"
+
+
+def test_a_share_of_truth_values():
+    claim = one([True, False, True, True], "runs that learn", of="share of", above=0.75)
+    assert (claim.number, claim.spread, claim.verdict) == (0.75, (0, 1), "fails")
+    assert claim.threshold == "share of runs that learn > 0.75"
+
+
+def test_a_single_number_stands_alone():
+    claim = one(0.93, "exponent of N", within=between(0.75, 1.1), source="ours")
+    assert (claim.number, claim.spread, claim.verdict) == (0.93, (0.93, 0.93), "holds")
+    assert claim.threshold == "exponent of N in [0.75, 1.1] (ours)"
+    assert one(Series([1.0]).iloc[0], above=1).threshold == "loss > 1"
+
+
+def test_number_and_spread_may_be_given():
+    claim = one([1, 2], above=0, number=1.25, spread=(-1, 4))
+    assert (claim.number, claim.spread, claim.threshold) == (1.25, (-1, 4), "lowest loss > 0")
+    assert one([], above=0, number=0.0).spread == (0, 0)
+
+
+def test_who_stands_behind_it():
+    """n counts runs unless told, and is never 0; where no rows are left the seeds are of those they were among."""
+    assert (one([1], above=0).n, one([1], above=0, n=7).n) == (3, 7)
+    nobody = one([], above=0, rows=ROWS[:0], among=ROWS)
+    assert (nobody.n, nobody.seeds, nobody.verdict) == (1, (0, 3), "undecided")
+
+
+# What is unknown, what is censored -------------------------------------------------------------------------------
+
+
+def test_nothing_known_is_undecided():
+    for nothing in ([], [NAN, NAN], NAN, Series(dtype=float)):
+        for limit in ({"above": 0}, {"of": "median", "below": 0}, {"equals": 0, "unanimous": True}):
+            claim = one(nothing, **limit)
+            assert (claim.verdict, math.isnan(claim.number), claim.n) == ("undecided", True, 3)
+            assert all(map(math.isnan, claim.spread))
+
+
+def test_a_value_that_is_not_known_counts_against_a_bound_on_every_one():
+    """It is left out of number and spread, and of a statistic."""
+    assert (one([1, NAN, 3], above=0).verdict, one([1, NAN, 3], above=0).spread) == ("fails", (1, 3))
+    assert (one([1, NAN, 3], of="mean", above=0).verdict, one([1, NAN, 3], of="mean", above=0).number) == ("holds", 2)
+
+
+def test_what_never_came_is_later_than_any_number():
+    assert one([40, INF, 90], "number of steps", at_least=40).verdict == "holds"
+    assert one([40, INF, 90], "number of steps", below=1000).verdict == "fails"
+    assert one([40, INF, 90], "number of steps", of="median", below=100).number == 90
+    assert math.isnan(one([INF, -INF], of="mean", above=0).number)
+
+
+def test_lags():
+    """From 10 to 15 to 40; never; a later one without the earlier; both before anything was watched."""
+    assert lags([[10, 15, 40]]) == [5, 25]
+    assert lags([[10, NAN, 40], [10, INF]]) == [-INF]
+    assert lags([[NAN, 20]]) == [-INF]
+    assert lags([[NAN, NAN], [-INF, -INF]]) == []
+    assert lags([[-INF, 20], [30, -INF]]) == [INF, -INF]
+    assert lags([[7, 7]]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ([[10, 15], [20, 60]], "holds"),
+        ([[10, 15], [60, 20]], "fails"),
+        ([[10, 15], [60, NAN]], "holds"),
+        ([[10, 15], [NAN, 60]], "fails"),
+        ([[10, NAN], [NAN, NAN]], "undecided"),
+    ],
+)
+def test_orderings(times, verdict):
+    assert one(lags(times), "number of steps", above=0).verdict == verdict
+
+
+# Several bounds, intervals, tests and laws -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ([1], [1], "holds"),
+        ([1], [-1], "fails"),
+        ([-1], [], "fails"),
+        ([1], [], "undecided"),
+        ([], [], "undecided"),
+    ],
+)
+def test_all_bounds_must_be_met(first, second, verdict):
+    """One that is not met is enough to fail, whatever the others leave open."""
+    claim = one(first, above=0, also=[bound("accuracy", second, above=0)], source="ours")
+    assert claim.verdict == verdict
+    assert claim.threshold == "lowest loss > 0, and lowest accuracy > 0 (ours)"
+
+
+def test_other_values_may_decide():
+    learnt = bound("runs that learn", [True, False], of="share of", above=0.5)
+    claim = one([0.1, 0.9, 0.8], number="median", also=[learnt])
+    assert (claim.number, claim.verdict) == (0.8, "fails")
+    assert claim.threshold == "share of runs that learn > 0.5; the number is the median loss"
+
+
+@pytest.mark.parametrize(("met", "verdict"), [(True, "fails"), (False, "undecided"), (None, "undecided")])
+def test_what_must_be_so_to_ask(met, verdict):
+    claim = one([1], above=2, provided=Bound("somebody learnt", met))
+    assert (claim.verdict, claim.threshold) == (verdict, "lowest loss > 2; asked only if somebody learnt")
+
+
+def test_two_are_needed_to_compare():
+    asked = [one([5] * n, above=1, provided=bound("the number of ratios", n, above=1)) for n in (1, 2)]
+    assert [claim.verdict for claim in asked] == ["undecided", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [((0.3, 0.4), "holds"), ((0.2, 0.4), "undecided"), ((0.1, 0.2), "fails"), ((0.25, 0.25), "fails")],
+)
+def test_an_interval_that_straddles_the_limit_is_undecided(interval, verdict):
+    claim = one(interval, "accuracy", number=0.28, above=0.25, unanimous=True)
+    assert (claim.verdict, claim.spread) == (verdict, interval)
+    assert claim.threshold == "accuracy > 0.25 in all; undecided if in some"
+
+
+@pytest.mark.parametrize(
+    ("chance", "contrary", "verdict"),
+    [(0.01, 1.0, "holds"), (1.0, 0.01, "fails"), (0.3, 0.7, "undecided"), (0.05, 0.96, "undecided")],
+)
+def test_one_sided_tests(chance, contrary, verdict):
+    claim = one([0.4, 0.6], number=0.5, also=[significant("τ > 0", chance, contrary)])
+    assert (claim.number, claim.verdict) == (0.5, verdict)
+    assert claim.threshold == "τ > 0 with a one-sided permutation probability below 0.05"
+
+
+def test_a_law_with_its_fitted_exponent():
+    """y = 3 x²: the exponent is 2, the constants y / x² are 3; of y = 3 x it is 1."""
+    x, square, line = [1, 2, 4], [3, 12, 48], [3, 6, 12]
+
+    def law(y):
+        constants = [b / a**2 for a, b in zip(x, y, strict=True)]
+        exponent = bound("the exponent", power_law(x, y)[1], within=around(2, 0.15))
+        return one(constants, "constant", of="geometric mean", within=factor(2, 1.6), also=[exponent])
+
+    assert (law(square).verdict, law(square).number) == ("holds", pytest.approx(3))
+    assert law(square).threshold == (
+        "geometric mean constant within a factor 1.6 of 2, and the exponent within 0.15 of 2"
+    )
+    assert law(line).verdict == "fails"
+    assert power_law(x, line)[1] == pytest.approx(1)
+    known = one(power_law([1, 1], [2, 3])[1], "exponent", within=around(2, 1))  # one width shows no law
+    assert known.verdict == "undecided"
+
+
+def test_a_claim_is_held_to_something():
+    with pytest.raises(TypeError, match="held to nothing"):
+        one([1])
+    for wrong in ({"of": "mean"}, {"above": 0, "below": 1}, {"abvoe": 0}, {"above": 0, "abvoe": 1}):
+        with pytest.raises(TypeError, match="a bound needs one of above, at_least"):
+            one([1], **wrong)

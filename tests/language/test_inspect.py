@@ -1,0 +1,160 @@
+"""The tasks for inspect_ai: found by name, and the same score for the same answers as our own runner gives."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make language")
+
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.formulations.equations import Equations
+from hopscope.language.backends.known import BEHAVIOURS, Known
+from hopscope.language.evaluation import Evaluation, evaluate
+from hopscope.language.layouts.chat import Chat
+from hopscope.language.protocols.resample import Resample
+from tests.fault_server import FaultServer, oracle, wavering
+
+#: inspect leaves streams open, which Python says when it sweeps them up, and uses tenacity as it used to be.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def quiet(tmp_path, monkeypatch):
+    """inspect in a folder of its own, without a display."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    yield tmp_path
+    gc.collect()  # while the filter above holds
+
+
+def run(task, model, folder, **more):
+    """A finished evaluation by inspect."""
+    from inspect_ai import eval
+
+    log = eval(task, model=model, log_dir=str(folder / "logs"), display="none", score_display=False, **more)[0]
+    assert log.status == "success", log.error
+    return log
+
+
+def measures(log):
+    return {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
+
+
+def labels(log):
+    """What each question got, by its number."""
+    scores = [(sample.metadata["index"], sample.scores["acceptable_answer"]) for sample in log.samples]
+    return {index: (score.answer, score.metadata["tries"]) for index, score in scores}
+
+
+def ours(backend, formulation, count):
+    """The same evaluation by our own runner."""
+    return evaluate(backend, formulation, Chat(), Resample(), Evaluation(count=count))
+
+
+def judged(result):
+    return {one.index: (one.label, one.tries) for one in result.judged}
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
+    from hopscope.language.inspect_tasks import equations
+
+    formulation, known = Equations(n_hops=2), Known(behaviour)
+    known.learn(formulation, Chat(), 0, range(25))
+    mine = ours(known, formulation, 25)
+    log = run(equations(hops=2, count=25), f"hopscope-known/{behaviour}", quiet)
+    assert labels(log) == judged(mine)
+    theirs = measures(log)
+    for name in ("accuracy", "low", "high", "valid", "tries", "run_outs"):
+        assert theirs[name] == pytest.approx(mine.row[name], nan_ok=True), name
+
+
+def test_known_scores_are_those_that_follow_from_what_is_said(quiet):
+    from hopscope.language.inspect_tasks import equations
+
+    right = run(equations(hops=3, count=12), "hopscope-known/oracle", quiet)
+    assert measures(right)["accuracy"] == 1
+    ones = run(equations(hops=3, count=12), "hopscope-known/always_1", quiet)
+    answers = [Equations(n_hops=3).question(0, i).answer for i in range(12)]
+    assert measures(ones)["accuracy"] == answers.count("1") / 12
+    silent = run(equations(hops=3, count=12, max_tries=3), "hopscope-known/refuses", quiet)
+    assert measures(silent)["run_outs"] == 12
+    assert {sample.scores["acceptable_answer"].value for sample in silent.samples} == {"N"}
+
+
+@pytest.mark.parametrize("name", catalogue.names("formulations"))
+def test_every_formulation_is_a_task_with_its_own_questions(name, quiet):
+    from hopscope.language import inspect_tasks
+
+    made = getattr(inspect_tasks, name)(count=3, seed=5, chains=3 if name == "equations" else 4)
+    kind = catalogue.find("formulations", name)
+    questions = [(kind(n_chains=3) if name == "equations" else kind()).question(5, index) for index in range(3)]
+    assert [sample.input for sample in made.dataset] == [question.prompt for question in questions]
+    assert [sample.target for sample in made.dataset] == [question.answer for question in questions]
+
+
+def test_what_cannot_be_is_refused_in_a_sentence():
+    from hopscope.language.inspect_tasks import equations
+
+    with pytest.raises(BadInput, match="layout=chat, or hopscope evaluate --layout code"):
+        equations(layout="code")
+    with pytest.raises(BadInput, match="did you mean"):
+        equations(hop=2)
+    with pytest.raises(BadInput, match="hops must be at least 1"):
+        equations(hops=0)
+
+
+def test_the_loopback_server_gets_the_same_through_inspect_and_through_our_endpoint(quiet):
+    from hopscope.language.backends.endpoint import Endpoint
+    from hopscope.language.inspect_tasks import equations
+
+    with FaultServer(answer=wavering) as server:
+        log = run(equations(hops=2, count=20), "openai-api/local/loopback", quiet, model_base_url=server.url)
+        asked, endpoint = server.requests, Endpoint(server.url)
+        mine = ours(endpoint, Equations(n_hops=2), 20)
+        endpoint.close()
+        assert server.requests == 2 * asked  # the same requests, rejected tries and all
+    assert labels(log) == judged(mine)
+    assert measures(log)["tries"] == asked / 20 > 1
+    assert 0 < measures(log)["accuracy"] < 1
+
+
+def test_the_command_finds_the_task_by_its_entry_point(quiet):
+    """`inspect eval hopscope/equations`, in a process of its own."""
+    inspect = Path(sys.executable).with_name("inspect")
+    if not inspect.exists():
+        pytest.skip("there is no command inspect beside this Python; run make language")
+    with FaultServer(answer=oracle) as server:
+        command = [inspect, "eval", "hopscope/equations", "--model", "openai/loopback", "-T", "hops=2", "-T", "count=4"]
+        where = ["--model-base-url", server.url, "-M", "responses_api=false", "--log-dir", "logs", "--display", "plain"]
+        environment = {**os.environ, "OPENAI_API_KEY": "none"}
+        done = subprocess.run([*command, *where], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "accuracy 1.000" in " ".join(done.stdout.split())
+
+
+def test_a_real_llama_server_can_be_evaluated(quiet, llama_server):
+    from hopscope.language.inspect_tasks import equations
+
+    log = run(
+        equations(hops=1, count=3, max_tries=2),
+        "openai-api/local/smollm2",
+        quiet,
+        model_base_url=llama_server,
+        max_connections=1,
+    )
+    assert len(log.samples) == 3
+    assert all(1 <= tries <= 2 for _, tries in labels(log).values())

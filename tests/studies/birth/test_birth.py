@@ -1,0 +1,247 @@
+"""The parts of `birth`: corpus and generator, the basic model and its probes, and three gradient steps."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from pandas import DataFrame
+
+from bench.pack_bigrams import pack
+from hopscope import Architecture, Config, Training, train
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_json
+from hopscope.emergence.track import follow_all
+from hopscope.experiments.base import Stopped
+from hopscope.problem.paths import Path
+from hopscope.studies.birth.experiments.birth import about_joint
+from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
+from hopscope.studies.birth.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
+from hopscope.studies.birth.work import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
+from hopscope.tasks.induction import Induction
+
+# The corpus ------------------------------------------------------------------------------------------------------
+
+
+def test_the_corpus_is_the_one_of_the_published_figures():
+    corpus = shakespeare()
+    assert len(corpus.characters) == 65
+    assert corpus.conditional_entropy == pytest.approx(2.4526, abs=5e-5)
+    assert corpus.unigram_entropy == pytest.approx(3.3128, abs=5e-5)
+    assert [corpus.characters[i] for i in corpus.first.topk(5).indices] == list(" etoa")
+    assert float(corpus.first.topk(5).values.sum()) == pytest.approx(0.406, abs=5e-4)
+
+
+def test_counts_are_packed_as_they_are_read():
+
+    stored = json.loads(pack("abab c"))
+    assert stored["characters"] == " abc"
+    assert stored["counts"] == [[0, 0, 0, 1], [0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert sum(map(sum, read_json(ASSET)["counts"])) == 1_115_393
+
+
+def test_the_inverse_of_the_distribution_by_hand():
+    """Rows (1/4, 3/4) and (1, 0): thresholds at 0.25, and never."""
+    corpus = Bigrams("ab", [[1, 3], [4, 0]])
+    tokens, uniform = torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([0.0, 0.2499, 0.25, 0.9999, 0.0, 0.9999])
+    assert corpus.follow(tokens, uniform.double()).tolist() == [0, 0, 1, 1, 0, 0]
+    assert corpus.conditional_entropy == pytest.approx(0.5 * (0.25 * math.log(4) + 0.75 * math.log(4 / 3)))
+
+
+def test_characters_follow_as_often_as_in_the_corpus():
+    """After `h`, which is no trigger: the frequencies of 100,000 characters, within four standard errors."""
+    task = TriggerBigrams(length=256)
+    tokens = task.sample(1500, 0).draw["tokens"]
+    h = task.bigrams.characters.index("h")
+    after = tokens[:, 1:][tokens[:, :-1] == h].bincount(minlength=65) / (tokens[:, :-1] == h).sum()
+    expected = task.bigrams.then[h]
+    margin = 4 * (expected / (tokens[:, :-1] == h).sum()).sqrt() + 1e-4
+    assert ((after - expected).abs() < margin).all()
+
+
+# The task --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("triggers", "outputs", "predictable"), [("frequent", 0.308, 0.289), ("drawn", 0.244, 0.226)])
+def test_as_many_positions_are_predictable_as_published(triggers, outputs, predictable):
+    """Of T = 256: outputs of any trigger, and those of triggers that occurred before (card 3, from its own code)."""
+    task = TriggerBigrams(length=256, trigger_choice=triggers)
+    trigger = task.trigger(task.sample(2000, 0).draw)
+    assert float((trigger >= 0).float().mean()) == pytest.approx(outputs, abs=0.012)
+    assert float(task.occurred(trigger).float().mean()) == pytest.approx(predictable, abs=0.012)
+
+
+def test_all_positions_are_asked_once_and_cost_no_less_than_the_entropy():
+    task = TriggerBigrams(asked="all")
+    batch = task.sample(64)
+    assert ((batch.targets >= 0).sum(-1) == 1).all()
+    assert list(task.baselines.values()) == sorted(task.baselines.values(), reverse=True)
+    # Whoever knows everything that can be known: bigrams, nothing at first occurrences, the outputs.
+    trigger = task.trigger(batch.draw)
+    logits = task.bigrams.then[batch.inputs].log().clamp(min=-30.0).float()
+    logits = torch.where((trigger < 0)[..., None], logits, 0.0)
+    known = 30.0 * torch.nn.functional.one_hot(batch.draw["tokens"][:, 1:], 65)
+    logits = torch.where(task.occurred(trigger)[..., None], known, logits)
+    assert float(task.loss(logits, batch.targets)) == pytest.approx(task.floor, abs=0.06)
+    assert task.hop_losses(logits, batch.targets)[1] == pytest.approx(math.log(65), abs=1e-5)
+
+
+def test_roles_by_hand():
+    """Of `e x e x t e`, triggers e and t: e asks at its second and third place."""
+    task = TriggerBigrams(length=6, n_triggers=2)
+    at = {character: i for i, character in enumerate(task.bigrams.characters)}
+    letters = torch.tensor([[at[c] for c in "exexter"]])
+    draw = {
+        "tokens": letters,
+        "triggers": torch.tensor([[at["e"], at["t"]]]),
+        "outputs": torch.tensor([[at["x"], at["e"]]]),
+    }
+    assert task.roles(draw).chain[0].tolist() == [
+        [-1, -1, 0, -1, -1, 0],  # query
+        [0, -1, 0, -1, 1, -1],  # key[1]: the last letter's output is not seen
+        [-1, 0, -1, 0, -1, 1],  # value[1]
+    ]
+    assert [t for t in task.targets(draw)[0, :, 0].tolist() if t >= 0] == [at["x"], at["r"]]
+    assert [str(fact) for fact in task.problem(draw, 0).facts] == ["e… → x", "t… → e"]
+
+
+def test_drawn_triggers_differ_and_are_distinct():
+    draw = TriggerBigrams(trigger_choice="drawn").sample(50).draw["triggers"]
+    assert all(len(set(row)) == 5 for row in draw.tolist())
+    assert len({tuple(row) for row in draw.tolist()}) == 50
+
+
+def test_more_triggers_than_the_setting_allows_are_refused():
+    with pytest.raises(BadInput, match="triggers must be at most 64"):
+        TriggerBigrams(n_triggers=65)
+
+
+def test_clamps_and_emergence_take_the_task_as_it_is(tmp_path):
+    """A run with the previous-token path given for nothing, followed over its three checkpoints."""
+    recipe = {"steps": 2, "batch": 4, "val_size": 8, "checkpoints": "1"}
+    clamped = Training(**recipe, clamps="L0H0 value[1]->key[1] ideal@0")
+    config = Config(TriggerBigrams(length=16), Architecture(n_layers=2, d_model=8), clamped)
+    run = train(config, tmp_path / "run", threads=1, compile="off")
+    assert run.report["loss"] != run.report["unclamped"]["loss"]
+    [followed] = follow_all([run], lambda _: [Path.parse("L1H0 query->value[1]")], n=8)
+    assert followed.steps == [0, 1, 2]
+    assert len(followed.paths[0].strength) == 3
+
+
+# The basic model -------------------------------------------------------------------------------------------------
+
+
+def test_the_basic_model_is_a_transformer():
+    model = BasicTransformer(16, 65, 24, generator(0, "init"))
+    tokens = TriggerBigrams(length=24).sample(4).inputs
+    assert torch.allclose(model(tokens), model.as_transformer()(tokens), atol=1e-4)
+
+
+def test_only_three_matrices_are_trained():
+    model = BasicTransformer(16, 65, 24, generator(0, "init"))
+    assert sorted(name for name, _ in model.named_parameters()) == sorted(TRAINED)
+
+
+def ideal(model: BasicTransformer) -> None:
+    """The memories that solve the task, sums of outer products (the paper's section 4.2)."""
+    with torch.no_grad():
+        model.W_O2.copy_((model.W_E @ model.W_V2).T @ model.W_U.T * 100)
+        model.W_K2.copy_((model.W_E @ model.W_V1 @ model.W_O1).T @ model.W_E * 1000)
+        model.W_K1.copy_(model.W_pos[:-1].T @ model.W_pos[1:] * 1000)
+
+
+def test_ideal_memories_are_recalled_and_solve_induction():
+    """But for triggers at the very start: nothing stands before them, so they themselves look like what followed."""
+    task = Induction(length=10, d_vocab=20)
+    model = orthonormal(20, 11, generator(0, "init"))
+    batch = task.sample(64)
+    blank = {"W_O2": 1 / 20, "W_K2": 1 / 20, "W_K1": 1 / 10, "W_K1 first": 1 / 10}  # every argmax is the first
+    assert recalls(model, range(20)) == pytest.approx(blank)
+    ideal(model)
+    assert set(recalls(model, range(20)).values()) == {1.0}
+    right = model(batch.inputs)[:, -1].argmax(-1) == batch.targets[:, 0, 0]
+    assert right[batch.draw["place"][:, 0] > 0].all()
+
+
+def test_recall_counts_rows_whose_own_score_is_highest():
+    assert recall(torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 3.0]])) == pytest.approx(2 / 3)
+
+
+def test_what_should_be_orthonormal_is():
+    for read, written in memory_blocks(orthonormal(7, 5, generator(0, "init"))).values():
+        for rows in (read, written):
+            assert torch.allclose(rows @ rows.T, torch.eye(len(rows)), atol=1e-5)
+
+
+# Work ------------------------------------------------------------------------------------------------------------
+
+SMALL = Basic(d_model=8, length=12, batch=4, steps=6, every=2, val_size=8, later=2)
+
+
+def test_our_sgd_is_pytorchs(tmp_path):
+    """Six steps of both, all matrices from the start."""
+    work = SMALL.but(later=0)
+    ours, theirs = SGD(work, tmp_path), SGD(work, tmp_path)
+    parameters = list(theirs.model.parameters())
+    optimizer = torch.optim.SGD(parameters, work.lr, work.momentum, weight_decay=work.weight_decay)
+    for step in range(6):
+        ours.advance()
+        optimizer.zero_grad()
+        loss_of(theirs.model, theirs.task.sample(work.batch, generator(0, "train", step))).backward()
+        optimizer.step()
+    for mine, other in zip(ours.model.parameters(), parameters, strict=True):
+        assert torch.allclose(mine, other, atol=1e-6)
+
+
+def test_stages_leave_later_matrices_as_drawn(tmp_path):
+    training = SGD(SMALL, tmp_path)
+    drawn = {name: value.clone() for name, value in training.model.named_parameters()}
+    moved = []
+    for _ in range(6):
+        training.advance()
+        moved.append([not torch.equal(drawn[n], w) for n, w in dict(training.model.named_parameters()).items()])
+    names = list(drawn)
+    first = {name: [row[names.index(name)] for row in moved].index(True) for name in names}
+    assert first == {"W_O2": 0, "W_K2": 2, "W_K1": 4}
+
+
+def test_stopped_work_goes_on_bit_for_bit(tmp_path):
+    for folder in (whole := tmp_path / "whole", parts := tmp_path / "parts"):
+        folder.mkdir()
+    SMALL.do(whole, lambda: False)
+    calls = iter([False, False, False, True])
+    with pytest.raises(Stopped):
+        SMALL.do(parts, lambda: next(calls))
+    assert not (parts / "rows.json").exists()
+    SMALL.do(parts, lambda: False)
+    assert (parts / "rows.json").read_bytes() == (whole / "rows.json").read_bytes()
+
+
+def test_three_steps_find_the_memories_of_a_small_problem(tmp_path):
+    ThreeSteps(length=6, d_vocab=12, sample=8192).do(tmp_path, lambda: False)
+    rows = read_json(tmp_path / "rows.json")
+    assert [row["W_O2"] for row in rows[1:]] == [1.0] * 3
+    assert rows[2]["W_K2"] == 1.0
+    assert rows[3]["W_K1"] == 1.0
+    assert rows[3]["accuracy"] > 0.7 > 0.3 > rows[2]["accuracy"]  # attention to the place before is what lacked
+
+
+def rises(model: str, quantity: str, step: float) -> list[dict]:
+    """A quantity that rises from 0 to 1 around a step, at which it is one half."""
+    rows = [{"step": step + 10 * way, "value": (1 + way) / 2} for way in (-1, 1)]
+    return [{"run": model, "seed": 0, "model": model, "quantity": quantity, **row} for row in rows]
+
+
+@pytest.mark.parametrize(("joint", "verdict"), [(100, "holds"), (140, "fails")])
+def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict: str):
+    """Stages of 150 steps need 50, 20 (150 to 170) and, to an accuracy of 0.9, 68 (300 to 368): 138 in all."""
+    rows = rises("basic", "accuracy", joint) + rises("basic", "W_O2", 40) + rises("basic staged", "W_O2", 50)
+    rows += rises("basic staged", "W_K2", 170) + rises("basic staged", "accuracy", 360)
+    rows.append({**rows[-1], "step": 0, "quantity": "stage", "value": 150.0})
+    found = {claim.id: claim for claim in about_joint(DataFrame(rows))}
+    claim = found["joint_learning_is_faster"]
+    assert (claim.verdict, claim.number) == (verdict, pytest.approx(138 / (joint + 8)))
+    assert found["first_memory_is_faster_jointly"].number == pytest.approx(50 / 40)

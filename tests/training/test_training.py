@@ -1,0 +1,204 @@
+"""Training: schedules by hand, AdamW against its formula, data that are a function of the step, and learning itself."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+import types
+
+import pytest
+import torch
+from rich.console import Console
+
+from hopscope import Architecture, Config, Training, train
+from hopscope.configuration.config import parse_schedule
+from hopscope.configuration.presets import RECIPES
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.runs.evaluation import evaluate
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.loop import Data, Trainer, learning_rate
+from hopscope.training.mirror import Mirror, flatten
+from hopscope.training.progress import ProgressBar
+
+CPU = torch.device("cpu")
+SMALL = Architecture(n_layers=1, d_model=8)
+
+
+def config(**training) -> Config:
+    return Config(Retrieval(n_hops=1, n_chains=2), SMALL, Training(**{"steps": 10, "batch": 4, **training}))
+
+
+def test_learning_rates_by_hand():
+    constant = Training(steps=10, lr=1.0)
+    assert [learning_rate(constant, s) for s in range(10)] == [1.0] * 10
+    linear = Training(steps=10, lr=1.0, schedule="linear", warmup=2, decay_steps=4)
+    assert [learning_rate(linear, s) for s in range(10)] == [0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
+    cosine = Training(steps=4, lr=2.0, schedule="cosine")
+    expected = [1 + math.cos(math.pi * s / 4) for s in range(4)]
+    assert [learning_rate(cosine, s) for s in range(4)] == pytest.approx(expected)
+
+
+def test_one_update_is_adamw_by_its_formula():
+    """Loshchilov & Hutter: θ ← θ − lr·wd·θ − lr · m̂ / (√v̂ + ε); after one step m̂ = g and v̂ = g²."""
+    trainer = Trainer(config(lr=0.01, weight_decay=0.1), CPU)
+    batch = trainer.data.batch(0)
+    before = {n: p.detach().clone() for n, p in trainer.model.named_parameters()}
+    batch.task.loss(trainer.outputs(batch), batch.targets).backward()
+    gradients = {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+    trainer.optimizer.zero_grad()
+    trainer.step(0)
+    for name, after in trainer.model.named_parameters():
+        g = gradients[name]
+        expected = before[name] * (1 - 0.01 * 0.1) - 0.01 * g / (g.abs() + 1e-8)
+        assert torch.allclose(after, expected, atol=1e-6), name
+
+
+def test_weight_decay_may_spare_what_is_no_matrix():
+    trainer = Trainer(config(decay_on="matrices"), CPU)
+    decay, rest = trainer.optimizer.param_groups
+    assert {p.ndim for p in rest["params"]} == {1}
+    assert (decay["weight_decay"], rest["weight_decay"]) == (0.1, 0.0)
+
+
+def test_data_are_a_function_of_seed_and_step():
+    a, b, other = Data(config(seed=1), CPU), Data(config(seed=1), CPU), Data(config(seed=2), CPU)
+    later = a.batch(7).inputs
+    assert torch.equal(later, b.batch(7).inputs)
+    assert not torch.equal(later, a.batch(6).inputs)
+    assert not torch.equal(later, other.batch(7).inputs)
+
+
+def test_a_finite_set_is_seen_once_per_pass_in_a_new_order():
+    """12 examples, batches of 4: three steps see each once; the next pass sees the same ones in another order."""
+    data = Data(config(examples=12), CPU)
+    passes = [torch.cat([data.batch(3 * epoch + i).inputs.flatten(1) for i in range(3)]) for epoch in (0, 1)]
+    assert not torch.equal(*passes)
+    rows = [sorted(map(tuple, p.tolist())) for p in passes]
+    assert rows[0] == rows[1]
+    assert len(set(rows[0])) == 12
+    assert torch.equal(Data(config(examples=12), CPU).batch(4).inputs, data.batch(4).inputs)  # asked out of order
+
+
+def test_seeds_can_be_told_apart():
+    same_init = [Trainer(config(seed_init=5, seed_data=s), CPU) for s in (1, 2)]
+    assert torch.equal(same_init[0].model.W_E, same_init[1].model.W_E)
+    assert not torch.equal(same_init[0].data.batch(0).inputs, same_init[1].data.batch(0).inputs)
+    assert config(seed=3).as_dict() == config(seed=3, seed_init=3, seed_data=3).as_dict()
+
+
+def test_identity_is_of_what_changes_numbers_and_resolved_whole():
+    base = config()
+    assert base.identity == Config(base.task, SMALL.but(d_head=8, d_mlp=32), base.training).identity
+    others = [config(seed=1), config(dtype="bfloat16"), config(lr=2e-3), Config(base.task, SMALL.but(mlp=False))]
+    assert len({c.identity for c in (base, *others)}) == 5
+    assert Config.from_dict(base.as_dict()).identity == base.identity
+    assert base.difference(config(lr=2e-3)) == "training lr is 0.002 there and 0.001 here"
+
+
+def test_checkpoint_schedules():
+    assert parse_schedule("10:300,100") == [(10, 300), (100, None)]
+    training = Training(steps=450, checkpoints="10:30,100")
+    assert [s for s in range(451) if training.is_kept(s)] == [0, 10, 20, 30, 100, 200, 300, 400, 450]
+    for text in ("", "0", "a", "1:2:3", "10:", "-5"):
+        with pytest.raises(BadInput, match="checkpoints"):
+            parse_schedule(text)
+
+
+def test_presets_are_the_papers_settings():
+    """Sections 7.1, 8.1 and 9.1, number by number."""
+    d = RECIPES["transformer_d"].config()
+    assert (d.task.n_hops, d.model.n_layers, d.model.n_heads, d.model.d_model, d.model.head_width) == (
+        4,
+        24,
+        1,
+        512,
+        16,
+    )
+    assert (d.model.mlp, d.training.steps, d.training.batch, d.training.examples) == (False, 6400, 256, 2**18)
+    assert [s for s in range(400) if d.training.is_kept(s)] == [0, 80, 160, 240, 320]
+    abc = RECIPES["transformer_abc"].config()
+    assert (abc.task.n_hops, abc.model.n_layers, abc.model.n_heads, abc.model.d_model) == (3, 12, 1, 128)
+    assert (abc.training.steps, abc.training.batch, abc.training.examples) == (24_000, 128, 2**18)
+    four = RECIPES["figure_4"].config()
+    assert (four.task.n_hops, four.model.n_heads, four.model.d_model) == (5, 8, 128)
+    assert (four.training.steps, four.training.batch, four.training.examples) == (10_000, 512, 2**20)
+    assert (four.training.lr, four.training.weight_decay) == (1e-3, 0.1)
+    assert RECIPES["figure_4_no_curriculum"].config().task.hop_names == ("x3",)
+
+
+def test_evaluation_in_chunks_is_evaluation():
+    """1000 sequences are drawn 512 and 488; the weighted mean is that of all."""
+    task = Retrieval(n_hops=2, n_chains=2)
+    model = Trainer(Config(task, SMALL), CPU).model
+    found = evaluate(model, task, 1000, 3, "report")
+    batches = [task.sample(n, generator(3, "report", i)) for i, n in enumerate((512, 488))]
+    with torch.no_grad():
+        errors = torch.cat([(model(b.inputs, at=task.query_positions) - b.targets).square() for b in batches])
+    assert found["loss"] == pytest.approx(float(errors.mean()), rel=1e-5)
+    assert list(found["hop_losses"].values()) == pytest.approx(
+        errors.view(1000, 2, 2, 4).mean((0, 1, 3)).tolist(), rel=1e-5
+    )
+
+
+def test_measures_are_streamed(tmp_path):
+    run = train(config(measures="induction_score, previous_token_score", steps=4, log_every=2), tmp_path / "run")
+    assert [row["step"] for row in run.rows] == [0, 2, 4]
+    assert run.rows[-1]["measures"]["induction_score"].keys() == {"L0H0"}
+    assert list(run.metrics.columns) == ["step", "train_loss", "val_loss", "x1"]
+
+
+def test_two_layers_learn_a_hop_and_one_layer_does_not(tmp_path):
+    """A real circuit in seconds; one layer finds the right step at best, 1 − 1/N (docs/the-problem.md)."""
+    task = Retrieval(n_hops=1)
+    recipe = Training(steps=600, batch=64, lr=3e-3, log_every=50, stop_below=0.05, val_size=256, checkpoints="600")
+    two = train(Config(task, Architecture(n_layers=2, d_model=32), recipe), tmp_path / "two")
+    one = train(Config(task, Architecture(n_layers=1, d_model=32), recipe.but(steps=300)), tmp_path / "one")
+    assert two.report["loss"] < 0.06  # on fresh data; it stopped below 0.05 on the validation set
+    assert two.report["step"] < 600
+    assert two.report["accuracy"][0] > 0.95
+    assert one.report["loss"] > task.learnt_below
+
+
+def test_without_a_compiler_it_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hopscope.core.environment.shutil.which", lambda _: None)
+    run = train(config(steps=2), tmp_path / "run", compile="on")
+    assert run.done
+    assert run.sessions[0]["environment"]["compiled"] is False
+    assert capsys.readouterr().err == "hopscope: no C++ compiler was found, so training runs uncompiled\n"
+
+
+def watch(terminal: bool, tmp_path) -> str:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=160)
+    train(config(steps=20, log_every=1), tmp_path / "run", watchers=(ProgressBar(console),))
+    return out.getvalue()
+
+
+def test_progress_in_a_log_is_ten_lines_with_losses(tmp_path):
+    lines = watch(False, tmp_path).splitlines()
+    assert 9 <= len(lines) <= 11
+    assert "step 20/20" in lines[-1]
+    assert "x1" in lines[-1] and "steps/s" in lines[-1]
+
+
+def test_progress_on_a_terminal_is_a_bar(tmp_path):
+    text = watch(True, tmp_path)
+    assert "20/20" in text and "x1" in text and "━" in text
+
+
+def test_metrics_are_mirrored(tmp_path, monkeypatch):
+    """A stand-in with the three calls that W&B and Trackio share sees every row, flat."""
+    seen: list = []
+    fake = types.SimpleNamespace(
+        init=lambda **about: seen.append(about["project"]),
+        log=lambda row, step: seen.append((step, row)),
+        finish=lambda: seen.append("finished"),
+    )
+    monkeypatch.setitem(sys.modules, "trackio", fake)
+    train(config(steps=4, log_every=2, measures="induction_score"), tmp_path / "run", watchers=(Mirror("trackio"),))
+    assert seen[0] == "hopscope" and seen[-1] == "finished"
+    assert [step for step, _ in seen[1:-1]] == [0, 2, 4]
+    assert {"train_loss", "val_loss", "hop_losses/x1", "measures/induction_score/L0H0"} == seen[2][1].keys()
+    assert flatten({"a": {"b": 1.0}, "c": None}) == {"a/b": 1.0}
