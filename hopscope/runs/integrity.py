@@ -246,8 +246,11 @@ def check_tensors(run: Run, step: int, name: str) -> None:
 
 
 def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that is not of the shape that the run's model has; nothing is put into memory for that."""
-    with torch.device("meta"):
+    """The first tensor that is not of the shape that the run's model has; where it can be, without the memory."""
+    try:
+        with torch.device("meta"):
+            wanted = run.config.model.build(run.task).state_dict()
+    except RuntimeError:  # a model that computes something of its own when it is built
         wanted = run.config.model.build(run.task).state_dict()
     for name in sorted({*wanted, *tensors}):
         ours, theirs = (tuple(found[name].shape) if name in found else None for found in (wanted, tensors))

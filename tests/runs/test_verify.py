@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.test_experiments import TABLE, Counting
 
 from hopscope import load
 from hopscope.cli import main
@@ -17,10 +16,11 @@ from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, read_listed
 from hopscope.experiments import base
 from hopscope.experiments.base import Finished, publish, redraw
 from hopscope.runs.integrity import check, is_unverified
+from tests.experiments.test_experiments import TABLE, Counting
 from tests.small_runs import trained
 
-ROOT = Path(__file__).parent.parent
-OLD = Path(__file__).parent / "data" / "runs_0_1"
+ROOT = Path(__file__).parents[2]
+OLD = ROOT / "tests" / "data" / "runs_0_1"
 
 
 @pytest.fixture
