@@ -54,6 +54,12 @@ def test_the_whole_paragraph():
     )
 
 
+def test_a_circuit_in_part_is_told_as_one():
+    words = paragraph(circuit(found(DEMO[2]), verdict="partial", reason="by hand it passes, but not live"), Retrieval())
+    assert words.startswith("A circuit in part: by hand it passes, but not live. In layer 1 the query attends")
+    assert "No circuit" not in words and "It uses" not in words
+
+
 def test_the_order_in_which_paths_are_given_does_not_matter():
     paths = [found(text) for text in DEMO]
     assert paragraph(circuit(*paths), Retrieval()) == paragraph(circuit(*paths[::-1]), Retrieval())

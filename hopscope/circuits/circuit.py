@@ -9,7 +9,7 @@ from pathlib import Path as Files
 from typing import Any
 
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.units import Row
 from hopscope.paths import Path
 from hopscope.storage import clear_errors, write_file, write_json
@@ -57,13 +57,14 @@ class Circuit:
         losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit's rows as
             computed and all else null; `null`, everything null.
         hop_losses: partial losses, of the same.
-        verdict: `circuit`, or `none`.
-        reason: in words, why.
+        verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
+        reason: in words, why, and what to try.
         threshold: the loss below which a circuit is accepted.
         alternatives: all minimal circuits found, the chosen one first.
         complete: whether there are no others.
         protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
         supplies: for each path the earlier ones that feed its query, key and value.
+        accuracies: of `losses`' four: the share of right answers.
         log: every hypothesis tried.
     """
 
@@ -78,6 +79,7 @@ class Circuit:
     complete: bool
     protocol: dict[str, Any]
     supplies: tuple[Supply, ...] = ()
+    accuracies: dict[str, Share] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
@@ -102,6 +104,8 @@ class Circuit:
             "unnamed_rows": [str(row) for row in self.rows],
             "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
             "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
+            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
+            "accuracy_interval": {n: [round(s.low, 6), round(s.high, 6)] for n, s in self.accuracies.items()},
             "hop_losses": self.hop_losses,
             "verdict": self.verdict,
             "reason": self.reason,

@@ -25,18 +25,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Loss, Silenced
+from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.gates import Gates
 from hopscope.circuits.hypotheses import Hypothesis, hypotheses
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.circuits.verdict import MORE, judge, on_trial
 from hopscope.models.transformer import Transformer
 from hopscope.paths import Path
 from hopscope.seeds import generator
 from hopscope.settings import Settings, setting
-from hopscope.tasks.base import Task
+from hopscope.tasks.base import NOT_ASKED, Task, TokenTask
 
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 FOUND = 0.5  # a path finds its target if it keeps half its attention; the paper's threshold of emergence (section 9.1)
@@ -71,7 +75,7 @@ def discover(
         watch: told in words what is being done.
 
     Returns:
-        The circuit; its verdict is `none` where no set of hypotheses keeps the loss under the task's threshold.
+        The circuit, with its verdict and the reason for it (`hopscope.circuits.verdict`).
     """
     return Detective(model, task, settings or Discovery(), watch).solve()
 
@@ -118,7 +122,7 @@ class Detective:
     def solve(self) -> Circuit:
         """All stages; on a model that has not solved its task the search runs too, and is not accepted."""
         bounds = [self.threshold * share for share in TIGHTER]
-        if self.whole.mean >= self.threshold:
+        if self.whole.mean >= min(self.threshold, self.task.model_threshold):
             self.write("0 model", "all heads", "as is", self.whole, "rejected: above the threshold as it is")
             bounds = [self.whole.mean * 1.05 + 1e-3]  # to see what it does use
         for bound in bounds:
@@ -264,7 +268,7 @@ class Detective:
         those that have become superfluous are left out again.
         """
         added: list[Path] = []
-        whole = self.whole.mean < self.threshold
+        whole = self.whole.mean < min(self.threshold, self.task.model_threshold)
         if not core or not whole or self.works(core):
             return frozenset()
         self.watch("looking for what the paths need to work by themselves")
@@ -349,22 +353,36 @@ class Detective:
             "live": self.kept(units),
             "null": Hard(null=self.settings.null),
         }
-        losses = dict(zip(changes, self.report.losses(changes.values()), strict=True))
-        accepted, words = self.judge(losses, rules, units)
+        more = lambda: self.evaluator("report, more", MORE * self.settings.report)  # noqa: E731
+        trial = on_trial(self.task, changes, self.threshold, self.report, more)
+        unnamed = any(isinstance(unit, Row) for unit in units)
+        verdict, words = judge(trial, len(paths), unnamed, self.hint())
         return Circuit(
             paths=self.measured(paths, units, rules),
             rows=tuple(unit for unit in units if isinstance(unit, Row)),
-            losses=losses,
-            hop_losses={name: self.report.hop_losses(change) for name, change in changes.items()},
-            verdict="circuit" if accepted else "none",
+            losses=trial.losses,
+            accuracies=trial.accuracies,
+            hop_losses=trial.hop_losses,
+            verdict=verdict,
             reason=words,
             threshold=self.threshold,
             alternatives=tuple(dict.fromkeys([frozenset(paths), *alternatives])) if paths else (),
             complete=complete,
             supplies=self.certificates(units) if paths else (),
-            protocol=self.protocol(),
+            protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=self.log,
         )
+
+    def hint(self) -> str:
+        """What may be the matter where nothing was found: answers that are asked at positions without a role."""
+        batch = self.data.batch
+        where = batch.targets.shape[1]
+        held = batch.roles.held().any(1)[:, self.task.query_positions]
+        asked = (batch.targets != NOT_ASKED).any(-1) if isinstance(self.task, TokenTask) else torch.ones_like(held)
+        named = float((held & asked).sum() / asked.sum())
+        if named > 0.99 or held.shape[1] != where:
+            return ""
+        return f"only {named:.0%} of the answers are asked at positions with a role, so most of what is asked is unseen"
 
     def measured(self, paths: Sequence[Path], units: Sequence[Unit], rules: dict[Row, Hypothesis]) -> tuple[Found, ...]:
         """Every path with its strength, its hypothesis, and what leaving it out costs."""
@@ -384,19 +402,6 @@ class Detective:
         self.watch("asking what feeds each path")
         some = Evaluator(self.model, self.report.batch.rows(slice(0, CERTIFIED)))
         return tuple(certify(some, units, self.settings.null, self.identity))
-
-    def judge(self, losses: dict[str, Loss], rules: dict[Row, Hypothesis], units: Sequence[Unit]) -> tuple[bool, str]:
-        """Whether the circuit is accepted, and why (not), in one sentence."""
-        bound, loss = self.threshold, losses["circuit"].mean
-        if losses["model"].mean >= bound:
-            return False, f"the model itself is at {losses['model'].mean:.3g}, not below the threshold of {bound:.3g}"
-        if any(isinstance(unit, Row) for unit in units):
-            return False, "positions without a role are needed, which no path names"
-        if loss >= bound:
-            return False, f"with all patterns by hand the loss is {loss:.3g}, not below {bound:.3g}"
-        live = losses["live"].mean
-        also = f"{'and' if live < bound else 'but'} {live:.3g} as computed, all else null"
-        return True, f"with all patterns by hand the loss is {loss:.3g}, below {bound:.3g}, {also}"
 
     def protocol(self) -> dict[str, Any]:
         """All that the numbers depend on."""

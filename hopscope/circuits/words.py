@@ -44,13 +44,18 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     does = [layer_words(layer, found, roles) for layer, found in by_layer(circuit.paths)]
     about = [*repeated(circuit.paths), *feeding(circuit), *unnamed(circuit), *losses, *costs(circuit)]
     if not circuit.accepted:
-        came = (
-            [f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."]
-            if circuit.paths
-            else ["No set of paths was found that does what the model does."]
-        )
-        return " ".join([f"No circuit is accepted: {circuit.reason}.", *came, *does, *about])
+        return " ".join([*refusal(circuit), *does, *about])
     return " ".join([*does, *about, size(circuit, task, least), *others(circuit)])
+
+
+def refusal(circuit: Circuit) -> list[str]:
+    """That a circuit is not accepted, or in part; and what the search came to."""
+    if circuit.verdict == "partial":
+        return [f"A circuit in part: {circuit.reason}."]
+    came = "No set of paths was found that does what the model does."
+    if circuit.paths:
+        came = f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+    return [f"No circuit is accepted: {circuit.reason}.", came]
 
 
 # What it does ----------------------------------------------------------------------------------------------------

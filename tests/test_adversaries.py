@@ -1,0 +1,163 @@
+"""Models made to flatter or to fool circuit discovery: each once got a wrong verdict, or a circuit that was not one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hopscope.circuits.discovery import discover
+from hopscope.circuits.evaluator import Evaluator, Hard, Kept
+from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.paths import Path
+from hopscope.seeds import generator
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.noisy_bigram import NoisyBigram
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from hopscope.tasks.trigger_bigrams import TriggerBigrams
+from tests.hand_made import TASK, copiers, hub, split_answer
+
+
+def found_in(made):
+    assert accuracy(made) == 1.0, "the adversary must solve the task"
+    return discover(made.model.eval(), TASK)
+
+
+def accuracy(made):
+    batch = TASK.sample(256, 9)
+    outputs = made.model(batch.inputs, at=TASK.query_positions)
+    return float(TASK.correct(outputs, batch).float().mean())
+
+
+def paths(circuit):
+    return sorted(str(found.path) for found in circuit.paths)
+
+
+# Verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "seed"), [*((SymbolicRetrieval(n_hops=1), s) for s in (1, 2, 3)), (Induction(), 501), (Induction(), 504)]
+)
+def test_untrained_models_have_no_circuit(task, seed):
+    """Of these the gap from null to model is noise, of which a few paths, or none, easily keep 95 %."""
+    model = Transformer.for_task(Architecture(n_layers=2, n_heads=2, d_model=64), task, generator(seed, "init"))
+    circuit = discover(model, task)
+    assert circuit.verdict == "none" and "has not solved its task" in circuit.reason and "train" in circuit.reason
+
+
+def test_a_loud_null_is_no_allowance():
+    """Half of the answers used to do: the null was so wrong that its 95 % of the gap left room for chance."""
+    made = split_answer()
+    circuit = found_in(made)
+    assert circuit.losses["null"].mean > 40 and circuit.threshold < 0.2
+    assert circuit.verdict == "circuit"
+    assert {"L1H0 query->value[1]", "L1H1 query->value[1]"} <= set(paths(circuit))
+    assert circuit.accuracies["circuit"].low > 0.95 and circuit.accuracies["live"].low > 0.95
+
+
+def test_what_is_dead_live_is_no_circuit():
+    """By hand the reader suffices; but what tells it where to read goes through a position that holds no role."""
+    circuit = found_in(hub())
+    assert circuit.losses["circuit"].mean < 0.01 and circuit.losses["live"].mean > 2.5
+    assert circuit.verdict == "partial" and not circuit.accepted
+    assert "as computed, all else null" in circuit.reason and "try" in circuit.reason
+    assert circuit.as_dict()["verdict"] == "partial" and "accuracy" in circuit.as_dict()
+
+
+def test_a_plain_model_is_accepted():
+    circuit = found_in(copiers(20.0))
+    assert circuit.verdict == "circuit"
+    assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"]
+
+
+DEMANDS = Demands(model_loss=0.2, model_accuracy=0.95, loss=0.15, accuracy=0.9)
+
+
+def trial(model=0.01, by_hand=0.02, live=0.03, null=3.0, right=1.0, width=0.001, gap=None):
+    losses = {"model": model, "circuit": by_hand, "live": live, "null": null}
+    shares = dict.fromkeys(losses, right) if isinstance(right, float) else right
+    return Trial(
+        {name: Loss(x, x - width, x + width, 512) for name, x in losses.items()},
+        {name: Share(x, x - 0.01, min(1.0, x + 0.01), 512) for name, x in shares.items()},
+        {},
+        gap or Loss(null - model, null - model - width, null - model + width, 512),
+        DEMANDS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "n_paths", "verdict", "words"),
+    [
+        ({}, 2, "circuit", "below 0.15"),
+        ({}, 0, "none", "no set of paths"),
+        ({"model": 0.3}, 2, "none", "not below 0.2"),
+        ({"right": {"model": 0.9, "circuit": 1.0, "live": 1.0, "null": 0.1}}, 2, "none", "right in 90.0%"),
+        ({"gap": Loss(0.01, -0.01, 0.03, 512)}, 2, "none", "every head idle"),
+        ({"live": 0.2}, 2, "partial", "as computed, all else null, the loss is 0.2"),
+        ({"by_hand": 0.2}, 2, "partial", "with all patterns by hand the loss is 0.2"),
+        ({"right": {"model": 1.0, "circuit": 0.8, "live": 1.0, "null": 0.1}}, 2, "partial", "only 80.0%"),
+        ({"live": 0.2, "by_hand": 0.3}, 2, "none", "and as computed"),
+        ({"live": 0.149, "width": 0.01}, 2, "partial", "(0.139 to 0.159), not below 0.15"),
+    ],
+)
+def test_each_demand_is_made(numbers, n_paths, verdict, words):
+    found, reason = judge(trial(**numbers), n_paths, unnamed=False)
+    assert found == verdict and words in reason, reason
+    assert verdict == "circuit" or "try" in reason or "train" in reason
+
+
+def test_a_trial_that_is_settled_draws_no_more():
+    assert trial().settled() and trial(live=0.2).settled()
+    for open_ in ({"live": 0.1495}, {"by_hand": 0.1505}, {"model": 0.2}, {"gap": Loss(0.01, -0.01, 0.03, 512)}):
+        assert not trial(**open_).settled(), open_
+
+
+def test_more_sequences_are_drawn_where_the_interval_holds_the_threshold():
+    model = copiers(20.0).model.eval()
+    kept = Kept(frozenset(map(Path.parse, ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"])))
+    half = Kept(frozenset([Path.parse("L1H0 query->value[1]")]))
+    changes = {"model": kept, "circuit": kept, "live": half, "null": Hard()}
+    first, more = (Evaluator(model, TASK.sample(n, n)) for n in (128, 96))
+    [at] = first.losses([half])
+    drawn = on_trial(TASK, changes, at.mean, first, lambda: more)  # a threshold that its own loss cannot settle
+    assert {loss.n for loss in drawn.losses.values()} == {224}
+    both = torch.cat([first.sequence_losses([half]), more.sequence_losses([half])], 1)
+    assert drawn.losses["live"].mean == pytest.approx(float(both.mean()))
+    settled = on_trial(TASK, changes | {"live": kept}, 0.15, first, lambda: more)
+    assert {loss.n for loss in settled.losses.values()} == {128}
+
+
+def test_accounts_agree_with_what_is_measured_singly():
+    made = copiers(20.0)
+    lab = Evaluator(made.model, TASK.sample(64, 2))
+    change = Kept(frozenset([Path.parse("L1H0 query->value[1]")]))
+    [account] = lab.accounts([change])
+    assert isinstance(account, Account)
+    torch.testing.assert_close(account.losses, lab.sequence_losses([change])[0])
+    [outputs] = lab.outputs([change])
+    right = float((outputs[:, 0].argmax(-1) == lab.batch.targets[:, 0, 0]).float().mean())
+    assert Share.of(account.hits).mean == pytest.approx(right)
+
+
+# Thresholds ------------------------------------------------------------------------------------------------------
+
+
+def test_thresholds_are_capped_by_chance():
+    task = Induction(length=12, d_vocab=24)
+    assert task.circuit_threshold(0.0, 57.0) == pytest.approx(0.05 * task.chance)
+    assert task.circuit_threshold(0.1, 2.1) == pytest.approx(0.2)
+    assert task.circuit_accuracy(1.0, 0.0) == pytest.approx(0.95)
+    assert Retrieval().circuit_threshold(0.01, 0.9) == 0.05  # paper, appendix E
+    assert Retrieval().circuit_accuracy(1.0, 0.1) == 0.0
+
+
+def test_solved_is_what_can_be_known():
+    """Where nobody can know every answer, a model is measured against what can be known."""
+    noisy = NoisyBigram(alpha=0.3)
+    assert noisy.model_accuracy == pytest.approx(0.95 * 0.7) and noisy.model_threshold > noisy.entropy
+    everything = TriggerBigrams(asked="all", length=32)
+    assert everything.floor < everything.model_threshold < everything.chance
+    assert Induction().model_threshold == Induction().solved_below
