@@ -24,8 +24,9 @@ from hopscope import catalogue
 from hopscope.builds.build import UNUSED, Build, Built, build, plan_schedule
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.metrics import Paths, Yardstick, nearest, shd
+from hopscope.circuits.units import row_of
 from hopscope.paths import Path
 from hopscope.settings import BadInput
 from hopscope.tasks.retrieval import Retrieval
@@ -118,7 +119,7 @@ def examine(number: int, built: Built, discovery: Discovery | None = None) -> Ou
         len(truths),
         len(circuit.alternatives),
         set(circuit.alternatives) == set(truths),
-        circuit.complete,
+        circuit.completeness.claim != "not claimed",
         sum(circuit.protocol["forwards"].values()),
         round(seconds, 2),
         explain(built, circuit, mine, true) if missed else {},
@@ -132,6 +133,8 @@ def explain(built: Built, circuit: Circuit, mine: Paths, true: Paths) -> dict[st
     for criterion in ("live", "by hand"):
         ours, theirs = Yardstick(evaluator, criterion).losses([mine, true])  # type: ignore[arg-type]
         losses[criterion] = {"found": round(ours, 4), "true": round(theirs, 4)}
+    whole = evaluator.losses(Kept(frozenset(map(row_of, paths))) for paths in (mine, true))
+    losses["rows"] = {name: round(loss.mean, 4) for name, loss in zip(("found", "true"), whole, strict=True)}
     bound = circuit.threshold
     found, known = (max(pair[who] for pair in losses.values()) for who in ("found", "true"))
     if known >= bound:

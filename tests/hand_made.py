@@ -99,15 +99,15 @@ class Maker:
         return source, target, by * torch.eye(self.at[source].stop - self.at[source].start)
 
 
-def copiers(*strengths: float, sharp: float = SHARP) -> Maker:
+def copiers(*strengths: float, sharp: float = SHARP, previous: float = SHARP) -> Maker:
     """The textbook's two layers: who stands before; then what followed the same token.
 
     Each head of layer 1 attends to the answer and writes it, so strongly; a negative one forbids it.
     """
     made = Maker(2, len(strengths), {"before": TASK.d_vocab})
-    made.head(0, 0, [made.previous(sharp)], [made.move("token", "before")])
+    made.head(0, 0, [made.previous(previous)], [made.move("token", "before")])
     for head, strength in enumerate(strengths):
-        answer = [made.same("token", "before", sharp), made.not_first(sharp)]
+        answer = [made.same("token", "before", sharp), made.not_first()]
         made.head(1, head, answer, [made.move("token", "out", strength)])
     return made
 
@@ -130,7 +130,7 @@ def hub() -> Maker:
     made.head(1, 0, [made.only_from(0, made.place(last))], [made.move("token", "asked")])
     made.head(2, 0, [made.same("asked", "before", 12.0), made.not_first()], [made.move("place", "found")])
     made.head(3, 0, [made.only_from(last, made.place(0))], [made.move("found", "told")])
-    made.head(4, 0, [made.same("told", "place", 12.0)], [made.move("token", "out", 20.0)])
+    made.head(4, 0, [made.same("told", "place", 5.0)], [made.move("token", "out", 20.0)])
     return made
 
 
@@ -154,5 +154,7 @@ def suppressor() -> Maker:
         [made.same("token", "before"), made.not_first()],
         [made.move("token", "out", 20.0), made.move("before", "out", 30.0)],
     )
-    made.head(1, 1, [made.same("token", "token")], [made.move("token", "out", -40.0)])
+    made.head(
+        1, 1, [made.same("token", "token"), made.place(made.n - 1, -3 * SHARP)], [made.move("token", "out", -40.0)]
+    )
     return made

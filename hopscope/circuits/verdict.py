@@ -1,9 +1,9 @@
 """The verdict on a circuit: what it is asked for, on sequences that the search has not seen, and the words for it.
 
 `circuit` needs four things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
-same with every head idle; at least one path; and both tests, all patterns by hand (paper, appendix E) and live, the
-circuit as computed and all else null (ours). Losses count by the worse end of their 95 % intervals. `partial` passed
-one of the two tests. Thresholds are the task's (docs/contracts.md).
+same with every head idle; at least one path; and both tests, all patterns by hand (paper, appendix E) and live, all but
+the circuit being null (ours): as its paths alone, and as their whole rows. Losses count by the worse end of their 95 %
+intervals. `partial` passed one of the two tests. Thresholds are the task's (docs/contracts.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
 MORE = 7  # times as many sequences are drawn beside the first, where an interval holds its threshold
-TESTS = {"circuit": "with all patterns by hand", "live": "as computed, all else null,"}
+TESTS = {
+    "circuit": "with all patterns by hand",
+    "live": "as computed, all else null,",
+    "rows": "with their rows whole, all else null,",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Trial:
     """The model, its circuit by hand and live, and the null, on the same fresh sequences.
 
     Attributes:
-        losses: by name: model, circuit (by hand), live, null.
+        losses: by name: model, circuit (by hand), live, rows (live, rows whole), null.
         accuracies: of the same.
         hop_losses: of the same.
         gap: by how much null is worse than the model, sequence by sequence.
@@ -86,10 +90,14 @@ class Trial:
         """Whether the circuit passes a test, `circuit` (by hand) or `live`."""
         return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
 
+    def fits(self) -> bool:
+        """Whether the circuit passes both."""
+        return all(map(self.passes, TESTS))
+
     def settled(self) -> bool:
         """Whether no interval holds its threshold, so that more sequences would tell the same."""
-        asked = {"model": self.demands.model_loss, "circuit": self.demands.loss, "live": self.demands.loss}
-        least = {"model": self.demands.model_accuracy, "circuit": self.demands.accuracy, "live": self.demands.accuracy}
+        asked = {"model": self.demands.model_loss, **dict.fromkeys(TESTS, self.demands.loss)}
+        least = {"model": self.demands.model_accuracy, **dict.fromkeys(TESTS, self.demands.accuracy)}
         losses = all(not self.losses[name].low < bound <= self.losses[name].high for name, bound in asked.items())
         shares = all(not self.accuracies[n].low < bound <= self.accuracies[n].high for n, bound in least.items())
         return losses and shares and not self.gap.low <= 0 < self.gap.high
@@ -117,13 +125,12 @@ def pooled(one: Account, two: Account) -> Account:
 # In words --------------------------------------------------------------------------------------------------------
 
 
-def judge(trial: Trial, n_paths: int, unnamed: bool, hint: str = "") -> tuple[Verdict, str]:
+def judge(trial: Trial, n_paths: int, hint: str = "") -> tuple[Verdict, str]:
     """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
 
     Args:
         trial: of the circuit.
         n_paths: of the circuit.
-        unnamed: whether by hand positions without a role would be needed.
         hint: what may be the matter where no set of paths was found.
     """
     if not trial.solved():
@@ -141,10 +148,12 @@ def judge(trial: Trial, n_paths: int, unnamed: bool, hint: str = "") -> tuple[Ve
         below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
         return "circuit", f"{below}, and {loss['live']} as computed, all else null"
     said = ", and ".join(short(trial, test) for test in failed)
-    if len(failed) == len(TESTS):
-        return "none", f"{said}; {advice('circuit', unnamed)}"
-    [passed] = TESTS.keys() - failed
-    return "partial", f"{TESTS[passed]} it passes at {loss[passed]}, but {said}; {advice(failed[0], unnamed)}"
+    live = [test for test in ("live", "rows") if test in failed]
+    if live and "circuit" in failed:
+        return "none", f"{said}; {ADVICE['circuit']}"
+    passed = "by hand it passes" if live else "live it passes"
+    value = loss["circuit" if live else "live"]
+    return "partial", f"{passed} at {value}, but {said}; {ADVICE[failed[0]]}"
 
 
 def unsolved(trial: Trial) -> str:
@@ -167,10 +176,9 @@ def short(trial: Trial, test: str) -> str:
     return f"{TESTS[test]} {words}"
 
 
-def advice(failed: str, unnamed: bool) -> str:
-    """What to try after a failed test."""
-    if unnamed:
-        return "positions without a role are needed, which no path names: give them roles"
-    if failed == "live":
-        return "something beside these paths tells them where to attend: try another --null, or --alternatives"
-    return "more than ideal patterns carries the answers: try another --null, or more sequences (--discovery)"
+#: What to try after a failed test.
+ADVICE = {
+    "rows": "what these rows do beside these paths is in the way: try another --null, or roles for more positions",
+    "live": "something beside these paths tells them where to attend: try another --null, or --alternatives",
+    "circuit": "more than ideal patterns carries the answers: try another --null, or more sequences (--discovery)",
+}
