@@ -26,6 +26,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.metrics import Paths, Yardstick, nearest, shd
+from hopscope.circuits.truths import verified
 from hopscope.circuits.units import row_of
 from hopscope.paths import Path
 from hopscope.settings import BadInput
@@ -105,7 +106,8 @@ def examine(number: int, built: Built, discovery: Discovery | None = None) -> Ou
     began = time.monotonic()
     circuit = discover(built.model, built.config.task, discovery)
     seconds = time.monotonic() - began
-    truths = [frozenset(map(Path.from_dict, paths)) for paths in built.truth["circuits"]["uniform"]]
+    truth = verified(built.model, built.config.task, built.truth)
+    truths = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]
     mine = frozenset(found.path for found in circuit.paths)
     true = nearest(mine, truths)
     missed = shd(mine, true) > 0 or not circuit.accepted

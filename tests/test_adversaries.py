@@ -7,10 +7,12 @@ import itertools
 import pytest
 import torch
 
+from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.losses import Account, Loss, Share
 from hopscope.circuits.sufficiency import STAGES, Sufficiency
+from hopscope.circuits.truths import verified
 from hopscope.circuits.units import row_of
 from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
 from hopscope.models.transformer import Architecture, Transformer
@@ -186,6 +188,21 @@ def test_large_circuits_lose_what_three_removals_can_take():
     suffices.all_of = all_of
     assert suffices.without_some(frozenset(knot | set(units[3:]))) is not None
     assert suffices.minimised(frozenset(units)) == frozenset(needed)
+
+
+def test_truths_of_builds_have_no_path_to_spare():
+    """Tried by all subsets; a build whose truth had a path that could go, and a truth with one put in."""
+    task = SymbolicRetrieval(n_hops=2, curriculum="none")
+    built = build(task, Build(heads=2, twins=1, layers=6, unused="noisy", seed=77019))
+    truth = verified(built.model, task, built.truth)
+    planned = built.truth["circuits"]["uniform"]
+    assert truth["verified"]["suffices"] and truth["verified"]["spare"] == []
+    assert sorted(map(str, truth["circuits"]["uniform"])) == sorted(map(str, planned))
+    more = {"circuits": {"uniform": [[*planned[0], Path(5, 1, "query", "query").as_dict()]]}}
+    again = verified(built.model, task, more)
+    assert again["verified"]["spare"] == ["L5H1 query->query"] and again["circuits"]["uniform"] == [planned[0]]
+    nothing = verified(built.model, task, {"circuits": {"uniform": [planned[0][:-1]]}})
+    assert not nothing["verified"]["suffices"] and nothing["circuits"]["uniform"] == []
 
 
 DEMANDS = Demands(model_loss=0.2, model_accuracy=0.95, loss=0.15, accuracy=0.9)
