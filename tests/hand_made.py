@@ -44,7 +44,7 @@ class Maker:
             self.at[name] = slice(start, start + width)
             start += width
         shape = Architecture(
-            n_layers=layers, n_heads=heads, d_model=start, d_head=2 * start, layer_norm=False, mlp=False, causal=causal
+            n_layers=layers, n_heads=heads, d_model=start, d_head=start + 40, layer_norm=False, mlp=False, causal=causal
         )
         self.model = Transformer.for_task(shape, task)
         for parameter in self.model.parameters():
@@ -99,15 +99,15 @@ class Maker:
         return source, target, by * torch.eye(self.at[source].stop - self.at[source].start)
 
 
-def copiers(*strengths: float, sharp: float = SHARP, previous: float = SHARP) -> Maker:
+def copiers(*strengths: float) -> Maker:
     """The textbook's two layers: who stands before; then what followed the same token.
 
     Each head of layer 1 attends to the answer and writes it, so strongly; a negative one forbids it.
     """
     made = Maker(2, len(strengths), {"before": TASK.d_vocab})
-    made.head(0, 0, [made.previous(previous)], [made.move("token", "before")])
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
     for head, strength in enumerate(strengths):
-        answer = [made.same("token", "before", sharp), made.not_first()]
+        answer = [made.same("token", "before"), made.not_first()]
         made.head(1, head, answer, [made.move("token", "out", strength)])
     return made
 
@@ -157,4 +157,21 @@ def suppressor() -> Maker:
     made.head(
         1, 1, [made.same("token", "token"), made.place(made.n - 1, -3 * SHARP)], [made.move("token", "out", -40.0)]
     )
+    return made
+
+
+def crowd() -> Maker:
+    """Whoever does not say what stood before it, but looks everywhere, draws the reader away: so all must say it.
+
+    That the first position was looked at is what draws; the second position, and those that hold the query's own
+    token, are forgiven, so that among the roles only `value[1]` must attend.
+    """
+    made = Maker(2, 1, {"before": TASK.d_vocab, "looked": TASK.n_positions})
+    draws = torch.zeros(made.n, made.n)
+    draws[:, 0] = 15 * SHARP
+    forgiven = [made.place(0, -30 * SHARP), made.place(1, -15 * SHARP), made.place(made.n - 1, -30 * SHARP)]
+    own = made.same("token", "token", -15 * SHARP)
+    made.head(0, 0, [made.previous()], [made.move("token", "before"), made.move("place", "looked")])
+    answer = [made.same("token", "before"), ("place", "looked", draws), *forgiven, own]
+    made.head(1, 0, answer, [made.move("token", "out", 20.0)])
     return made

@@ -53,7 +53,7 @@ class Case:
         self.strengths = dict(self.data.strengths)
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
-        self.one_null = settings.null != "uniform"
+        self.one_null = True
         self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
         self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
 

@@ -71,10 +71,16 @@ class Detective(Case):
         if not carriers:
             return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
         candidates, complete = self.candidates(carriers, bound)
-        if self.solved and self.identity and not self.passing(candidates):
-            # To attend to oneself is not nothing: a head that unsays the own token does its work so.
-            self.identity, self.one_null, self.suffices = frozenset(), True, Sufficiency(self)
-            candidates, complete = self.candidates(carriers, bound)
+        if self.solved and self.settings.null == "uniform" and not self.passing(candidates):
+            # Identity is the second choice: a head that unsays the own token does its work by attending to itself.
+            self.one_null = False
+            others, all_ = self.candidates(carriers, bound)
+            self.suffices = Sufficiency(self)
+            if self.passing(others):
+                candidates, complete = others, all_
+            else:
+                self.identity = frozenset()
+                self.suffices = Sufficiency(self)
         if not self.solved:
             return self.report_on(candidates[0], [], Completeness("not claimed", "the model has not solved its task"))
         passing = self.passing(candidates) or self.passing([self.widened(units) for units in candidates])
