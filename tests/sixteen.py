@@ -25,7 +25,7 @@ def runs(scale):
     return [Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=16), TINY.but(seed=s)) for s in range(16)]
 
 
-def table(finished):
+def table(finished, scale):
     rows = [
         {"seed": run.config.training.seed, "loss": run.report["loss"], "run": run.config.identity} for run in finished
     ]

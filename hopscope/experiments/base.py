@@ -2,10 +2,10 @@
 
 An experiment is a file with four functions (docs/contracts.md):
 
-    runs(scale)    yields the configurations to train, distinct
-    table(runs)    measures the finished runs; one tidy DataFrame
-    figure(table)  draws it
-    claims(table)  judges it: the paper's sentences as code
+    runs(scale)           yields the configurations to train, distinct
+    table(runs, scale)    measures the finished runs of a scale; one tidy DataFrame
+    figure(table)         draws it
+    claims(table)         judges it: the paper's sentences as code
 
 and two constants: `SECONDS`, the time that each scale takes on two cores (by `hopscope sweep`; where some of its runs
 are others' too, without those), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and section.
@@ -181,7 +181,7 @@ def reproduce(
             return as_far_as_it_got(source, name, scale, configs, runs, results)
     if time.monotonic() >= deadline:
         return Outcome(name, scale, [run.path for run in finished], 0, None)
-    table = source.table(finished).assign(scale=scale)
+    table = source.table(finished, scale).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
@@ -201,7 +201,7 @@ def as_far_as_it_got(
     left = len(folders) - len(done)
     if not (begun and getattr(source, "PARTIAL", False)):
         return Outcome(name, scale, done, left, None)
-    return Outcome(name, scale, done, left, publish(name, source.table(begun).assign(scale=scale), results))
+    return Outcome(name, scale, done, left, publish(name, source.table(begun, scale).assign(scale=scale), results))
 
 
 def carry_out(

@@ -20,14 +20,9 @@ SEQUENCES = {"quick": 16, "full": 128}  # behind curves; the paper averages 32
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
 
 
-def is_quick(run: Run) -> bool:
-    """Whether a run tests plumbing, so that little data will do."""
-    return run.config.training.steps <= 100
-
-
-def circuit_of(run: Run) -> Circuit:
-    """The circuit of a finished run's model."""
-    return found(run.path.resolve(), is_quick(run))
+def circuit_of(run: Run, scale: str) -> Circuit:
+    """The circuit of a finished run's model; at scale `quick`, which tests plumbing, from little data."""
+    return found(run.path.resolve(), scale == "quick")
 
 
 @cache
@@ -36,24 +31,24 @@ def found(folder: Files, quick: bool) -> Circuit:
     return discover(run.model, run.task, Discovery(discovery=16, selection=16, report=32) if quick else Discovery())
 
 
-def accepted_paths(run: Run) -> list[Path]:
+def accepted_paths(run: Run, scale: str) -> list[Path]:
     """The paths of its circuit; none where none was accepted."""
-    circuit = circuit_of(run)
+    circuit = circuit_of(run, scale)
     return [found.path for found in circuit.paths] if circuit.accepted else []
 
 
-def used_paths(run: Run) -> list[Path]:
+def used_paths(run: Run, scale: str) -> list[Path]:
     """What is followed over training: the paths that the search kept, accepted as a circuit or not."""
-    return [found.path for found in circuit_of(run).paths] or [FALLBACK]
+    return [found.path for found in circuit_of(run, scale).paths] or [FALLBACK]
 
 
-def emergence_of(runs: Sequence[Run]) -> tuple[Emergence, ...]:
+def emergence_of(runs: Sequence[Run], scale: str) -> tuple[Emergence, ...]:
     """The paths that each run uses over training; every kind of path that one run has is followed in all."""
-    return followed(tuple(run.path.resolve() for run in runs), is_quick(runs[0]))
+    return followed(tuple(run.path.resolve() for run in runs), scale)
 
 
 @cache
-def followed(folders: tuple[Files, ...], quick: bool) -> tuple[Emergence, ...]:
+def followed(folders: tuple[Files, ...], scale: str) -> tuple[Emergence, ...]:
     runs = [Run(folder) for folder in folders]
-    n = SEQUENCES["quick" if quick else "full"]
-    return tuple(follow_all(runs, used_paths, n=n))
+    n = SEQUENCES["quick" if scale == "quick" else "full"]
+    return tuple(follow_all(runs, lambda run: used_paths(run, scale), n=n))

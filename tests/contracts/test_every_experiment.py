@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 
 import pytest
@@ -33,6 +35,18 @@ def test_the_docstring_names_its_source_and_times_are_stated(name):
     assert set(source.SECONDS) == set(SCALES)
     assert source.SECONDS["quick"] <= 10
     assert source.SECONDS["cpu"] <= 720
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
+    """Nothing but the name of a scale decides how much is measured; numbers of steps are compared with none."""
+    source = experiment(name)
+    assert list(inspect.signature(source.table).parameters)[1:] == ["scale"]
+    for node in ast.walk(ast.parse(inspect.getsource(source))):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        counts = any(isinstance(side, ast.Attribute) and side.attr in ("steps", "batch") for side in sides)
+        fixed = any(isinstance(side, ast.Constant) for side in sides)
+        assert not (counts and fixed), f"{name}: {ast.unparse(node)} guesses the scale"
 
 
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):

@@ -139,7 +139,7 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
     source = SimpleNamespace(
         **dict.fromkeys(("figure", "claims", "SECONDS")),
         runs=lambda scale: [Counting(2), Counting(5)],
-        table=lambda finished: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
+        table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
     )
     monkeypatch.setattr(base, "experiment", lambda name: source)
     monkeypatch.setattr(base, "publish", lambda name, table, results: table)
@@ -208,7 +208,9 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
 
     training = Training(steps=40, batch=4, val_size=8, log_every=5)
     config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
-    source = SimpleNamespace(runs=lambda scale: [config], table=base.hop_curves_of, PARTIAL=True)
+    source = SimpleNamespace(
+        runs=lambda scale: [config], table=lambda runs, scale: base.hop_curves_of(runs), PARTIAL=True
+    )
     monkeypatch.setattr(base, "experiment", lambda name: source)
     published = []
     monkeypatch.setattr(base, "publish", lambda name, table, results: published.append(table) or results)

@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig7.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per path of a circuit and hop.
 
     Columns: run, version, seed, path, in_circuit, serves (the easiest hop that needs it), hop, cost (what silencing the
@@ -42,13 +42,13 @@ def table(runs: list[Run]) -> DataFrame:
     never), now (at the end), last_learnt (whether the last hop was).
     """
     rows = []
-    for run, emergence in zip(runs, emergence_of(runs), strict=True):
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
         }
-        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run))))]
+        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run, scale))))]
     return DataFrame(rows)
 
 
