@@ -176,7 +176,7 @@ def train_stacks(
         except Busy:  # another process trains a member: the group is left to who comes later
             continue
         except (Interrupted, Stopped) as stopped:
-            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
+            if isinstance(stopped, Interrupted) and not stopped.asked:
                 raise
             break
     done, of = finished(name, scale, runs)

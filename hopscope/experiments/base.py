@@ -217,7 +217,7 @@ def carry_out(
     try:
         return train(config, folder, watchers=watchers, should_stop=should_stop, **how)
     except Interrupted as stopped:
-        if str(stopped).startswith("stopped"):
+        if stopped.asked:
             raise Stopped(str(stopped)) from stopped
         raise
 
