@@ -34,7 +34,7 @@ def table(finished, scale):
 
 def install():
     """Make the experiment known to this process, and to the workers that it starts."""
-    source = SimpleNamespace(runs=runs, table=table, SECONDS={})
+    source = SimpleNamespace(runs=runs, table=table, SECONDS={"quick": 10})
     known = base.experiment
     base.experiment = lambda name: source if name == "sixteen" else known(name)
     base.publish = lambda name, table, results: table.to_csv(results / "table.csv") or results

@@ -162,7 +162,7 @@ def test_what_cannot_be_stacked_is_refused(tmp_path):
     with pytest.raises(BadInput, match="folder of its own"):
         train_many([a, b], [tmp_path / "x", tmp_path / "x"])
     clamped = replace(a, training=a.training.but(clamps="L0H0 value[1]->key[1] off@0"))
-    with pytest.raises(BadInput, match="clamps cannot be stacked"):
+    with pytest.raises(BadInput, match=r"clamps.* cannot be stacked"):
         train_many([clamped], [tmp_path / "y"])
     assert not list(tmp_path.iterdir())
 

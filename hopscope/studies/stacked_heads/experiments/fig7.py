@@ -38,6 +38,7 @@ CLAIMS = (
     "order_over_seeds",
     "last_hop_late",
 )
+COMPARES_RUNS = True  # what one run follows is followed in all
 
 TOGETHER = 20.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)
 

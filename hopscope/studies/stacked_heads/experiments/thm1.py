@@ -34,6 +34,7 @@ CLAIMS = (
     "untrained_holds_nothing_beyond",
     "random_chain_is_not_decoded",
 )
+COMPARES_RUNS = True  # its intervals hold over all models at once
 
 #: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
 SEQUENCES = {"quick": (200, 100, 200), "full": (8000, 2000, 8000)}
