@@ -196,7 +196,7 @@ def streamed_rows(run: Run) -> list[tuple[dict[str, Any], dict[str, float]]]:
 # Which paths -----------------------------------------------------------------------------------------------------
 
 
-def circuit_of(run: Run, watch: Watch) -> list[Path]:
+def circuit_paths(run: Run, watch: Watch) -> list[Path]:
     """The paths of the run's circuit, in layer order: stored, or found now.
 
     Where none was accepted, because the model has not solved its task, these are the paths that it does use.

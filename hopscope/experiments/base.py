@@ -2,17 +2,23 @@
 
 An experiment is a file with four functions (docs/contracts.md):
 
-    runs(scale)    yields the configurations to train, distinct
-    table(runs)    measures the finished runs; one tidy DataFrame
-    figure(table)  draws it
-    claims(table)  judges it: the paper's sentences as code
+    runs(scale)           yields the configurations to train, distinct
+    table(runs, scale)    measures the finished runs of a scale; one tidy DataFrame
+    figure(table)         draws it
+    claims(table)         judges it: the paper's sentences as code
 
-and two constants: `SECONDS`, the time that each scale takes on two cores (by `hopscope sweep`; where some of its runs
-are others' too, without those), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and section.
-One whose long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves a table
-of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model share it,
-and whatever was stopped goes on where it was. What is no training, such as asking a language model, is declared as
-`Work`, and is kept and resumed in the same way.
+and two constants: `SECONDS`, the time that each scale it offers takes on two cores (by `hopscope sweep`; where some of
+its runs are others' too, without those), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and
+section. One whose long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves
+a table of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model
+share it, and whatever was stopped goes on where it was. What is no training, such as asking a language model, is
+declared as `Work`, and is kept and resumed in the same way.
+
+At scale `long` results are kept cell by cell, a cell being one run or one piece of work: its rows are written as soon
+as it is finished, and a cell whose rows stand in table.csv is not done again, with or without its run folder. So the
+table must be the union of its cells' (`table([a, b]) = table([a]) + table([b])`, every row under its cell's identity in
+the column `run`), and figure and claims must stand it that some are missing. `CELL_SECONDS` says what the longest cell
+takes on one core. A table that compares runs with each other says `COMPARES_RUNS = True`, and offers no `long`.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ import math
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -58,7 +64,8 @@ from hopscope.runs.integrity import there_in
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Watcher, train
 
-SCALES = ("quick", "cpu", "paper")
+SCALES = ("quick", "cpu", "long", "paper")
+CELL_BY_CELL = "long"  # the scale whose rows are written as each run is finished
 TABLE, LOCK = "table.csv", ".lock"
 DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
 
@@ -136,7 +143,16 @@ def experiment(name: str) -> ModuleType:
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
         raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
+    whole = hasattr(source, "CELL_SECONDS") and not getattr(source, "COMPARES_RUNS", False)
+    if CELL_BY_CELL in source.SECONDS and not whole:
+        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}, so it states CELL_SECONDS and compares no runs")
     return source
+
+
+def offered(name: str) -> list[str]:
+    """The scales at which an experiment has runs, in their order: those of which it says what they take."""
+    seconds = experiment(name).SECONDS
+    return [scale for scale in SCALES if scale in seconds]
 
 
 def run_folder(runs: Path, config: Config | Work) -> Path:
@@ -178,7 +194,7 @@ def reproduce(
         scale: at which of `SCALES`.
         runs: folder of run folders.
         results: folder of results folders.
-        budget: seconds after which training stops, resumably, and no table is begun; None: no limit.
+        budget: seconds after which training stops, resumably, and nothing is measured any more; None: no limit.
         watcher: makes someone who is told how the labelled run goes.
         how: `device`, `threads`, `compile` of `hopscope.train`.
 
@@ -188,23 +204,69 @@ def reproduce(
     """
     source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
-    if time.monotonic() < deadline:
+    spent = lambda: time.monotonic() >= deadline  # noqa: E731
+    if not spent():
         make_ready(results, name)
-    finished: list[Run | Finished] = []
-    for index, config in enumerate(configs):
-        label = f"{name} {index + 1}/{len(configs)}"
-        folder = run_folder(runs, config)
-        if time.monotonic() >= deadline and not (folder / "DONE").is_file():
-            return as_far_as_it_got(source, name, scale, configs, runs, results)
-        watchers = (watcher(label),) if watcher else ()
+
+    def finish(index: int) -> Run | Finished | None:
+        """One of the runs, finished; None if there was no time."""
+        folder = run_folder(runs, configs[index])
+        if spent() and not (folder / "DONE").is_file():
+            return None
+        watchers = (watcher(f"{name} {index + 1}/{len(configs)}"),) if watcher else ()
         try:
-            finished.append(carry_out(config, folder, lambda: time.monotonic() >= deadline, watchers, **how))
+            return carry_out(configs[index], folder, spent, watchers, **how)
         except Stopped:
+            return None
+
+    if scale == CELL_BY_CELL:
+        return cell_by_cell(name, configs, finish, spent, results)
+    finished: list[Run | Finished] = []
+    for index in range(len(configs)):
+        if (run := finish(index)) is None:
             return as_far_as_it_got(source, name, scale, configs, runs, results)
-    if time.monotonic() >= deadline:
+        finished.append(run)
+    if spent():
         return Outcome(name, scale, [run.path for run in finished], 0, None)
-    table = source.table(finished).assign(scale=scale)
+    table = source.table(finished, scale).assign(scale=scale)
     return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def cell_by_cell(
+    name: str,
+    configs: Sequence[Config | Work],
+    finish: Callable[[int], Run | Finished | None],
+    spent: Callable[[], bool],
+    results: Path,
+) -> Outcome:
+    """Every cell whose rows do not stand yet, finished and written down, one after the other, as far as time allows."""
+    trained = []
+    for index, config in enumerate(configs):
+        if config.identity in standing(results / name):  # looked up anew: others may be at work on the same table
+            continue
+        if (cell := finish(index)) is None or spent():
+            break
+        publish_cell(name, cell, results)
+        trained.append(cell.path)
+    stand = standing(results / name)
+    left = sum(config.identity not in stand for config in configs)
+    if left < len(configs) and not trained and not spent():
+        publish_rows(name, None, results)  # a kill may have come between a table and its claims
+    return Outcome(name, CELL_BY_CELL, trained, left, results / name if stand else None)
+
+
+def outstanding(name: str, scale: str, results: Path | None = None) -> list[Config | Work]:
+    """What of an experiment is to be done: all of it, but for cells whose rows stand. Raises BadInput, Damaged."""
+    stand = standing(results / name) if results and scale == CELL_BY_CELL else ()
+    return [config for config in declared(name, scale) if config.identity not in stand]
+
+
+def standing(folder: Path) -> set[str]:
+    """Identities of the cells whose rows stand in a folder of results. Raises Damaged if its table is none of ours."""
+    if not (folder / TABLE).is_file():
+        return set()
+    table = table_in(folder, as_text=True)
+    return set(table.run[table.scale == CELL_BY_CELL])
 
 
 def make_ready(results: Path, name: str) -> None:
@@ -228,7 +290,7 @@ def as_far_as_it_got(
     left = len(folders) - len(done)
     if not (begun and getattr(source, "PARTIAL", False)):
         return Outcome(name, scale, done, left, None)
-    return Outcome(name, scale, done, left, publish(name, source.table(begun).assign(scale=scale), results))
+    return Outcome(name, scale, done, left, publish(name, source.table(begun, scale).assign(scale=scale), results))
 
 
 def carry_out(
@@ -244,7 +306,7 @@ def carry_out(
     try:
         return train(config, folder, watchers=watchers, should_stop=should_stop, **how)
     except Interrupted as stopped:
-        if str(stopped).startswith("stopped"):
+        if stopped.asked:
             raise Stopped(str(stopped)) from stopped
         raise
 
@@ -253,35 +315,79 @@ def declared(name: str, scale: str) -> list[Config | Work]:
     """The configurations of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
     if scale not in SCALES:
         raise BadInput(f"scale must be one of {', '.join(SCALES)}; got {scale!r}")
-    configs = list(experiment(name).runs(scale))
-    if not configs:
-        raise BadInput(f"{name} has no runs at scale {scale}")
-    return configs
+    if scale not in offered(name):
+        raise BadInput(f"{name} has no runs at scale {scale}; it has some at {', '.join(offered(name))}")
+    return list(experiment(name).runs(scale))
 
 
 def publish(name: str, table: DataFrame, results: Path) -> Path:
     """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
+    scales = set(table.scale)
+    return rewrite(name, results, lambda earlier: [earlier[~earlier.scale.isin(scales)], as_text(table)])
+
+
+def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
+    """Measure one cell and put its rows into the table, with the claims judged anew.
+
+    Raises TypeError if the experiment's table has no rows of it, or rows of others.
+    """
+    table = experiment(name).table([cell], CELL_BY_CELL).assign(scale=CELL_BY_CELL)
+    identity = (cell.work if isinstance(cell, Finished) else cell.config).identity
+    if set(table.get("run", ())) != {identity}:
+        raise TypeError(f"experiments/{name}.py offers {CELL_BY_CELL}: each run must have rows of its own in the table")
+    return publish_rows(name, table, results)
+
+
+def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
+    """Put cells' rows where they belong: in the order in which cells are declared; rows of what no longer is, go."""
+    place = {config.identity: index for index, config in enumerate(declared(name, CELL_BY_CELL))}
+
+    def merged(earlier: DataFrame) -> list[DataFrame]:
+        cells = earlier[earlier.scale == CELL_BY_CELL]
+        if table is not None:
+            cells = pandas.concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
+        cells = cells[cells.run.isin(place)].sort_values("run", key=lambda run: run.map(place), kind="stable")
+        return [earlier[earlier.scale != CELL_BY_CELL], cells]
+
+    return rewrite(name, results, merged)
+
+
+def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFrame]]) -> Path:
+    """Replace a table by what becomes of it, then its figure and claims; nobody else writes in the meantime.
+
+    Rows are handled as text, so that those that are kept are kept to the letter.
+    """
     folder = results / name
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(results / LOCK)  # drivers on several machines may end together
     with lock:
-        if (folder / TABLE).is_file():
-            earlier = table_in(folder)
-            table = pandas.concat([earlier[~earlier.scale.isin(table.scale.unique())], table], ignore_index=True)
+        there = (folder / TABLE).is_file()
+        earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
+        table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)
         unlist(folder, (TABLE, *DRAWN))
-        write_file(folder / TABLE, table.to_csv(index=False, float_format="%.6g").encode())
+        write_file(folder / TABLE, table.to_csv(index=False).encode())
         redraw(name, folder)
     return folder
 
 
-def table_in(folder: Path) -> DataFrame:
-    """The table of a results folder. Raises Damaged if it is missing, altered, or none of ours."""
+def as_text(table: DataFrame) -> DataFrame:
+    """A table as its file has it: every entry as text, what is not known as none."""
+    written = io.StringIO(table.to_csv(index=False, float_format="%.6g"))
+    return pandas.read_csv(written, dtype=str, keep_default_na=False)
+
+
+def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
+    """The table of a results folder, perhaps with every entry as text.
+
+    Raises Damaged if it is missing, altered, or none of ours.
+    """
     if not (folder / TABLE).is_file():
         raise Damaged(f"{folder / TABLE} cannot be read as a table: it is missing")
     data = read_listed(folder, TABLE)
+    how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
     try:
-        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, na_values=[""])
+        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
     except ValueError as error:  # of which pandas' own are
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):

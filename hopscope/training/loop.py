@@ -41,13 +41,28 @@ COMPILE_PAYS_FLOPS = 1e13
 COMPILE_GAINS_FLOPS = 1e11
 
 
-class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after a checkpoint; the same command goes on."""
+#: Why training stops before its end: by SIGINT, by SIGTERM, or because `should_stop` said so.
+Reason = Literal["interrupted", "terminated", "stopped"]
 
-    def __init__(self, run: Run, step: int, reason: str):
-        super().__init__(f"{reason} at step {step}; the same command goes on from there ({run.path})")
-        self.run = run
-        self.step = step
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped from outside, after a checkpoint; the same command goes on.
+
+    Attributes:
+        run: which, and at which `step`.
+        reason: by whom or what.
+        members: how many runs were trained together, `run` the first of them.
+    """
+
+    def __init__(self, run: Run, step: int, reason: Reason, members: int = 1):
+        among = f", {members} members," if members > 1 else ""
+        super().__init__(f"{reason}{among} at step {step}; the same command goes on from there ({run.path})")
+        self.run, self.step, self.reason, self.members = run, step, reason, members
+
+    @property
+    def asked(self) -> bool:
+        """Whether `should_stop` said so, as when a budget is spent; else it was a signal."""
+        return self.reason == "stopped"
 
 
 class Watcher(Protocol):
@@ -292,7 +307,7 @@ class Session:
             return False
         return True
 
-    def go(self, interrupted: Callable[[], str | None]) -> None:
+    def go(self, interrupted: Callable[[], Reason | None]) -> None:
         """The loop."""
         self.begin()
         while not self.over:
@@ -389,9 +404,9 @@ class Session:
 
 
 @contextmanager
-def graceful_signals() -> Iterator[Callable[[], str | None]]:
+def graceful_signals() -> Iterator[Callable[[], Reason | None]]:
     """While training, SIGINT and SIGTERM ask for a stop after the step at hand; a second one is not waited for."""
-    seen: list[str] = []
+    seen: list[Reason] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return

@@ -13,7 +13,7 @@ from hopscope.cli.commands.report import claims_table
 from hopscope.cli.options import as_json, console, print_json, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, reproduce
+from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, offered, reproduce
 from hopscope.training.progress import ProgressBar
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -60,7 +60,9 @@ def command(
         return
     if name is None:
         raise BadInput("say which experiment, or all; 'hopscope reproduce --list' names them")
-    names = catalogue.names("experiments") if name == "all" else [name]
+    names = [name] if name != "all" else [each for each in catalogue.names("experiments") if scale in offered(each)]
+    if not names:
+        raise BadInput(f"no experiment has runs at scale {scale}; the scales are {', '.join(SCALES)}")
     limit = seconds(budget)
     deadline = None if limit is None else time.monotonic() + limit
     for each in names:

@@ -88,7 +88,7 @@ def full_model(scale: str, layers: int, seed: int) -> Config:
 # Table -----------------------------------------------------------------------------------------------------------
 
 
-def table(runs: list[Run | Finished]) -> DataFrame:
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     """A row per run, step and quantity.
 
     Columns: run, version, seed, model (basic, basic drawn, basic staged, three steps, three whole steps, 1 layer, 2
@@ -108,7 +108,7 @@ def table(runs: list[Run | Finished]) -> DataFrame:
             version, layers = run.sessions[-1]["environment"]["code"], run.config.model.n_layers
             about = {"run": run.config.identity, "version": version, "seed": run.config.training.seed}
             about["model"] = "1 layer" if layers == 1 else f"{layers} layers"
-            rows += [about | row for row in long(rows_of(run))]
+            rows += [about | row for row in long(rows_of(run, scale))]
     return DataFrame(rows)
 
 
@@ -125,7 +125,7 @@ def long(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from ({"step": row["step"], "quantity": k, "value": v} for k, v in row.items() if k != "step")
 
 
-def rows_of(run: Run) -> list[dict[str, Any]]:
+def rows_of(run: Run, scale: str) -> list[dict[str, Any]]:
     """A transformer over training, and at its end."""
     assert run.report is not None
     rows = []
@@ -136,12 +136,12 @@ def rows_of(run: Run) -> list[dict[str, Any]]:
         rows[-1] |= {"previous_token": max(measures["previous_token_score"].values())}
         rows[-1] |= {"induction": max(measures["induction_score"].values())}
     end: dict[str, Any] = {"step": run.report["step"], "report": run.report["accuracy"][0]}
-    return [*rows, end | (circuit_numbers(run) if run.config.model.n_layers > 1 else {})]
+    return [*rows, end | (circuit_numbers(run, scale) if run.config.model.n_layers > 1 else {})]
 
 
-def circuit_numbers(run: Run) -> dict[str, float]:
+def circuit_numbers(run: Run, scale: str) -> dict[str, float]:
     """The circuit of a model in numbers: whether there is one, its losses, and the paths an induction head needs."""
-    circuit = circuit_of(run)
+    circuit = circuit_of(run, scale)
     paths = [found.path for found in circuit.paths]
     return {
         "circuit accepted": float(circuit.accepted),

@@ -102,7 +102,7 @@ def runs(scale: str) -> Iterator[Work]:
             yield TradeOff(n_heads, d_mlp, **sizes["trade"])
 
 
-def table(finished: list[Finished]) -> DataFrame:
+def table(finished: list[Finished], scale: str) -> DataFrame:
     """A row per point of a curve, per size tried in a search, per cell of the grid; `kind` says which."""
     rows: list[dict[str, Any]] = []
     for one in finished:

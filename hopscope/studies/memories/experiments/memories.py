@@ -118,7 +118,7 @@ def capacities(sizes: dict[str, Any], seed: int) -> Iterator[Capacity]:
                 yield Capacity(low, high, memory="mlp", n_classes=n_classes, lr=0.03, **about)
 
 
-def table(finished: list[Finished]) -> DataFrame:
+def table(finished: list[Finished], scale: str) -> DataFrame:
     """A row per error of the lemma, per memory written, per size tried in a search (with what it came to)."""
     rows: list[dict[str, Any]] = []
     for one in finished:
