@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from hopscope.cli.options import WITHOUT_TORCH, Listed
-from hopscope.core import catalogue
+from hopscope.core import catalogue, outside
 from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
@@ -36,8 +36,34 @@ class Commands(Listed):
         return catalogue.module("cli.commands", name).command
 
 
+def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Put folders of one's own before those that are known, for this command and the processes that it starts."""
+    if not folders:
+        return
+    before = os.environ.get(outside.VARIABLE)
+    context.call_on_close(lambda: restore(before))
+    os.environ[outside.VARIABLE] = outside.added(folders)
+    outside.folders()  # complain about any that is not there
+
+
+def restore(before: str | None) -> None:
+    """Leave the variable as it was: a process may run several commands."""
+    os.environ.pop(outside.VARIABLE, None)
+    if before is not None:
+        os.environ[outside.VARIABLE] = before
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_version(), prog_name="hopscope")
+@click.option(
+    "--with",
+    multiple=True,
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=bring,
+    help="Also use the tasks, models, studies, … in this folder of yours, as HOPSCOPE_PATH does; repeatable.",
+)
 def hopscope() -> None:
     """A laboratory for multi-hop retrieval in transformers.
 
@@ -82,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
+        if sentence_of_theirs := outside.fault(error):
+            return complain(sentence_of_theirs, 2)
         traceback.print_exc()
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hopscope.configuration.config import Config
+from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
 from hopscope.experiments.base import (
@@ -57,7 +58,7 @@ def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **h
         if should_stop():
             raise Stopped
         try:
-            carry_out(config, folder, should_stop, **how)
+            carry_out(config, folder, should_stop, experiment=name, **how)
         except Busy:
             continue
 
@@ -170,9 +171,9 @@ def train_stacks(
             if should_stop():
                 break
             if len(group) > 1:
-                train_many(group, folders, device=device, should_stop=should_stop)
+                train_many(group, folders, device=device, should_stop=should_stop, experiment=name)
             else:
-                carry_out(group[0], folders[0], should_stop, device=device)
+                carry_out(group[0], folders[0], should_stop, device=device, experiment=name)
         except Busy:  # another process trains a member: the group is left to who comes later
             continue
         except (Interrupted, Stopped) as stopped:
@@ -197,7 +198,8 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
 def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
     """How a worker is started."""
     options = ["--scale", scale, "--runs", str(runs), "--device", device]
-    return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+    sweep = ["hopscope", *outside.options(), "sweep", name]  # named anew: another machine has another environment
+    return [sys.executable, "-m", *sweep, *options, "--worker-of", str(os.getpid())]
 
 
 def was_killed(code: int) -> bool:

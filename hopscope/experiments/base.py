@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -33,8 +34,8 @@ import pandas
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.core import catalogue
-from hopscope.core.environment import code_version
+from hopscope.core import catalogue, outside
+from hopscope.core.environment import code_version, in_words
 from hopscope.core.settings import BadInput, Settings
 from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
 from hopscope.drawing.style import save
@@ -88,8 +89,13 @@ class Finished:
             with alone_in(folder):
                 if not done.is_file():  # else another process did it just before it let go of the folder
                     work.do(folder, should_stop)
-                    write_json(done, {"version": code_version()})
-        return cls(work, folder, read_json(done)["version"])
+                    used = outside.hashes([type(work).__module__])
+                    write_json(done, {"version": code_version(), **({"plugins": used} if used else {})})
+        about = read_json(done)
+        if (then := about.get("plugins")) and then != (now := outside.hashes([type(work).__module__])):
+            told = in_words("plugins", then, now)
+            warnings.warn(f"{folder} was made with other files of yours than are found now ({told})", stacklevel=2)
+        return cls(work, folder, about["version"])
 
 
 @contextmanager
@@ -113,7 +119,7 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
+        raise catalogue.not_whole(source, f"must define {', '.join(missing)}")
     return source
 
 
@@ -176,7 +182,8 @@ def reproduce(
             return as_far_as_it_got(source, name, scale, configs, runs, results)
         watchers = (watcher(label),) if watcher else ()
         try:
-            finished.append(carry_out(config, folder, lambda: time.monotonic() >= deadline, watchers, **how))
+            spent = lambda: time.monotonic() >= deadline  # noqa: E731
+            finished.append(carry_out(config, folder, spent, watchers, experiment=name, **how))
         except Stopped:
             return as_far_as_it_got(source, name, scale, configs, runs, results)
     if time.monotonic() >= deadline:
