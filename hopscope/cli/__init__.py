@@ -10,7 +10,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -38,19 +39,21 @@ class Commands(Listed):
 
 def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
     """Put folders of one's own before those that are known, for this command and the processes that it starts."""
-    if not folders:
-        return
+    if folders:
+        os.environ[outside.VARIABLE] = outside.added(folders)
+        outside.folders()  # complain about any that is not there
+
+
+@contextmanager
+def for_one_command() -> Iterator[None]:
+    """Leave the folders as they were named before: a process may run several commands."""
     before = os.environ.get(outside.VARIABLE)
-    context.call_on_close(lambda: restore(before))
-    os.environ[outside.VARIABLE] = outside.added(folders)
-    outside.folders()  # complain about any that is not there
-
-
-def restore(before: str | None) -> None:
-    """Leave the variable as it was: a process may run several commands."""
-    os.environ.pop(outside.VARIABLE, None)
-    if before is not None:
-        os.environ[outside.VARIABLE] = before
+    try:
+        yield
+    finally:
+        os.environ.pop(outside.VARIABLE, None)
+        if before is not None:
+            os.environ[outside.VARIABLE] = before
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -86,6 +89,12 @@ def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     warnings.showwarning = warn_plainly
+    with for_one_command():
+        return answer(arguments)
+
+
+def answer(arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever goes wrong is told in one sentence, and in the exit code."""
     try:
         code = hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
         sys.stdout.flush()
