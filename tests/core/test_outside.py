@@ -219,7 +219,9 @@ def test_loading_with_another_file_says_so(lab, tmp_path):
         load(tmp_path / "run")
     file = lab / "tasks" / "running_sum.py"
     file.write_text(file.read_text() + "# changed\n")
-    with pytest.warns(UserWarning, match="trained with other files of yours than are found now .plugins: tasks/running_sum"):
+    with pytest.warns(
+        UserWarning, match="trained with other files of yours than are found now .plugins: tasks/running_sum"
+    ):
         load(tmp_path / "run")
     with pytest.warns(UserWarning, match="trained with other files of yours"):
         train(config(), tmp_path / "run", threads=1, compile="off")
