@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hopscope.core import catalogue
+from hopscope.core import catalogue, outside
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
 from hopscope.interventions.clamps import check_clamps, parse_clamps
@@ -187,6 +187,23 @@ class Config:
             Training.from_dict(values["training"]),
             values.get("origin"),
         )
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """Files from outside that the run depends on, by name, with their sha256: of task, model, measures, ….
+
+        Names are in its configuration alone, so that a file may be edited; its sessions record which it was.
+        """
+        chosen = [catalogue.chosen(CHOICES[name], text) for name, text in self.choices.items()]
+        chosen += [catalogue.chosen("training.optimizers", self.training.optimizer), self.task.taught_by]
+        used = [type(one).__module__ for one in (self.task, self.model, *chosen)]
+        return outside.hashes([*used, *(catalogue.module("measures", n).__name__ for n in self.training.measure_names)])
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """The model's settings that choose a variant."""
+        values = self.model.as_dict()
+        return {name: values[name] for name in CHOICES if values.get(name) is not None}
 
     @property
     def identity(self) -> str:

@@ -27,6 +27,7 @@ import io
 import math
 import re
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +41,8 @@ import pandas
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.core import catalogue
-from hopscope.core.environment import code_version
+from hopscope.core import catalogue, outside
+from hopscope.core.environment import code_version, in_words
 from hopscope.core.settings import BadInput, Settings
 from hopscope.core.storage import (
     Busy,
@@ -114,11 +115,16 @@ class Finished:
                     unlist(folder, listed(folder))
                     work.do(folder, should_stop)
                     enlist(folder, there_in(folder), version=code_version())
-                    write_json(done, {"version": code_version()})
+                    used = outside.hashes([type(work).__module__])
+                    write_json(done, {"version": code_version(), **({"plugins": used} if used else {})})
+        about = read_json(done)
+        if (then := about.get("plugins")) and then != (now := outside.hashes([type(work).__module__])):
+            told = in_words("plugins", then, now)
+            warnings.warn(f"{folder} was made with other files of yours than are found now ({told})", stacklevel=2)
         for name in (names := listed(folder)):
             read_listed(folder, name)
         said = read_manifest(folder).get("version") if names else None
-        return cls(work, folder, said or read_json(done)["version"])
+        return cls(work, folder, said or about["version"])
 
 
 @contextmanager
@@ -142,10 +148,10 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
+        raise catalogue.not_whole(source, f"must define {', '.join(missing)}")
     whole = hasattr(source, "CELL_SECONDS") and not getattr(source, "COMPARES_RUNS", False)
     if CELL_BY_CELL in source.SECONDS and not whole:
-        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}, so it states CELL_SECONDS and compares no runs")
+        raise catalogue.not_whole(source, f"offers {CELL_BY_CELL}, so it must state CELL_SECONDS and compare no runs")
     return source
 
 
@@ -215,7 +221,7 @@ def reproduce(
             return None
         watchers = (watcher(f"{name} {index + 1}/{len(configs)}"),) if watcher else ()
         try:
-            return carry_out(configs[index], folder, spent, watchers, **how)
+            return carry_out(configs[index], folder, spent, watchers, experiment=name, **how)
         except Stopped:
             return None
 

@@ -32,7 +32,7 @@ import safetensors.torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config
-from hopscope.core import environment
+from hopscope.core import catalogue, environment, outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     MANIFEST,
@@ -100,7 +100,11 @@ class Run:
         stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")
-        config = Config.from_dict(stored)
+        try:
+            config = Config.from_dict(stored)
+        except catalogue.Unknown as error:
+            used = f"it was trained with {', '.join(sorted(files))}, and " if (files := self.plugins) else ""
+            raise catalogue.Unknown(f"{self.path} cannot be read: {error}; {used}{outside.ADVICE}") from error
         if config.identity != stored.get("identity"):
             raise Damaged(f"{self.path / 'config.json'} is altered: its settings do not match its identity")
         return config
@@ -191,6 +195,11 @@ class Run:
         return self.read_lines("sessions.jsonl")
 
     @property
+    def plugins(self) -> dict[str, str]:
+        """Files from outside that the last start used, by name, with their sha256."""
+        return next((s.get("environment", {}).get("plugins", {}) for s in reversed(self.sessions)), {})
+
+    @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """What differs between sessions since the last start from nothing: by entry, its value before and after."""
         sessions = self.sessions
@@ -265,20 +274,34 @@ class Run:
         finally:
             lock.release()
 
-    def begin_session(self, about: Mapping[str, Any], step: int) -> None:
-        """Record what this start runs on; warn if an earlier one ran on something else."""
+    def begin_session(self, about: Mapping[str, Any], step: int, experiment: str | None = None) -> None:
+        """Record what this start runs on; warn if an earlier one ran on something else.
+
+        Of the experiment that asks for the run, if one from outside does, the file is recorded, too. No bit of the run
+        depends on it.
+        """
         path = self.path / "sessions.jsonl"
         data = path.read_bytes() if path.is_file() else b""
         if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
             write_file(path, data[: data.rfind(b"\n") + 1])
         before = self.changed
-        append(path, (json.dumps({"from_step": step, "environment": about}) + "\n").encode())
+        asked = outside.hashes([catalogue.module("experiments", experiment).__name__]) if experiment else {}
+        session = {"from_step": step, "environment": about, **({"experiment": asked} if asked else {})}
+        append(path, (json.dumps(session) + "\n").encode())
         sync_file(path)
         if new := {name: values for name, values in self.changed.items() if before.get(name) != values}:
             told = "; ".join(environment.in_words(name, *values) for name, values in new.items())
             warnings.warn(
                 f"this run was begun with other {', '.join(new)}: it goes on, but is no longer bit-exact ({told})",
                 stacklevel=2,
+            )
+
+    def compare_plugins(self) -> None:
+        """Warn if files from outside that the run was trained with are others now."""
+        if (then := self.plugins) and then != (now := self.config.plugins):
+            told = environment.in_words("plugins", then, now)
+            warnings.warn(
+                f"{self.path} was trained with other files of yours than are found now ({told})", stacklevel=3
             )
 
     def log(self, row: Mapping[str, Any]) -> None:
@@ -390,7 +413,7 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load(path: Path | str) -> Run:
-    """The run in a folder. Raises BadInput if there is none.
+    """The run in a folder. Raises BadInput if there is none; warns if it was trained with other files from outside.
 
     `demo`, where no run has that name, is the finished demo that comes with the package: D = 2 in 4 layers, with
     checkpoints from before, while and after its heads emerge.
@@ -400,6 +423,7 @@ def load(path: Path | str) -> Run:
     """
     run = Run(SHIPPED if is_shipped(path) else path)
     _ = run.config
+    run.compare_plugins()
     return run
 
 

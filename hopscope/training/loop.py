@@ -223,6 +223,7 @@ def train(
     compile: Literal["auto", "on", "off"] = "auto",
     watchers: tuple[Watcher, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
+    experiment: str | None = None,
 ) -> Run:
     """Train to the end, from wherever the folder's run stands, and return the finished run.
 
@@ -234,6 +235,7 @@ def train(
         compile: `auto` compiles where it pays: on a GPU, or for large steps in bfloat16, with enough work to come.
         watchers: told of every step and row.
         should_stop: asked after every step; if true, training saves and raises Interrupted.
+        experiment: whose run it is: where its file is from outside, the session records its sha256.
 
     Raises:
         BadInput: the folder holds another run, or another process writes it, or the loss is no number any more.
@@ -244,13 +246,14 @@ def train(
     where = environment.choose_device(device)
     run = Run.create(folder, config)
     if run.done:
+        run.compare_plugins()
         return run
     if threads is not None:
         torch.set_num_threads(threads)
     with run.writing(), graceful_signals() as caught:
         if run.done:  # another process finished it just before it let go of the lock
             return run
-        session = Session(run, config, where, compile, watchers)
+        session = Session(run, config, where, compile, watchers, experiment)
         try:
             session.go(lambda: caught() or ("stopped" if should_stop() else None))
         finally:
@@ -269,6 +272,7 @@ class Session:
         device: torch.device,
         compile: str,
         watchers: tuple[Watcher, ...],
+        experiment: str | None = None,
         **about: Any,
     ) -> None:
         self.run, self.config, self.watchers = run, config, watchers
@@ -278,7 +282,8 @@ class Session:
         compiled = self.decide_to_compile(compile)
         if compiled:
             self.trainer.compile()
-        run.begin_session(environment.describe(device, compiled) | about, self.step)
+        described = environment.describe(device, compiled, plugins=config.plugins) | about
+        run.begin_session(described, self.step, experiment)
         seed, size = config.training.seed_eval, config.training.val_size
         self.validation = config.task.sample(size, generator(seed, "validation", 0, device))
         self.began = time.monotonic()

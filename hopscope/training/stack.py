@@ -37,6 +37,7 @@ def train_many(
     compile: Literal["auto", "on", "off"] = "auto",
     watchers: tuple[Watcher, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
+    experiment: str | None = None,
 ) -> list[Run]:
     """Train all members to the end, from wherever their folders stand, and return the finished runs in their order.
 
@@ -48,6 +49,7 @@ def train_many(
         compile: `auto` compiles on a GPU, where launching kernels one by one would be the limit.
         watchers: told how the first unfinished member goes, which is how all go.
         should_stop: asked after every step; if true, all members are saved and Interrupted is raised.
+        experiment: whose runs they are, as for `hopscope.train`.
 
     Raises:
         BadInput: the members cannot be stacked, and what `hopscope.train` raises for a single one.
@@ -66,8 +68,9 @@ def train_many(
         left = [(run, config) for run, config in left if not run.done]  # another may have finished one just now
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
+            about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
             sessions = [
-                Session(run, config, where, "off", () if index else watchers, stacked=len(abreast), compiled=compiled)
+                Session(run, config, where, "off", () if index else watchers, **about)
                 for index, (run, config) in enumerate(abreast)
             ]
             try:

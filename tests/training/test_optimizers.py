@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from hopscope import Architecture, BadInput, Config, Training, load, train
-from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, Trainer
@@ -137,10 +136,6 @@ def test_the_default_is_adamw_and_changes_no_identity():
 def test_an_optimizer_that_cannot_be_is_refused(optimizer, complaint):
     with pytest.raises(BadInput, match=complaint):
         config(optimizer)
-
-
-def test_every_optimizer_is_tried_here():
-    assert {choice.partition("(")[0] for choice in CHOICES} == set(catalogue.names("training.optimizers"))
 
 
 # Losses at every layer ----------------------------------------------------------------------------------------------
