@@ -27,7 +27,7 @@ from hopscope.training.loop import Interrupted
 from tests.small_runs import fingerprint
 
 #: Models of studies that do not keep the contract yet.
-PENDING = {"basic_transformer", "recall"}
+PENDING = {"recall"}
 
 
 @dataclasses.dataclass(frozen=True)
