@@ -46,6 +46,13 @@ class Training(Settings):
     measures: str = setting("", "measures streamed into metrics.jsonl, separated by commas")
     checkpoints: str = setting("100", "when weights are kept: every k steps (100), or dense then sparse (10:300,100)")
     stop_below: float | None = setting(None, "stop early once every hop's validation loss is below this", low=0)
+    stop_accuracy: float | None = setting(
+        None,
+        "stop early once at least this share (0-1) of validation answers is right; rows then hold the accuracy",
+        low=0,
+        high=1,
+        since="0.2.0",
+    )
     clamps: str = setting(
         "",
         "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "

@@ -366,6 +366,8 @@ class Session:
             "hop_losses": dict(zip(task.hop_names, hops, strict=True)),
             **({"measures": measured} if measured else {}),
         }
+        if self.config.training.stop_accuracy is not None:
+            row["accuracy"] = float(task.correct(outputs, batch).float().mean())
         self.run.log(row)
         self.last_row = row
         for watcher in self.watchers:
@@ -373,8 +375,11 @@ class Session:
 
     def solved(self) -> bool:
         """Whether the newest row allows to stop early."""
-        bound, rows = self.config.training.stop_below, self.run.rows
-        return bound is not None and bool(rows) and all(loss < bound for loss in rows[-1]["hop_losses"].values())
+        bound, right = self.config.training.stop_below, self.config.training.stop_accuracy
+        if (bound is None and right is None) or not (rows := self.run.rows):
+            return False
+        fallen = bound is not None and all(loss < bound for loss in rows[-1]["hop_losses"].values())
+        return fallen or (right is not None and rows[-1]["accuracy"] >= right)
 
     def seconds(self) -> float:
         """Wall time spent on this run, all sessions together."""

@@ -126,7 +126,7 @@ class Capacity(Search):
         """d² of a matrix, 2 m d of an MLP without its biases."""
         return 2 * self.ratio * self.d**2 if self.memory == "mlp" else self.d**2
 
-    def recall_at(self, size: int, should_stop: Callable[[], bool]) -> float:
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
         random = generator(self.seed, "capacity", size)
         n_classes = self.n_classes or size
         inputs = memories.random_rows(size, self.d, random)
