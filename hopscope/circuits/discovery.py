@@ -33,7 +33,7 @@ from hopscope.circuits.hypotheses import Hypothesis, hypotheses
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
 from hopscope.core.seeds import generator
-from hopscope.core.settings import Settings, setting
+from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
@@ -70,7 +70,12 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
 
     Returns:
         The circuit; its verdict is `none` where no set of hypotheses keeps the loss under the task's threshold.
+
+    Raises:
+        BadInput: the model has no attention.
     """
+    if not model.architecture.n_layers * model.architecture.n_heads:
+        raise BadInput(f"{model.architecture.name()} has no attention, so there is no circuit of heads to search for")
     return Detective(model, task, settings or Discovery(), watch).solve()
 
 

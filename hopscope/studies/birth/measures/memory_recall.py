@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.measures.base import Need, Observation
+from hopscope.measures.base import Need, Observation, several_positions
 from hopscope.studies.birth.models.basic_transformer import BasicArchitecture, BasicTransformer
 from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
 
@@ -16,7 +16,7 @@ RANGE = (0.0, 1.0)
 NEEDS = (
     Need("the basic transformer", lambda task, shape: isinstance(shape, BasicArchitecture)),
     Need("a task that answers with the tokens it shows", lambda task, _: task.d_output == task.d_vocab),
-    Need("sequences of at least two tokens", lambda task, _: task.n_positions > 1),
+    several_positions,
 )
 FIRST = 64  # positions of `W_K1 first`
 
