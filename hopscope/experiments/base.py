@@ -113,7 +113,7 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
+        raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
     return source
 
 
