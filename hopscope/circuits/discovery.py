@@ -26,6 +26,7 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.sufficiency import TOGETHER, Sufficiency, smallest_first
 from hopscope.circuits.supports import find_supports
 from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
@@ -44,7 +45,12 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
 
     Returns:
         The circuit, with its verdict and the reason for it (`hopscope.circuits.verdict`).
+
+    Raises:
+        BadInput: the model has no attention.
     """
+    if not model.architecture.n_layers * model.architecture.n_heads:
+        raise BadInput(f"{model.architecture.name()} has no attention, so there is no circuit of heads to search for")
     return Detective(model, task, settings or Discovery(), watch).solve()
 
 

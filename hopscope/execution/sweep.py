@@ -193,8 +193,6 @@ def train_stacks(
                 cells: Sequence[Run | Finished] = train_many(
                     group, folders, device=device, should_stop=should_stop, experiment=name
                 )
-                    group, folders, device=device, should_stop=should_stop, experiment=name
-                )
             else:
                 cells = [carry_out(group[0], folders[0], should_stop, device=device, experiment=name)]
             if results is not None and scale == CELL_BY_CELL:
