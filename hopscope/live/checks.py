@@ -45,6 +45,8 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
         raise BadInput(f"inputs and targets must have as many rows; got {len(inputs)} and {len(targets)}")
     if len(inputs) < LEAST:
         raise BadInput(f"a search needs at least {LEAST} rows that it can divide; got {len(inputs)}")
+    if bool((targets == targets[:1]).all()):
+        raise BadInput("all targets are the same, so there is nothing to find; give answers that differ")
     n = inputs.shape[1]
     if isinstance(at, int) and not -n <= at < n:
         raise BadInput(f"at must be one of the {n} positions; got {at}")

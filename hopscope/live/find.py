@@ -29,8 +29,6 @@ from hopscope.problem.roles import Roles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST_GAP = 1e-6  # in loss, between the best constant answer and a perfect model's
-
 
 def find_circuit(
     model: Any,
@@ -86,8 +84,10 @@ def find_circuit(
         rule, right = loss_of(loss, *some), correct_of(correct, *some, targets)
         data = Data(inputs, targets, at, rule, right, roles_of(roles, inputs, slice_of(at)), floor)
         task = Given(data, answers, settings)
-        if task.constant - floor < LEAST_GAP:
-            raise BadInput("one constant answer is as good as any for these targets, so there is nothing to find")
+        if not task.constant > floor:
+            raise BadInput(
+                f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
+            )
         circuit = discover(lent, task, settings, watch)
         return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names)
 
@@ -176,10 +176,10 @@ SAID = {
 
 
 def told(circuit: Circuit, task: Given) -> str:
-    """The circuit in a paragraph, relations at length."""
+    """The circuit in a paragraph: relations at length, roles by their owner's names."""
     words = paragraph(circuit, task)
     if task.data.roles is not None:
-        return words
+        return ROLE.sub(lambda found: f"“{found[1]}”", words)
     for longer, shorter in SAID.items():
         words = words.replace(longer, shorter)
     return ROLE.sub(lambda found: (PLACES | WORDS).get(found[1], found[0]), words)

@@ -138,7 +138,12 @@ class Given(Task):
         return self.data.inputs[draw["row"]]
 
     def targets(self, draw: Draw) -> Tensor:
-        return self.data.targets[draw["row"]]
+        """In three dimensions, as all tasks have them; their owner's functions see them in the form that was given."""
+        return self.data.targets[draw["row"]].reshape(len(draw["row"]), 1, -1)
+
+    def restored(self, targets: Tensor) -> Tensor:
+        """Targets in the form that was given."""
+        return targets.reshape(len(targets), *self.data.targets.shape[1:])
 
     def roles(self, draw: Draw) -> Roles:
         roles = self.data.roles
@@ -154,13 +159,21 @@ class Given(Task):
         return {}
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self.data.loss(shaped(outputs, self.data.at), targets)
+        return self.data.loss(shaped(outputs, self.data.at), self.restored(targets))
 
     def hop_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return self.loss(outputs, targets)[None]
 
     def correct(self, outputs: Tensor, batch: Batch) -> Tensor:
-        return self.data.correct(shaped(outputs, self.data.at), batch.targets).flatten()[:, None]
+        return self.data.correct(shaped(outputs, self.data.at), self.restored(batch.targets)).flatten()[:, None]
+
+    def circuit_threshold(self, model: float, null: float) -> float:
+        """As every task has it, of a null no worse than chance; a model that has not solved its task is not below it.
+
+        Solved is 5 % of the way from the least loss to chance, as for tasks of ours.
+        """
+        solved, start = self.floor + 0.05 * (self.constant - self.floor), min(null, self.constant)
+        return solved if model >= solved else start - 0.95 * (start - model)
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -216,7 +229,7 @@ def descended(start: Tensor, loss: Callable[[Tensor], Tensor]) -> float:
     try:
         with torch.enable_grad():
             optimizer.step(closure)  # type: ignore[no-untyped-call, arg-type]
-            found = float(loss(answer))
+            found = float(loss(answer).detach())
     except RuntimeError:
         return float("inf")
     return found if found == found else float("inf")
