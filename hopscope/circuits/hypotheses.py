@@ -80,7 +80,12 @@ def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
 
 def symbols(batch: Batch) -> Tensor:
     """What stands at each position, without where it stands: token numbers, or symbol vectors."""
-    return batch.inputs[..., : batch.task.d_symbol] if isinstance(batch.task, VectorTask) else batch.inputs[..., None]
+    inputs = batch.inputs
+    return (
+        inputs[..., : batch.task.d_symbol]
+        if isinstance(batch.task, VectorTask)
+        else inputs.reshape(*inputs.shape[:2], -1)
+    )
 
 
 def equal_symbols(batch: Batch) -> Bool[Tensor, "batch query key"]:
