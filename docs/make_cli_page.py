@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hopscope.core import catalogue
 from hopscope.cli import hopscope
+from hopscope.core import catalogue
 
 PAGE = Path(__file__).parent / "cli.md"
 PER_VARIANT = {"ask": "equations", "sample": "retrieval", "train": "retrieval"}  # with an example

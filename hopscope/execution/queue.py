@@ -64,6 +64,9 @@ def work_off(
         raise BadInput(
             f"items must be among {', '.join(ITEMS)} and the scale among {', '.join(SCALES)}; got {items}, {scale!r}"
         )
+    for item in items:
+        if item in EXPERIMENTS:
+            declared(item, scale)  # complain before the first is trained
     deadline = time.monotonic() + max(0.0, budget - RESERVE)
     about = environment.describe(environment.choose_device(device), compiled=False)
     with clear_errors(out):

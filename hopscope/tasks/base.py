@@ -86,6 +86,8 @@ class Task(Settings, ABC):
     ideal_over = "even"
     #: The least loss that a perfect model reaches.
     floor = 0.0
+    #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
+    best_accuracy = 1.0
 
     @classmethod
     def name(cls) -> str:
@@ -231,8 +233,26 @@ class Task(Settings, ABC):
         return 0.05 * self.chance
 
     def circuit_threshold(self, model: float, null: float) -> float:
-        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours)."""
-        return null - 0.95 * (null - model)
+        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours).
+
+        A null that is worse than chance counts as chance: to be loudly wrong with all heads idle earns no allowance.
+        """
+        start = min(null, self.chance)
+        return start - 0.95 * (start - model)
+
+    def circuit_accuracy(self, model: float, null: float) -> float:
+        """A circuit is accepted from this accuracy on: one that keeps 95 % of this gap, too (ours)."""
+        return null + 0.95 * (model - null)
+
+    @property
+    def model_threshold(self) -> float:
+        """Circuits are accepted only of models below this loss: 5 % of the way from the floor to chance (ours)."""
+        return max(self.solved_below, self.floor + 0.05 * (self.chance - self.floor))
+
+    @property
+    def model_accuracy(self) -> float:
+        """Circuits are accepted only of models from this accuracy on: 95 % of the best that there is (ours)."""
+        return 0.95 * self.best_accuracy
 
     # Difficulty, for curricula -------------------------------------------------------------------------------
 
@@ -280,6 +300,10 @@ class VectorTask(Task):
     def circuit_threshold(self, model: float, null: float) -> float:
         """A circuit is accepted below a mean squared error of 0.05 (paper, appendix E)."""
         return 0.05
+
+    def circuit_accuracy(self, model: float, null: float) -> float:
+        """Appendix E asks for the loss alone."""
+        return 0.0
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Float[Tensor, "batch query output"]

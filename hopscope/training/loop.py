@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config, Training
+from hopscope.configuration.freezing import parse_frozen, turns
 from hopscope.core import catalogue, environment
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
@@ -41,13 +42,28 @@ COMPILE_PAYS_FLOPS = 1e13
 COMPILE_GAINS_FLOPS = 1e11
 
 
-class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after a checkpoint; the same command goes on."""
+#: Why training stops before its end: by SIGINT, by SIGTERM, or because `should_stop` said so.
+Reason = Literal["interrupted", "terminated", "stopped"]
 
-    def __init__(self, run: Run, step: int, reason: str):
-        super().__init__(f"{reason} at step {step}; the same command goes on from there ({run.path})")
-        self.run = run
-        self.step = step
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped from outside, after a checkpoint; the same command goes on.
+
+    Attributes:
+        run: which, and at which `step`.
+        reason: by whom or what.
+        members: how many runs were trained together, `run` the first of them.
+    """
+
+    def __init__(self, run: Run, step: int, reason: Reason, members: int = 1):
+        among = f", {members} members," if members > 1 else ""
+        super().__init__(f"{reason}{among} at step {step}; the same command goes on from there ({run.path})")
+        self.run, self.step, self.reason, self.members = run, step, reason, members
+
+    @property
+    def asked(self) -> bool:
+        """Whether `should_stop` said so, as when a budget is spent; else it was a signal."""
+        return self.reason == "stopped"
 
 
 class Watcher(Protocol):
@@ -111,12 +127,25 @@ def learning_rate(training: Training, step: int) -> float:
 
 
 def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
-    """The training's optimizer. Frozen parameters are left out, and need no gradient."""
-    parameters = {n: p.requires_grad_(not training.is_frozen(n)) for n, p in model.named_parameters()}
-    if not (parameters := {n: p for n, p in parameters.items() if p.requires_grad}):
-        raise BadInput(f"frozen must leave some weight to train; got {training.frozen!r}")
+    """The training's optimizer. Parameters that are frozen throughout are left out."""
+    stretches = [step for step in turns(parse_frozen(training.frozen)) if step < max(1, training.steps)]
+    trained = {step: {n for n, _ in model.named_parameters() if not training.is_frozen(n, step)} for step in stretches}
+    for step, names in trained.items():
+        if not names:
+            raise BadInput(
+                f"frozen must leave some weight to train; got {training.frozen!r}, which at step {step} does not"
+            )
+    ever = set().union(*trained.values())
+    parameters = {n: p for n, p in model.named_parameters() if n in ever}
+    freeze(model, training, 0)
     kind: Optimizer = catalogue.chosen("training.optimizers", training.optimizer)
     return kind.make(parameters, training)
+
+
+def freeze(model: Model, training: Training, step: int) -> None:
+    """Let gradients go to the weights that are trained in the update after `step` others, and to no more."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not training.is_frozen(name, step))
 
 
 def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -156,6 +185,11 @@ class Trainer:
         """Compile what takes the model's time."""
         self.model.compile_parts()
 
+    def thaw(self, step: int) -> None:
+        """Freeze and thaw what the training says, before the update after `step` others."""
+        if len(turns(parse_frozen(self.config.training.frozen))) > 1:
+            freeze(self.model, self.config.training, step)
+
     def clamps(self, step: int) -> tuple[Clamp, ...]:
         """The clamps that hold after `step` updates."""
         return in_force(parse_clamps(self.config.training.clamps), step)
@@ -190,6 +224,7 @@ class Trainer:
         training = self.config.training
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(training, step)
+        self.thaw(step)
         loss = self.loss(self.data.batch(step), self.clamps(step))
         loss.backward()
         if training.clip is not None:
@@ -297,7 +332,7 @@ class Session:
             return False
         return True
 
-    def go(self, interrupted: Callable[[], str | None]) -> None:
+    def go(self, interrupted: Callable[[], Reason | None]) -> None:
         """The loop."""
         self.begin()
         while not self.over:
@@ -351,6 +386,8 @@ class Session:
             "hop_losses": dict(zip(task.hop_names, hops, strict=True)),
             **({"measures": measured} if measured else {}),
         }
+        if self.config.training.stop_accuracy is not None:
+            row["accuracy"] = float(task.correct(outputs, batch).float().mean())
         self.run.log(row)
         self.last_row = row
         for watcher in self.watchers:
@@ -358,8 +395,11 @@ class Session:
 
     def solved(self) -> bool:
         """Whether the newest row allows to stop early."""
-        bound, rows = self.config.training.stop_below, self.run.rows
-        return bound is not None and bool(rows) and all(loss < bound for loss in rows[-1]["hop_losses"].values())
+        bound, right = self.config.training.stop_below, self.config.training.stop_accuracy
+        if (bound is None and right is None) or not (rows := self.run.rows):
+            return False
+        fallen = bound is not None and all(loss < bound for loss in rows[-1]["hop_losses"].values())
+        return fallen or (right is not None and rows[-1]["accuracy"] >= right)
 
     def seconds(self) -> float:
         """Wall time spent on this run, all sessions together."""
@@ -394,9 +434,9 @@ class Session:
 
 
 @contextmanager
-def graceful_signals() -> Iterator[Callable[[], str | None]]:
+def graceful_signals() -> Iterator[Callable[[], Reason | None]]:
     """While training, SIGINT and SIGTERM ask for a stop after the step at hand; a second one is not waited for."""
-    seen: list[str] = []
+    seen: list[Reason] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return

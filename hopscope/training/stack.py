@@ -22,7 +22,7 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
+from hopscope.training.loop import Interrupted, Reason, Session, Trainer, Watcher, graceful_signals, learning_rate
 
 #: What members of a stack may differ in.
 FREE = ("lr", "seed", "seed_init", "seed_data")
@@ -144,7 +144,7 @@ def step_of(run: Run, before: int | None = None) -> int:
     return before
 
 
-def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], str | None]) -> None:
+def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], Reason | None]) -> None:
     """Step all members together until each is over; who is done earlier leaves the stack, finished."""
     for session in sessions:
         session.begin()
@@ -163,7 +163,7 @@ def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[],
                 for session in marching:
                     session.save()
                 if not all(session.over for session in marching):
-                    raise Interrupted(marching[0].run, marching[0].step, f"{reason}, {len(marching)} members,")
+                    raise Interrupted(marching[0].run, marching[0].step, reason, len(marching))
         stack.release()
 
 

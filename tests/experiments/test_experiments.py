@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +141,7 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
     source = SimpleNamespace(
         **dict.fromkeys(("figure", "claims", "SECONDS")),
         runs=lambda scale: [Counting(2), Counting(5)],
-        table=lambda finished: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
+        table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
     )
     monkeypatch.setattr(base, "experiment", lambda name: source)
     monkeypatch.setattr(base, "publish", lambda name, table, results: table)
@@ -152,6 +154,25 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
     (first / "DONE").write_text('{"version": "v"}')
     spent = base.reproduce("counts", "quick", **where, budget=0.0)
     assert (spent.done, spent.left, spent.results) == (False, 0, None)  # no table is begun
+
+
+def test_a_spent_budget_stops_a_run_and_a_signal_ends_the_command(tmp_path):
+    """Both save; the one is `Stopped`, and the next run may be looked at, the other goes up to the user."""
+    from hopscope import Architecture, Config, Training
+    from hopscope.tasks.retrieval import Retrieval
+    from hopscope.training.loop import Interrupted
+
+    training = Training(steps=9, batch=4, val_size=8, log_every=3)
+    config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
+    with pytest.raises(Stopped, match="stopped at step 1"):
+        base.carry_out(config, tmp_path / "run", lambda: True)
+
+    def signalled():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    with pytest.raises(Interrupted, match="terminated at step 3"):
+        base.carry_out(config, tmp_path / "run", signalled)
 
 
 def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, monkeypatch):
@@ -208,7 +229,9 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
 
     training = Training(steps=40, batch=4, val_size=8, log_every=5)
     config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
-    source = SimpleNamespace(runs=lambda scale: [config], table=base.hop_curves_of, PARTIAL=True)
+    source = SimpleNamespace(
+        runs=lambda scale: [config], table=lambda runs, scale: base.hop_curves_of(runs), PARTIAL=True
+    )
     monkeypatch.setattr(base, "experiment", lambda name: source)
     published = []
     monkeypatch.setattr(base, "publish", lambda name, table, results: published.append(table) or results)

@@ -74,7 +74,7 @@ def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Confi
     return Config(task, MODEL.but(n_layers=layers, **({"d_model": 16} if scale == "quick" else {})), training)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, logged step and number of hops.
 
     Columns: as of `hop_curves_of`, with curriculum, task_k (the greatest k), k (of the row), layers, chance (ln N).

@@ -56,7 +56,7 @@ def clamp_of(config: Config) -> str:
     return named[config.training.clamps]
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, clamps in force."""
     return hop_curves_of(runs, clamp=clamp_of)
 

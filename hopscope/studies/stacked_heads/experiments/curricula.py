@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
     return endings_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
 

@@ -38,7 +38,7 @@ def runs(scale: str) -> Iterator[Config]:
             yield Config(Retrieval(n_hops=2, curriculum=curriculum), model, training.but(seed=seed))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training."""
     return hop_curves_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
 

@@ -116,7 +116,7 @@ def every_depth(model: str, layout: str, count: int) -> Iterator[Asked]:
         yield Asked(model, "equations", hops, layout=layout, count=count)
 
 
-def table(finished: list[Finished]) -> DataFrame:
+def table(finished: list[Finished], scale: str) -> DataFrame:
     """The rows of `hopscope evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
     rows: list[dict[str, Any]] = []
     for one in finished:

@@ -62,7 +62,7 @@ def seeded(task: Retrieval, model: Architecture, training: Training, n_seeds: in
     return (Config(task, model, training.but(seed=seed)) for seed in range(n_seeds))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop: its partial loss over the last 100 steps, and the step at which it was learnt.
 
     Columns: run, version, seed, curriculum, D, layers, hop, k (of x_k), loss, learnt (NaN: never below 0.5), least (the

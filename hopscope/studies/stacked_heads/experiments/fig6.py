@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig7.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, logged step and hop; columns as of `hop_curves_of`, with train_loss."""
     trained = [
         {"run": run.config.identity, "step": row["step"], "train_loss": row["train_loss"]}

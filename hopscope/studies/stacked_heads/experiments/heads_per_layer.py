@@ -33,7 +33,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, model={"n_heads": heads})
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with heads."""
     return endings_of(runs, heads=lambda config: config.model.n_heads)
 

@@ -42,7 +42,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from variants(scale, task={"n_hops": 3}, training=LONG)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, with D and the steps that were declared."""
     return hop_curves_of(
         runs, D=lambda config: config.task.as_dict()["n_hops"], steps=lambda config: config.training.steps
