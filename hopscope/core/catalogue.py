@@ -138,6 +138,12 @@ def find(folder: str, name: str) -> Any:
     )
 
 
+def hashes(folder: str, name: str) -> dict[str, str]:
+    """The sha256 of a variant's file, and of those that it imports, where it comes from outside; nothing of ours."""
+    home = homes(folder).get(name)
+    return outside.hashes([module(folder, name).__name__]) if home and home.outside else {}
+
+
 def not_whole(source: ModuleType, lacks: str) -> Exception:
     """What to raise where a variant's file lacks something: BadInput if it is somebody's own, TypeError if ours."""
     if outside.is_outside(source.__name__):

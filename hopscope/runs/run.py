@@ -113,7 +113,7 @@ class Run(RunReader):
         if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
             write_file(path, data[: data.rfind(b"\n") + 1])
         before = self.changed
-        asked = outside.hashes([catalogue.module("experiments", experiment).__name__]) if experiment else {}
+        asked = catalogue.hashes("experiments", experiment) if experiment else {}
         session = {"from_step": step, "environment": about, **({"experiment": asked} if asked else {})}
         append(path, (json.dumps(session) + "\n").encode())
         sync_file(path)
