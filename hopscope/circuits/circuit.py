@@ -11,7 +11,7 @@ from typing import Any
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
-from hopscope.core.storage import clear_errors, write_file, write_json
+from hopscope.core.storage import clear_errors, enlist, unlist, write_file, write_json
 from hopscope.problem.paths import Path
 
 
@@ -117,13 +117,16 @@ class Circuit:
         }
 
     def save(self, folder: Files) -> list[Files]:
-        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave."""
+        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest)."""
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+        names = ("circuit.json", "hypotheses.jsonl")
+        unlist(folder, names)
         log = "".join(json.dumps(line) + "\n" for line in self.log)
         write_file(folder / "hypotheses.jsonl", log.encode())
         write_json(folder / "circuit.json", self.as_dict())
-        return [folder / "circuit.json", folder / "hypotheses.jsonl"]
+        enlist(folder, names)
+        return [folder / name for name in names]
 
 
 def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:

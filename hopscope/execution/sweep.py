@@ -115,7 +115,7 @@ def sweep(
         )
     deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # once: it is looked at often
-    make_ready(results)
+    make_ready(results, name)
     crew = (hire or Crew)(command(name, scale, runs.resolve(), results.resolve(), device), workers)
     try:
         while crew.busy() and time.monotonic() < deadline:
@@ -160,7 +160,7 @@ def stacked(
     `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
-    make_ready(results)
+    make_ready(results, name)
     train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch, results)
     return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
 

@@ -43,15 +43,31 @@ from hopscope.configuration.config import Config
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, Settings
-from hopscope.core.storage import Busy, Damaged, clear_errors, fingerprint, read_json, write_file, write_json
+from hopscope.core.storage import (
+    Busy,
+    Damaged,
+    clear_errors,
+    enlist,
+    fingerprint,
+    listed,
+    parse_json,
+    read_json,
+    read_listed,
+    read_manifest,
+    unlist,
+    write_file,
+    write_json,
+)
 from hopscope.drawing.style import save
 from hopscope.experiments.judging import Claim
+from hopscope.runs.integrity import there_in
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Watcher, train
 
 SCALES = ("quick", "cpu", "long", "paper")
 CELL_BY_CELL = "long"  # the scale whose rows are written as each run is finished
 TABLE, LOCK = "table.csv", ".lock"
+DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
 
 
 class Stopped(Exception):
@@ -90,14 +106,19 @@ class Finished:
 
     @classmethod
     def of(cls, work: Work, folder: Path, should_stop: Callable[[], bool]) -> Finished:
-        """The work, done now unless it has been. Raises `Busy` while another process does it."""
+        """The work, done now unless it has been. Raises `Busy` while another process does it, Damaged."""
         done = folder / "DONE"
         if not done.is_file():
             with alone_in(folder):
                 if not done.is_file():  # else another process did it just before it let go of the folder
+                    unlist(folder, listed(folder))
                     work.do(folder, should_stop)
+                    enlist(folder, there_in(folder), version=code_version())
                     write_json(done, {"version": code_version()})
-        return cls(work, folder, read_json(done)["version"])
+        for name in (names := listed(folder)):
+            read_listed(folder, name)
+        said = read_manifest(folder).get("version") if names else None
+        return cls(work, folder, said or read_json(done)["version"])
 
 
 @contextmanager
@@ -121,10 +142,10 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"experiments/{name}.py must define {', '.join(missing)}")
+        raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
     whole = hasattr(source, "CELL_SECONDS") and not getattr(source, "COMPARES_RUNS", False)
     if CELL_BY_CELL in source.SECONDS and not whole:
-        raise TypeError(f"experiments/{name}.py offers {CELL_BY_CELL}, so it states CELL_SECONDS and compares no runs")
+        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}, so it states CELL_SECONDS and compares no runs")
     return source
 
 
@@ -185,7 +206,7 @@ def reproduce(
     deadline = time.monotonic() + budget if budget is not None else math.inf
     spent = lambda: time.monotonic() >= deadline  # noqa: E731
     if not spent():
-        make_ready(results)
+        make_ready(results, name)
 
     def finish(index: int) -> Run | Finished | None:
         """One of the runs, finished; None if there was no time."""
@@ -248,10 +269,15 @@ def standing(folder: Path) -> set[str]:
     return set(table.run[table.scale == CELL_BY_CELL])
 
 
-def make_ready(results: Path) -> None:
-    """Make the folder of results before anything is trained that could not be written there. Raises CannotSave."""
+def make_ready(results: Path, name: str) -> None:
+    """Make the folder of results before anything is trained that could not be written there.
+
+    Raises CannotSave; and Damaged if the table that is there, of which other scales are kept, is altered.
+    """
     with clear_errors(results):
         results.mkdir(parents=True, exist_ok=True)
+    if (results / name / TABLE).is_file():
+        table_in(results / name)
 
 
 def as_far_as_it_got(
@@ -308,7 +334,7 @@ def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
     table = experiment(name).table([cell], CELL_BY_CELL).assign(scale=CELL_BY_CELL)
     identity = (cell.work if isinstance(cell, Finished) else cell.config).identity
     if set(table.get("run", ())) != {identity}:
-        raise TypeError(f"experiments/{name}.py offers {CELL_BY_CELL}: each run must have rows of its own in the table")
+        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}: each run must have rows of its own in the table")
     return publish_rows(name, table, results)
 
 
@@ -339,6 +365,7 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
         there = (folder / TABLE).is_file()
         earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
         table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)
+        unlist(folder, (TABLE, *DRAWN))
         write_file(folder / TABLE, table.to_csv(index=False).encode())
         redraw(name, folder)
     return folder
@@ -353,12 +380,15 @@ def as_text(table: DataFrame) -> DataFrame:
 def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
     """The table of a results folder, perhaps with every entry as text.
 
-    Raises Damaged if it is missing, or none of ours.
+    Raises Damaged if it is missing, altered, or none of ours.
     """
+    if not (folder / TABLE).is_file():
+        raise Damaged(f"{folder / TABLE} cannot be read as a table: it is missing")
+    data = read_listed(folder, TABLE)
     how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
     try:
-        table = pandas.read_csv(folder / TABLE, keep_default_na=False, **how)
-    except (OSError, ValueError) as error:  # of which pandas' own are
+        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
+    except ValueError as error:  # of which pandas' own are
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):
         raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
@@ -366,13 +396,18 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
 
 
 def redraw(name: str, folder: Path) -> None:
-    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each."""
+    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each.
+
+    Then all of it is listed in the folder's manifest. Raises Damaged if the table is not what the manifest lists.
+    """
     source = experiment(name)
     table = table_in(folder)
+    unlist(folder, DRAWN)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
     write_json(folder / "claims.json", rows)
+    enlist(folder, (TABLE, *DRAWN))
 
 
 def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
@@ -401,8 +436,10 @@ def all_claims(results: Path) -> list[dict[str, Any]]:
 
 
 def claims_in(path: Path) -> list[dict[str, Any]]:
-    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` writes."""
-    rows = read_json(path)
+    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` wrote."""
+    rows = parse_json(path, read_listed(path.parent, path.name))
+    if TABLE in listed(path.parent):
+        read_listed(path.parent, TABLE)  # of which they tell
     needed = {field.name for field in fields(Claim)} | {"scale"}
     if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
         raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")

@@ -6,20 +6,48 @@ Attention is written out, for the pattern is the thing studied; compiled it outr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.core import catalogue
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import Tap, passes
 from hopscope.models.positions.base import Positions
 
-if TYPE_CHECKING:
-    from hopscope.models.transformer import Architecture
+
+class Sizes(Protocol):
+    """What a layer asks of a transformer's shape."""
+
+    @property
+    def n_heads(self) -> int:
+        """Heads per layer."""
+
+    @property
+    def d_model(self) -> int:
+        """Width of the residual stream."""
+
+    @property
+    def layer_norm(self) -> bool:
+        """Whether sublayers normalise what they read."""
+
+    @property
+    def mlp(self) -> bool:
+        """Whether there is an MLP."""
+
+    @property
+    def head_width(self) -> int:
+        """Width of a head."""
+
+    @property
+    def mlp_width(self) -> int:
+        """Hidden width of the MLP."""
+
+    @property
+    def rule(self) -> Attention:
+        """The attention variant."""
 
 
 class LayerNorm(nn.Module):
@@ -46,10 +74,10 @@ class AttentionLayer(nn.Module):
     `W_V` are its parts, `(n_heads, d_model, d_head)`, and `W_O` is `(n_heads, d_head, d_model)`.
     """
 
-    def __init__(self, architecture: Architecture, layer: int, code: Positions, n_positions: int):
+    def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
         super().__init__()
         n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
-        self.rule: Attention = catalogue.chosen("models.attention", architecture.attention)
+        self.rule = architecture.rule
         self.code = code
         self.variant = nn.ParameterDict(self.rule.own(n_heads, d_head))
         self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
@@ -99,7 +127,7 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """One layer: attention, then (perhaps) an MLP, each adding to the residual stream."""
 
-    def __init__(self, architecture: Architecture, layer: int, code: Positions, n_positions: int):
+    def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
         super().__init__()
         norm = LayerNorm if architecture.layer_norm else lambda _: nn.Identity()
         self.ln1 = norm(architecture.d_model)

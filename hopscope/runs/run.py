@@ -6,9 +6,12 @@
       metrics.jsonl    one object per logged step
       checkpoints/     step_00000400/{model,optimizer}.safetensors and a manifest with sha256
       report.json      final measures on fresh data
+      manifest.json    size and sha256 of all these (of checkpoints their manifests), and of what was found later
       DONE
 
-Kept checkpoints lose their optimizer once two newer ones stand; the newest two are always whole.
+Kept checkpoints lose their optimizer once two newer ones stand; the newest two are always whole. Once a run is done
+its files are read only as the manifest lists them; one that was finished before there were manifests is read as it is,
+and is called unverified.
 """
 
 from __future__ import annotations
@@ -39,8 +42,14 @@ from hopscope.core.storage import (
     append,
     clear_errors,
     discard,
+    enlist,
+    listed,
+    parse_json,
+    parse_lines,
+    read_file,
     read_folder,
     read_json,
+    read_listed,
     read_manifest,
     sync_file,
     write_file,
@@ -56,6 +65,8 @@ if TYPE_CHECKING:
 BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
 FORMAT = 1
 SHIPPED = Path(__file__).parents[1] / "assets" / "demo"  # packed by bench/pack_demo.py
+OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # of a run, but for checkpoints
+LEFTOVERS = ("pictures",)  # of a run that is no more, or never was here: they keep no other from its folder
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
 
 
@@ -86,7 +97,7 @@ class Run:
         """Task, architecture and training. Raises BadInput if the folder is no run."""
         if not (self.path / "config.json").is_file():
             raise BadInput(f"{self.path} is not a run folder: it has no config.json")
-        stored = read_json(self.path / "config.json")
+        stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")
         config = Config.from_dict(stored)
@@ -105,6 +116,25 @@ class Run:
         return (self.path / "DONE").is_file()
 
     @property
+    def verified(self) -> bool | None:
+        """Whether a manifest vouches for the run; None while it is not done. Raises Damaged if a small file differs."""
+        if not self.done:
+            return None
+        for name in (names := listed(self.path)):
+            if name in OWN:
+                self.read(name)
+        return "config.json" in names
+
+    def read(self, name: str) -> bytes:
+        """One of the run's own files; if it is done, as its manifest lists it. Raises Damaged."""
+        path = self.path / name
+        return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
+
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of one that is JSON lines; none if it is not there yet. Raises Damaged."""
+        return parse_lines(self.path / name, self.read(name))
+
+    @property
     def steps(self) -> list[int]:
         """The steps whose weights are on disk."""
         folders = (self.path / "checkpoints").glob("step_*")
@@ -121,7 +151,10 @@ class Run:
             raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
         _, [weights] = self.stored(step, "model")
         model = self.config.model.build(self.task)
-        model.load_state_dict(weights, strict=True)
+        try:
+            model.load_state_dict(weights, strict=True)
+        except RuntimeError as error:
+            raise Damaged(f"{self.folder(step)} holds the weights of another model") from error
         return model.eval()
 
     @cached_property
@@ -134,7 +167,7 @@ class Run:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The logged steps as dictionaries."""
-        return read_lines(self.path / "metrics.jsonl")
+        return self.read_lines("metrics.jsonl")
 
     @property
     def metrics(self) -> DataFrame:
@@ -150,12 +183,12 @@ class Run:
     @property
     def report(self) -> dict[str, Any] | None:
         """Final measures on fresh data; None while the run is not done."""
-        return read_json(self.path / "report.json") if self.done else None
+        return parse_json(self.path / "report.json", self.read("report.json")) if self.done else None
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
         """What each start of the run ran on."""
-        return read_lines(self.path / "sessions.jsonl")
+        return self.read_lines("sessions.jsonl")
 
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
@@ -183,6 +216,7 @@ class Run:
             "parameters": self.config.model.build(self.task).n_parameters,
             "seconds": manifest.get("seconds"),
             "bit_exact": self.bit_exact,
+            "verified": self.verified,
         }
 
     # Writing -------------------------------------------------------------------------------------------------
@@ -197,7 +231,7 @@ class Run:
         try:
             run.path.mkdir(parents=True, exist_ok=True)
             ours = (TEMPORARY, BEGINNING)
-            strangers = [f for f in run.path.iterdir() if not f.name.startswith(ours)]
+            strangers = [f for f in run.path.iterdir() if not f.name.startswith(ours) and f.name not in LEFTOVERS]
             begun = (run.path / "config.json").is_file()  # asked last: a worker beside us may have begun it just now
         except OSError as error:
             raise BadInput(f"could not make the folder {run.path}: {error.strerror}; choose another") from error
@@ -304,9 +338,12 @@ class Run:
             raise Damaged(f"{folder / MANIFEST} is of another run or step")
         files = read_folder(folder, [f"{name}.safetensors" for name in names])
         try:
-            return manifest, [safetensors.torch.load(data) for data in files.values()]
+            tensors = [safetensors.torch.load(data) for data in files.values()]
         except safetensors.SafetensorError as error:
             raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
+        if self.done:  # a checkpoint that is whole, but not the one that was there when the run came to its end
+            read_listed(self.path, vouching(folder))
+        return manifest, tensors
 
     def rewind(self, metrics_bytes: int, sha256: str | None) -> None:
         """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
@@ -326,21 +363,26 @@ class Run:
                 discard(self.folder(newer))
 
     def finish(self, report: Mapping[str, Any]) -> None:
-        """Write the report, then DONE; a checkpoint that an interruption left off the schedule goes."""
+        """Write the report, then `seal`; a checkpoint that an interruption left off the schedule goes."""
         for step in self.steps[:-1]:
             if not self.config.training.is_kept(step):
                 discard(self.folder(step))
         write_json(self.path / "report.json", report)
-        write_file(self.path / "DONE", b"")
+        self.seal()
+
+    def seal(self) -> None:
+        """List the run's own files in its manifest, as they are now, then write DONE; what was listed later stays."""
+        names = [name for name in OWN if (self.path / name).is_file()]
+        names += [vouching(self.folder(step)) for step in self.steps]
+        gone = [name for name in listed(self.path) if name in OWN or name.startswith("checkpoints/")]
+        enlist(self.path, names, instead_of=gone, identity=self.config.identity)
+        if not self.done:
+            write_file(self.path / "DONE", b"")
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file, if it is there; a last line cut short by a kill is left out. Raises Damaged."""
-    whole = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-    try:
-        return [json.loads(line) for line in whole]
-    except ValueError as error:
-        raise Damaged(f"{path} is altered: a line of it is no JSON") from error
+def vouching(checkpoint: Path) -> str:
+    """A checkpoint's manifest, which vouches for its tensors, as its run's manifest lists it."""
+    return f"checkpoints/{checkpoint.name}/{MANIFEST}"
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -350,7 +392,7 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def load(path: Path | str) -> Run:
     """The run in a folder. Raises BadInput if there is none.
 
-    `demo`, where no folder has that name, is the finished demo that comes with the package: D = 2 in 4 layers, with
+    `demo`, where no run has that name, is the finished demo that comes with the package: D = 2 in 4 layers, with
     checkpoints from before, while and after its heads emerge.
 
     >>> load("demo").task.n_hops
@@ -362,5 +404,10 @@ def load(path: Path | str) -> Run:
 
 
 def is_shipped(path: Path | str) -> bool:
-    """Whether a path means the run that comes with the package."""
-    return str(path) == SHIPPED.name and not Path(path).exists()
+    """Whether a path means the run that comes with the package: what was found out about it may lie under its name."""
+    return str(path) == SHIPPED.name and not (Path(path) / "config.json").exists()
+
+
+def place_for(path: Path, kind: str) -> Path:
+    """Where what is found out about a run goes if nobody says: into its folder, or beside the one of the package."""
+    return Path(f"{SHIPPED.name}-{kind}") if is_shipped(path) else path

@@ -64,7 +64,8 @@ def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     outcome, _ = reproduced
     assert outcome.done
-    assert {f.name for f in outcome.results.iterdir()} == {"table.csv", "figure.svg", "figure.png", "claims.json"}
+    found = {f.name for f in outcome.results.iterdir() if f.name[0] != "."}
+    assert found == {"table.csv", "figure.svg", "figure.png", "claims.json", "manifest.json"}
     claims = json.loads((outcome.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)

@@ -362,7 +362,7 @@ def test_a_damaged_or_missing_checkpoint_is_named(tmp_path, capsys):
     assert str(file) in err and err.count("\n") == 1
     file.unlink()
     assert main(["emerge", str(run.path), "--path", TINY, "--n", "8"]) == 2
-    assert "model.safetensors cannot be read: No such file" in capsys.readouterr().err
+    assert "model.safetensors is missing, though its folder's manifest lists it" in capsys.readouterr().err
 
 
 def test_runs_that_cannot_be_compared_are_refused(tiny, tmp_path):

@@ -18,6 +18,7 @@ import torch
 from hopscope import Architecture, BadInput, Config, Run, Training, load, train
 from hopscope.cli import main
 from hopscope.core.storage import TEMPORARY
+from hopscope.runs.integrity import check
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted
 from tests.small_runs import config, fingerprint, trained
@@ -283,9 +284,11 @@ def test_a_kill_at_every_system_call_of_a_whole_run(tmp_path, stride):
     for index in itertools.count(0, stride):
         folder = tmp_path / f"killed-{index}"
         code = child_killed_at(index, folder)
+        assert not check(folder).faults, index
         run = trained(folder, **EVERY_CALL)  # a warning, of damage or of another environment, would be an error
         assert fingerprint(run) == fingerprint(undisturbed), index
         assert [row["step"] for row in run.rows] == [0, 1, 2], index
+        assert check(folder).state == "whole", index
         assert not [f for f in run.path.rglob("*") if f.name.startswith(TEMPORARY)], index
         if code == 0:
             break
