@@ -139,7 +139,8 @@ def test_work_is_what_it_depends_on():
 
 def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
     source = SimpleNamespace(
-        **dict.fromkeys(("figure", "claims", "SECONDS")),
+        **dict.fromkeys(("figure", "claims")),
+        SECONDS={"quick": 1},
         runs=lambda scale: [Counting(2), Counting(5)],
         table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
     )
@@ -230,7 +231,10 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
     training = Training(steps=40, batch=4, val_size=8, log_every=5)
     config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
     source = SimpleNamespace(
-        runs=lambda scale: [config], table=lambda runs, scale: base.hop_curves_of(runs), PARTIAL=True
+        runs=lambda scale: [config],
+        table=lambda runs, scale: base.hop_curves_of(runs),
+        SECONDS={"cpu": 1},
+        PARTIAL=True,
     )
     monkeypatch.setattr(base, "experiment", lambda name: source)
     published = []
