@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
-from hopscope.experiments.base import Stopped, Work
+from hopscope.experiments.work import Stopped, Work
 
 ENOUGH = 0.99
 TRIES = "tries.json"

@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_folder, read_manifest, write_folder, write_json
-from hopscope.experiments.base import Stopped, Work
+from hopscope.experiments.work import Stopped, Work
 from hopscope.measures.base import observe
 from hopscope.measures.induction_score import induction_score
 from hopscope.measures.previous_token_score import previous_token_score

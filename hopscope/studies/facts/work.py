@@ -21,8 +21,8 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_file, write_json
-from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.capacity import ENOUGH, Search
+from hopscope.experiments.work import Stopped, Work
 from hopscope.studies.facts.models.recall import LinearRecall, OneLayerRecall, counted
 from hopscope.studies.facts.tasks.factual_recall import FactualRecall
 from hopscope.tasks.base import Batch

@@ -12,8 +12,8 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
-from hopscope.experiments.base import Stopped, Work
 from hopscope.experiments.capacity import ENOUGH, Search
+from hopscope.experiments.work import Stopped, Work
 from hopscope.theory import memories
 
 CHECKS = 128  # times that a training looks at its recall (mlp_sweep.py)

@@ -15,7 +15,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
-from hopscope.experiments.base import Stopped
+from hopscope.experiments.work import Stopped
 from hopscope.problem.paths import Path
 from hopscope.studies.birth.experiments.birth import about_joint
 from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls

@@ -14,7 +14,7 @@ from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json
-from hopscope.experiments.base import Stopped
+from hopscope.experiments.work import Stopped
 from hopscope.measures import observe
 from hopscope.studies.facts.experiments import facts
 from hopscope.studies.facts.measures.part_loss import part_loss

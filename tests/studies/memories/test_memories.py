@@ -9,9 +9,9 @@ import torch
 
 from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
-from hopscope.experiments.base import Stopped
 from hopscope.experiments.capacity import Search, capacity
 from hopscope.experiments.judging import power_law
+from hopscope.experiments.work import Stopped
 from hopscope.studies.memories.work import Capacity, Lemma
 from hopscope.tasks.induction import Induction
 from hopscope.theory import memories

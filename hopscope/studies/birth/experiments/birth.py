@@ -18,9 +18,10 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Finished, crossing
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.work import Finished
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.birth.models.basic_transformer import TRAINED

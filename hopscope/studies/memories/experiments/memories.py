@@ -17,9 +17,9 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Finished, Work
 from hopscope.experiments.capacity import ENOUGH, capacity, tries_of
 from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
+from hopscope.experiments.work import Finished, Work
 from hopscope.studies.memories.work import Capacity, Lemma, Recall
 
 #: Seconds that each scale takes on two cores.
