@@ -30,7 +30,7 @@ import safetensors.torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config
-from hopscope.core import catalogue, environment, outside
+from hopscope.core import catalogue, environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     TEMPORARY,
