@@ -168,7 +168,9 @@ def collect(folder: Path, runs: Path) -> list[str]:
         Busy: a run of ours is being trained.
     """
     if not (folder / CONTENTS).is_file():
-        raise BadInput(f"{folder} is no parcel: it has no {CONTENTS}; 'hopscope queue --out {folder}' makes one")
+        raise BadInput(
+            f"{folder} is no parcel: it has no {CONTENTS}; 'python -m tools.full_size --out {folder}' makes one"
+        )
     opened = runs / OPENED
     with clear_errors(runs):
         runs.mkdir(parents=True, exist_ok=True)
