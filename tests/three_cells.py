@@ -18,11 +18,12 @@ from pandas import DataFrame
 
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.execution import sweep
-from hopscope.experiments import base
 from hopscope.experiments.judging import judge
+from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 
@@ -32,7 +33,7 @@ TRAINED = Config(
 
 
 @dataclass(frozen=True)
-class Squared(base.Work):
+class Squared(Work):
     """A third of a number's square, of whose digits a table keeps six."""
 
     label = "squared"
@@ -44,7 +45,7 @@ class Squared(base.Work):
         if kill.is_file() and kill.read_text() == str(self.number):
             os.kill(os.getpid(), signal.SIGKILL)
         if should_stop():
-            raise base.Stopped
+            raise Stopped
         write_json(folder / "square.json", self.number**2 / 3)
         with (folder.parent / "done").open("a") as file:
             file.write(f"{self.number}\n")
@@ -61,7 +62,7 @@ def table(finished, scale):
     """Of work a row, of a run one for each logged step; columns differ."""
     rows = []
     for one in finished:
-        if isinstance(one, base.Finished):
+        if isinstance(one, Finished):
             about = {"run": one.work.identity, "version": one.version, "seed": 0, "number": one.work.number}
             rows.append(about | {"square": read_json(one.path / "square.json"), "words": 'a, "b"'})
         else:
@@ -87,8 +88,8 @@ def install():
     source = SimpleNamespace(
         runs=runs, table=table, figure=figure, claims=claims, SECONDS=seconds, CLAIMS=("squares",), CELL_SECONDS=1
     )
-    known = base.experiment
-    base.experiment = lambda name: source if name == "cells" else known(name)
+    known = catalogue.module
+    catalogue.module = lambda kind, name: source if name == "cells" else known(kind, name)
     command = sweep.command
     sweep.command = lambda *arguments: [sys.executable, str(Path(__file__)), *command(*arguments)[3:]]
 

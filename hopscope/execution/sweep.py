@@ -20,20 +20,10 @@ from hopscope.configuration.config import Config
 from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
-from hopscope.experiments.base import (
-    CELL_BY_CELL,
-    SCALES,
-    Finished,
-    Outcome,
-    Stopped,
-    Work,
-    carry_out,
-    make_ready,
-    outstanding,
-    publish_cell,
-    reproduce,
-    run_folder,
-)
+from hopscope.experiments.base import CELL_BY_CELL, SCALES
+from hopscope.experiments.results import make_ready, outstanding, publish_cell
+from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
+from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted
 from hopscope.training.stack import shape, stackable, train_many

@@ -15,7 +15,8 @@ from pathlib import Path
 from hopscope.configuration.config import Config
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
-from hopscope.experiments.base import Stopped, Work, carry_out, run_folder
+from hopscope.experiments.runner import carry_out, run_folder
+from hopscope.experiments.work import Stopped, Work
 from hopscope.runs.run import Run
 
 ENOUGH = 0.99

@@ -22,7 +22,8 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Reason, Session, Trainer, Watcher, graceful_signals, learning_rate
+from hopscope.training.loop import Interrupted, Reason, Session, Watcher, graceful_signals
+from hopscope.training.trainer import Trainer, learning_rate
 
 #: What members of a stack may differ in.
 FREE = ("lr", "seed", "seed_init", "seed_data")

@@ -17,7 +17,7 @@ from hopscope.core.exact import plain, restored
 from hopscope.core.storage import Damaged
 from hopscope.emergence import kept as emergence
 from hopscope.emergence.track import follow
-from hopscope.experiments.base import reproduce
+from hopscope.experiments.runner import reproduce
 from hopscope.problem.paths import Path
 from hopscope.runs.kept import weights
 from hopscope.runs.run import SHIPPED, Run

@@ -10,17 +10,9 @@ import pandas
 import pytest
 
 from hopscope.core import catalogue
-from hopscope.experiments.base import (
-    SCALES,
-    as_text,
-    carry_out,
-    declared,
-    experiment,
-    offered,
-    redraw,
-    reproduce,
-    run_folder,
-)
+from hopscope.experiments.base import SCALES, declared, experiment, offered
+from hopscope.experiments.results import as_text, redraw
+from hopscope.experiments.runner import carry_out, reproduce, run_folder
 
 EXPERIMENTS = catalogue.names("experiments")
 

@@ -7,7 +7,8 @@ import torch
 
 from hopscope import Config, train
 from hopscope.core import catalogue
-from hopscope.training.loop import Interrupted, Trainer
+from hopscope.training.loop import Interrupted
+from hopscope.training.trainer import Trainer
 from tests.small_runs import config, fingerprint
 
 

@@ -70,7 +70,7 @@ def own_attention(seen):
 from matplotlib.figure import Figure
 
 from hopscope import Architecture, Config, Training
-from hopscope.experiments.base import hop_curves_of
+from hopscope.experiments.curves import hop_curves_of
 from hopscope.experiments.judging import judge
 from hopscope.tasks.retrieval import Retrieval
 

@@ -17,7 +17,7 @@ from hopscope import BadInput, load, train
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue, outside
-from hopscope.experiments.base import reproduce
+from hopscope.experiments.runner import reproduce
 from hopscope.models.transformer import Architecture
 from hopscope.training.loop import Interrupted
 

@@ -28,7 +28,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, enlist, listed, read_folder, read_manifest, write_folder
 from hopscope.execution.parcels import collect, pack, pieces_of, spread, unpack
 from hopscope.execution.queue import EXPERIMENTS, ITEMS, work_off
-from hopscope.experiments.base import run_folder
+from hopscope.experiments.runner import run_folder
 from hopscope.models.transformer import Architecture
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run

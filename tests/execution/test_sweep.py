@@ -17,7 +17,8 @@ import pytest
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.execution.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
-from hopscope.experiments.base import declared, reproduce, run_folder
+from hopscope.experiments.base import declared
+from hopscope.experiments.runner import reproduce, run_folder
 from hopscope.runs.run import Run
 
 SIXTEEN = Path(__file__).parents[1] / "sixteen.py"

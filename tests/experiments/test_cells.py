@@ -13,11 +13,15 @@ from types import SimpleNamespace
 import pytest
 
 from hopscope.cli import main
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.execution.sweep import stacked
-from hopscope.experiments import base
-from hopscope.experiments.base import declared, offered, redraw, reproduce
+from hopscope.experiments import runner
+from hopscope.experiments.base import declared, experiment, offered
+from hopscope.experiments.results import redraw
+from hopscope.experiments.runner import reproduce
+from hopscope.experiments.work import Stopped
 from tests import three_cells
 from tests.three_cells import Squared
 
@@ -27,7 +31,7 @@ SCRIPT = Path(__file__).parents[1] / "three_cells.py"
 @pytest.fixture(autouse=True)
 def cells(monkeypatch):
     """The experiment, known to this process for one test."""
-    for module, name in ((base, "experiment"), (three_cells.sweep, "command")):
+    for module, name in ((catalogue, "module"), (three_cells.sweep, "command")):
         monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(three_cells, "CELLS", list(three_cells.CELLS))
     three_cells.install()
@@ -111,7 +115,7 @@ def test_a_spent_budget_leaves_cells_and_says_how_many(tmp_path, undisturbed, mo
     assert here(tmp_path, budget=0.0).left == 3 and not (tmp_path / "results").exists()
     times = iter([0.0] * 6 + [1e9] * 1000)  # the clock is looked at before, in and after each cell
     with monkeypatch.context() as patched:
-        patched.setattr(base.time, "monotonic", lambda: next(times))
+        patched.setattr(runner.time, "monotonic", lambda: next(times))
         some = here(tmp_path, budget=60.0)
     assert not some.done and 0 < some.left < 3 and len(some.trained) == 3 - some.left
     assert some.results and claim(tmp_path)["n"] == len(some.trained)
@@ -131,7 +135,7 @@ def test_a_worker_writes_its_cell_down_before_the_sweep_is_over(tmp_path):
     from hopscope.execution.sweep import work
 
     asked = iter([False, False, True])  # before the first cell, within it, before the second
-    with pytest.raises(base.Stopped):
+    with pytest.raises(Stopped):
         work("cells", "long", tmp_path / "runs", tmp_path / "results", lambda: next(asked))
     assert claim(tmp_path)["runs"] == [Squared(1).identity]
 
@@ -169,7 +173,7 @@ def test_an_altered_table_is_not_written_over(tmp_path):
 def test_rows_under_another_name_than_the_cells_are_refused(tmp_path, monkeypatch):
     """They would never be found again."""
     other = lambda cells, scale: three_cells.table(cells, scale).assign(run="x")  # noqa: E731
-    monkeypatch.setattr(base.experiment("cells"), "table", other)
+    monkeypatch.setattr(experiment("cells"), "table", other)
     with pytest.raises(TypeError, match="rows of its own"):
         here(tmp_path)
     assert not (tmp_path / "results" / "cells").exists()
@@ -177,9 +181,9 @@ def test_rows_under_another_name_than_the_cells_are_refused(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("change", [{"COMPARES_RUNS": True}, {"CELL_SECONDS": None}], ids=str)
 def test_what_offers_long_compares_no_runs_and_says_what_a_cell_takes(monkeypatch, change):
-    about = {**vars(base.experiment("cells")), **change}
+    about = {**vars(experiment("cells")), **change}
     source = SimpleNamespace(**{name: value for name, value in about.items() if value is not None})
-    monkeypatch.setattr(base.catalogue, "module", lambda kind, name: source)
+    monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
     with pytest.raises(TypeError, match="states CELL_SECONDS and compares no runs"):
         declared("other", "cpu")
 

@@ -21,7 +21,7 @@ from hopscope.core.storage import MANIFEST, Damaged, enlist, read_manifest, writ
 from hopscope.drawing.circuit_report import investigate
 from hopscope.drawing.run_pictures import schedule_of
 from hopscope.emergence.record import circuit_of
-from hopscope.experiments.base import all_claims, redraw
+from hopscope.experiments.results import all_claims, redraw
 from tests.small_runs import config, fingerprint, trained
 
 PACKAGE = Path(__file__).parents[2] / "hopscope"

@@ -13,8 +13,8 @@ import pytest
 from hopscope import load
 from hopscope.cli import main
 from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, read_listed, unlist
-from hopscope.experiments import base
-from hopscope.experiments.base import Finished, publish, redraw
+from hopscope.experiments.results import publish, redraw
+from hopscope.experiments.work import Finished
 from hopscope.runs.integrity import check, is_unverified
 from tests.experiments.test_experiments import TABLE, Counting
 from tests.small_runs import trained
@@ -225,7 +225,7 @@ def test_a_file_that_is_just_written_anew_is_read_again(tmp_path, monkeypatch):
     """Who reads the manifest before it is rewritten, and the file after, sees no damage."""
     (tmp_path / "file").write_text("old")
     enlist(tmp_path, ["file"])
-    real = base.read_listed.__globals__["read_checked"]
+    real = read_listed.__globals__["read_checked"]
 
     def late(path, expected):
         if path.read_text() == "old":

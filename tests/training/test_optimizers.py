@@ -8,7 +8,8 @@ import torch
 from hopscope import Architecture, BadInput, Config, Training, load, train
 from hopscope.core.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import Interrupted, Trainer
+from hopscope.training.loop import Interrupted
+from hopscope.training.trainer import Trainer
 from tests.small_runs import fingerprint
 
 TASK = Retrieval(n_hops=1, n_chains=2)

@@ -15,7 +15,8 @@ from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import listed, parse_json, read_listed, write_file
-from hopscope.experiments.base import all_claims, experiment, redraw
+from hopscope.experiments.base import experiment
+from hopscope.experiments.results import all_claims, redraw
 from hopscope.runs.integrity import is_unverified, vouch
 
 

@@ -13,7 +13,9 @@ from hopscope.cli.commands.report import claims_table
 from hopscope.cli.options import as_json, console, print_json, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, offered, reproduce
+from hopscope.experiments.base import SCALES, declared, experiment, offered
+from hopscope.experiments.results import all_claims
+from hopscope.experiments.runner import Outcome, reproduce
 from hopscope.training.progress import ProgressBar
 
 UNITS = {"s": 1, "m": 60, "h": 3600}

@@ -14,7 +14,8 @@ from hopscope.cli.options import as_json
 from hopscope.core.settings import BadInput
 from hopscope.execution.ray_workers import RayCrew
 from hopscope.execution.sweep import stacked, sweep, work
-from hopscope.experiments.base import SCALES, Stopped, declared
+from hopscope.experiments.base import SCALES, declared
+from hopscope.experiments.work import Stopped
 
 ENGINES = ("local", "stacked", "ray")
 

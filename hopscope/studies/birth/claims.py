@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.base import crossing
+from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Claim, bound, judge
 from hopscope.studies.birth.models.basic_transformer import TRAINED
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
-from hopscope.experiments.base import Stopped, Work
+from hopscope.experiments.work import Stopped, Work
 from hopscope.studies.birth.measures.memory_recall import recalls
 from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
 from hopscope.tasks.base import Batch

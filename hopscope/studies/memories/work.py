@@ -14,8 +14,8 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
-from hopscope.experiments.base import Work
 from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
+from hopscope.experiments.work import Work
 from hopscope.studies.memories.models.associative_memory import MemoryArchitecture
 from hopscope.studies.memories.tasks.associations import Associations
 from hopscope.theory import memories

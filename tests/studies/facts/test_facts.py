@@ -13,8 +13,8 @@ from pandas import DataFrame
 from hopscope import Architecture, Config, Training, Transformer, train
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import Finished, Stopped
 from hopscope.experiments.capacity import tries_of
+from hopscope.experiments.work import Finished, Stopped
 from hopscope.measures import observe
 from hopscope.studies.facts.capacity import FactCapacity, one_layer
 from hopscope.studies.facts.claims import CURVES

@@ -12,9 +12,9 @@ from hopscope import Architecture, Transformer, train
 from hopscope.cli import main
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import Stopped
 from hopscope.experiments.capacity import Search, capacity
 from hopscope.experiments.judging import power_law
+from hopscope.experiments.work import Stopped
 from hopscope.studies.memories.models.associative_memory import MemoryArchitecture
 from hopscope.studies.memories.tasks.associations import Associations
 from hopscope.studies.memories.work import Lemma, TrainedCapacity, WrittenCapacity

@@ -16,8 +16,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.freezing import parse_frozen
 from hopscope.core.storage import read_json
-from hopscope.experiments.base import Finished
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.work import Finished
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.birth.claims import claims

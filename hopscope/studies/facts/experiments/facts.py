@@ -15,8 +15,8 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
-from hopscope.experiments.base import Finished
 from hopscope.experiments.capacity import capacity, highest_accuracy, tries_of
+from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
 from hopscope.studies.facts.capacity import FactCapacity, one_layer
 from hopscope.studies.facts.claims import PER_PARAMETER, claims

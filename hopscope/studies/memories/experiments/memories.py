@@ -14,8 +14,8 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.core.storage import read_json
-from hopscope.experiments.base import Finished, Work
 from hopscope.experiments.capacity import capacity, tries_of
+from hopscope.experiments.work import Finished, Work
 from hopscope.studies.memories.claims import claims
 from hopscope.studies.memories.figure import LOADS, figure
 from hopscope.studies.memories.work import Lemma, Recall, TrainedCapacity, WrittenCapacity

@@ -22,8 +22,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.experiments.base import Finished, crossing
+from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
+from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation

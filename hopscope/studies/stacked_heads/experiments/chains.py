@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import endings_of
+from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import grows_with, somebody_solves, variants
 from hopscope.runs.run import Run

@@ -15,8 +15,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import final, first_below, hop_curves_of
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.experiments.variants import SEEDS, TINY_MODEL, TINY_TRAINING
 from hopscope.runs.run import Run

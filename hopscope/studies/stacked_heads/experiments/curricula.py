@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import SOLVED, endings_of
+from hopscope.experiments.curves import SOLVED, endings_of
 from hopscope.experiments.judging import Claim, bound, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run

@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import final, first_below, hop_curves_of
+from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run

@@ -17,7 +17,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import LEARNT, SOLVED, endings_of
+from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run

@@ -15,7 +15,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SOLVED, crossing, hop_curves_of
+from hopscope.experiments.curves import SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7

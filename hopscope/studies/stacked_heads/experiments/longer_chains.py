@@ -15,7 +15,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import LEARNT, final, first_below, hop_curves_of
+from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Bound, Claim, bound, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run

@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import endings_of
+from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run

@@ -9,7 +9,7 @@ from pandas import DataFrame
 
 from hopscope import Config, Run, Training
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import final, hop_curves_of
+from hopscope.experiments.curves import final, hop_curves_of
 from hopscope.experiments.judging import Claim, judge
 
 from ....models.elman import Elman
