@@ -241,7 +241,8 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
         SECONDS={"cpu": 1},
         PARTIAL=True,
     )
-    monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
+    found = catalogue.module
+    monkeypatch.setattr(catalogue, "module", lambda kind, name: source if kind == "experiments" else found(kind, name))
     published = []
     monkeypatch.setattr(runner, "publish", lambda name, table, results: published.append(table) or results)
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
