@@ -30,6 +30,7 @@ def page() -> str:
         "# Command line\n",
         "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done; 2 bad input, with one sentence on "
         "stderr; 1 a fault of ours; 130 interrupted, and the same command goes on.\n",
+        "`hopscope --with DIR COMMAND …` also uses what stands in a folder of yours ([extending](extending.md)).\n",
     ]
     context = click.Context(hopscope, info_name="hopscope")
     for name in catalogue.names("cli.commands"):

@@ -16,6 +16,7 @@ from hopscope.core.environment import package_version
 if TYPE_CHECKING:
     from hopscope.configuration.config import Config, Training
     from hopscope.core.settings import BadInput
+    from hopscope.live.find import FoundCircuit, find_circuit
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem.oracle import Fact, Problem
     from hopscope.runs.run import Run, load
@@ -31,11 +32,13 @@ __all__ = [
     "Cache",
     "Config",
     "Fact",
+    "FoundCircuit",
     "Problem",
     "Run",
     "Task",
     "Training",
     "Transformer",
+    "find_circuit",
     "load",
     "train",
 ]
@@ -43,6 +46,7 @@ __all__ = [
 #: Where each of them lives.
 HOMES = {
     "configuration.config": ("Config", "Training"),
+    "live.find": ("FoundCircuit", "find_circuit"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
     "problem.oracle": ("Fact", "Problem"),
     "runs.run": ("Run", "load"),

@@ -31,6 +31,7 @@ FLOORS = [
     "probes",
     "language",
     "drawing",
+    "live",
     "experiments",
     "execution",
     "studies",

@@ -96,7 +96,7 @@ class Ground:
         return [
             (query, key, relation)
             for query in names
-            for key in names
+            for key in self.roles.attended
             for relation in RELATIONS
             if bool(self.entries(Path(0, 0, query, key, relation)).any())
         ]

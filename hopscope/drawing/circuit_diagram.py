@@ -9,6 +9,7 @@ position to the attending one. Lengths are inches.
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ HEAD = 0.045, 0.1  # half the width, and the length, of an arrow's head
 QUERY_INK = "#444444"
 OTHERS = "other\nchains"
 STRIPES = "#f2f2f2", "#fafafa"
+CHAIN = re.compile(r"query$|(key|value)\[")  # the roles of chains of facts
 
 
 @dataclass(frozen=True)
@@ -287,6 +289,10 @@ def tints(spots: Sequence[Spot]) -> dict[str, str]:
             kind, _, number = role.rstrip("]").partition("[")
             if kind == "value" and number.isdecimal():
                 found.setdefault(spot.symbol, colour(int(number) - 1))
+    asked = {spot.symbol for spot in spots if "query" in spot.roles}
+    for spot in spots:  # of roles that are no chain's, every symbol has a colour
+        if not spot.folded and spot.symbol not in asked and not any(CHAIN.match(role) for role in spot.roles):
+            found.setdefault(spot.symbol, colour(len(found)))
     return found | {spot.symbol: QUERY_INK for spot in spots if not spot.folded and spot.symbol not in found}
 
 

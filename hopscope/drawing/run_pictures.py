@@ -35,6 +35,8 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     if schedule := schedule_of(run):
         words = "the schedule it was built from: who attends to whom, and how far each position then reaches"
         yield "schedule", words, schedule
+    if not run.config.model.n_layers * run.config.model.n_heads:  # no attention to draw
+        return
     seen = observe(run.model, batch)
     layers = [seen.cache["pattern", layer] for layer in range(run.model.architecture.n_layers)]
     one = torch.stack([pattern[0] for pattern in layers])

@@ -26,8 +26,8 @@ from hopscope.core.storage import clear_errors, read_json, write_json
 from hopscope.execution.parcels import pack
 from hopscope.execution.sweep import train_stacks
 from hopscope.experiments.base import SCALES, declared
-from hopscope.training.loop import Trainer
 from hopscope.training.stack import train_many
+from hopscope.training.trainer import Trainer
 
 #: Experiments to train, the most wanted first: Transformers A, B and C; D; the 128 runs of figure 4.
 EXPERIMENTS = ("fig5", "fig7", "fig4")

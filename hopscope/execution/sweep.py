@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hopscope.configuration.config import Config
+from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
 from hopscope.experiments.base import CELL_BY_CELL, SCALES
@@ -53,7 +54,7 @@ def work(name: str, scale: str, runs: Path, results: Path, should_stop: Callable
         if should_stop():
             raise Stopped
         try:
-            cell = carry_out(config, folder, should_stop, **how)
+            cell = carry_out(config, folder, should_stop, experiment=name, **how)
         except Busy:
             continue
         if scale == CELL_BY_CELL:
@@ -179,9 +180,11 @@ def train_stacks(
             if should_stop():
                 break
             if len(group) > 1:
-                cells: Sequence[Run | Finished] = train_many(group, folders, device=device, should_stop=should_stop)
+                cells: Sequence[Run | Finished] = train_many(
+                    group, folders, device=device, should_stop=should_stop, experiment=name
+                )
             else:
-                cells = [carry_out(group[0], folders[0], should_stop, device=device)]
+                cells = [carry_out(group[0], folders[0], should_stop, device=device, experiment=name)]
             if results is not None and scale == CELL_BY_CELL:
                 for cell in cells:
                     publish_cell(name, cell, results)
@@ -209,7 +212,8 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
 def command(name: str, scale: str, runs: Path, results: Path, device: str) -> list[str]:
     """How a worker is started."""
     options = ["--scale", scale, "--runs", str(runs), "--results", str(results), "--device", device]
-    return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+    sweep = ["hopscope", *outside.options(), "sweep", name]  # named anew: another machine has another environment
+    return [sys.executable, "-m", *sweep, *options, "--worker-of", str(os.getpid())]
 
 
 def was_killed(code: int) -> bool:

@@ -39,10 +39,10 @@ def experiment(name: str) -> ModuleType:
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
     if missing:
-        raise TypeError(f"the experiment {name} must define {', '.join(missing)}")
+        raise catalogue.not_whole(source, f"must define {', '.join(missing)}")
     whole = hasattr(source, "CELL_SECONDS") and not getattr(source, "COMPARES_RUNS", False)
     if CELL_BY_CELL in source.SECONDS and not whole:
-        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}, so it states CELL_SECONDS and compares no runs")
+        raise catalogue.not_whole(source, f"offers {CELL_BY_CELL}, so it must state CELL_SECONDS and compare no runs")
     return source
 
 

@@ -78,7 +78,7 @@ def reproduce(
             return None
         watchers = (watcher(f"{name} {index + 1}/{len(configs)}"),) if watcher else ()
         try:
-            return carry_out(configs[index], folder, spent, watchers, **how)
+            return carry_out(configs[index], folder, spent, watchers, experiment=name, **how)
         except Stopped:
             return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from typing import ClassVar
 
 import filelock
 
-from hopscope.core.environment import code_version
+from hopscope.core import outside
+from hopscope.core.environment import code_version, in_words
 from hopscope.core.settings import Settings
 from hopscope.core.storage import (
     Busy,
@@ -72,11 +74,16 @@ class Finished:
                     unlist(folder, listed(folder))
                     work.do(folder, should_stop)
                     enlist(folder, there_in(folder), version=code_version())
-                    write_json(done, {"version": code_version()})
+                    used = outside.hashes([type(work).__module__])
+                    write_json(done, {"version": code_version(), **({"plugins": used} if used else {})})
+        about = read_json(done)
+        if (then := about.get("plugins")) and then != (now := outside.hashes([type(work).__module__])):
+            told = in_words("plugins", then, now)
+            warnings.warn(f"{folder} was made with other files of yours than are found now ({told})", stacklevel=2)
         for name in (names := listed(folder)):
             read_listed(folder, name)
         said = read_manifest(folder).get("version") if names else None
-        return cls(work, folder, said or read_json(done)["version"])
+        return cls(work, folder, said or about["version"])
 
 
 @contextmanager

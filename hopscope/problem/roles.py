@@ -35,6 +35,11 @@ class Roles:
     names: tuple[str, ...]
     chain: Int[Tensor, "batch role position"]
 
+    @property
+    def attended(self) -> tuple[str, ...]:
+        """What paths may lead to: the roles; or, where those are relations, these (`hopscope.problem.relations`)."""
+        return self.names
+
     def index(self, name: str) -> int:
         """Number of a role. Raises BadInput for a name that the task lacks."""
         if name not in self.names:

@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import filelock
 import safetensors
@@ -32,10 +30,9 @@ import safetensors.torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config
-from hopscope.core import environment
+from hopscope.core import catalogue, environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
-    MANIFEST,
     TEMPORARY,
     Busy,
     Damaged,
@@ -44,185 +41,25 @@ from hopscope.core.storage import (
     discard,
     enlist,
     listed,
-    parse_json,
-    parse_lines,
-    read_file,
-    read_folder,
-    read_json,
-    read_listed,
-    read_manifest,
     sync_file,
     write_file,
     write_folder,
     write_json,
 )
-from hopscope.models.base import Model
-from hopscope.tasks.base import Task
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
+from hopscope.runs.reading import FORMAT, RunReader, vouching
+from hopscope.runs.reading import OWN as OWN
 
 BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
-FORMAT = 1
 SHIPPED = Path(__file__).parents[1] / "assets" / "demo"  # packed by bench/pack_demo.py
-OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # of a run, but for checkpoints
 LEFTOVERS = ("pictures",)  # of a run that is no more, or never was here: they keep no other from its folder
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
 
 
-class Checkpoint(NamedTuple):
-    """A state from which training goes on bit for bit."""
-
-    step: int
-    model: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
-    metrics_bytes: int
-    metrics_sha256: str | None
-    seconds: float
-
-
-class Run:
+class Run(RunReader):
     """A run folder: read by `hopscope.load`, written by `hopscope.train` alone."""
-
-    def __init__(self, path: Path | str):
-        self.path = Path(path)
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r}: {self.config.task.name()}, step {self.step}{', done' if self.done else ''})"
-
-    # Reading -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def config(self) -> Config:
-        """Task, architecture and training. Raises BadInput if the folder is no run."""
-        if not (self.path / "config.json").is_file():
-            raise BadInput(f"{self.path} is not a run folder: it has no config.json")
-        stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
-        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")
-        config = Config.from_dict(stored)
-        if config.identity != stored.get("identity"):
-            raise Damaged(f"{self.path / 'config.json'} is altered: its settings do not match its identity")
-        return config
-
-    @property
-    def task(self) -> Task:
-        """What the model was trained on."""
-        return self.config.task
-
-    @property
-    def done(self) -> bool:
-        """Whether the run came to its end."""
-        return (self.path / "DONE").is_file()
-
-    @property
-    def verified(self) -> bool | None:
-        """Whether a manifest vouches for the run; None while it is not done. Raises Damaged if a small file differs."""
-        if not self.done:
-            return None
-        for name in (names := listed(self.path)):
-            if name in OWN:
-                self.read(name)
-        return "config.json" in names
-
-    def read(self, name: str) -> bytes:
-        """One of the run's own files; if it is done, as its manifest lists it. Raises Damaged."""
-        path = self.path / name
-        return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
-
-    def read_lines(self, name: str) -> list[dict[str, Any]]:
-        """The objects of one that is JSON lines; none if it is not there yet. Raises Damaged."""
-        return parse_lines(self.path / name, self.read(name))
-
-    @property
-    def steps(self) -> list[int]:
-        """The steps whose weights are on disk."""
-        folders = (self.path / "checkpoints").glob("step_*")
-        return sorted(int(f.name[5:]) for f in folders if re.fullmatch(r"step_\d+", f.name))
-
-    @property
-    def step(self) -> int:
-        """The newest of them; 0 if there is none."""
-        return max(self.steps, default=0)
-
-    def at(self, step: int) -> Model:
-        """The model as it was after `step` updates. Raises Damaged if the checkpoint is not what was written."""
-        if step not in self.steps:
-            raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
-        _, [weights] = self.stored(step, "model")
-        model = self.config.model.build(self.task)
-        try:
-            model.load_state_dict(weights, strict=True)
-        except RuntimeError as error:
-            raise Damaged(f"{self.folder(step)} holds the weights of another model") from error
-        return model.eval()
-
-    @cached_property
-    def model(self) -> Model:
-        """The newest model, on the CPU."""
-        if not self.steps:
-            raise BadInput(f"{self.path} has no checkpoint yet; train it with the command that made it")
-        return self.at(self.step)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The logged steps as dictionaries."""
-        return self.read_lines("metrics.jsonl")
-
-    @property
-    def metrics(self) -> DataFrame:
-        """The logged steps as a table: step, train_loss, val_loss, one column per hop."""
-        import pandas
-
-        flat = [
-            {**{k: v for k, v in row.items() if k not in ("hop_losses", "measures")}, **row["hop_losses"]}
-            for row in self.rows
-        ]
-        return pandas.DataFrame(flat)
-
-    @property
-    def report(self) -> dict[str, Any] | None:
-        """Final measures on fresh data; None while the run is not done."""
-        return parse_json(self.path / "report.json", self.read("report.json")) if self.done else None
-
-    @property
-    def sessions(self) -> list[dict[str, Any]]:
-        """What each start of the run ran on."""
-        return self.read_lines("sessions.jsonl")
-
-    @property
-    def changed(self) -> dict[str, tuple[Any, Any]]:
-        """What differs between sessions since the last start from nothing: by entry, its value before and after."""
-        sessions = self.sessions
-        begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
-        return environment.changes([session["environment"] for session in sessions[begun:]])
-
-    @property
-    def bit_exact(self) -> bool:
-        """Whether nothing that its bits depend on changed; what was not recorded then is not held against it."""
-        return not self.changed
-
-    def summary(self) -> dict[str, Any]:
-        """What `hopscope show --json` prints (docs/contracts.md)."""
-        last = self.report or next(reversed(self.rows), {})
-        manifest = read_manifest(self.folder(self.step)) if self.steps else {}
-        return {
-            "config": {"identity": self.config.identity, **self.config.as_dict()},
-            "done": self.done,
-            "step": self.step,
-            "loss": last.get("loss", last.get("val_loss")),
-            "hop_losses": last.get("hop_losses"),
-            "accuracy": last.get("accuracy"),
-            "parameters": self.config.model.build(self.task).n_parameters,
-            "seconds": manifest.get("seconds"),
-            "bit_exact": self.bit_exact,
-            "verified": self.verified,
-        }
-
-    # Writing -------------------------------------------------------------------------------------------------
-
-    def folder(self, step: int) -> Path:
-        return self.path / "checkpoints" / f"step_{step:08d}"
 
     @classmethod
     def create(cls, path: Path | str, config: Config) -> Run:
@@ -265,14 +102,20 @@ class Run:
         finally:
             lock.release()
 
-    def begin_session(self, about: Mapping[str, Any], step: int) -> None:
-        """Record what this start runs on; warn if an earlier one ran on something else."""
+    def begin_session(self, about: Mapping[str, Any], step: int, experiment: str | None = None) -> None:
+        """Record what this start runs on; warn if an earlier one ran on something else.
+
+        Of the experiment that asks for the run, if one from outside does, the file is recorded, too. No bit of the run
+        depends on it.
+        """
         path = self.path / "sessions.jsonl"
         data = path.read_bytes() if path.is_file() else b""
         if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
             write_file(path, data[: data.rfind(b"\n") + 1])
         before = self.changed
-        append(path, (json.dumps({"from_step": step, "environment": about}) + "\n").encode())
+        asked = catalogue.hashes("experiments", experiment) if experiment else {}
+        session = {"from_step": step, "environment": about, **({"experiment": asked} if asked else {})}
+        append(path, (json.dumps(session) + "\n").encode())
         sync_file(path)
         if new := {name: values for name, values in self.changed.items() if before.get(name) != values}:
             told = "; ".join(environment.in_words(name, *values) for name, values in new.items())
@@ -305,45 +148,6 @@ class Run:
                 discard(self.folder(older) / "optimizer.safetensors")
             else:
                 discard(self.folder(older))
-
-    def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint; warns about, and passes over, damaged ones. Raises Damaged if all are."""
-        damages: list[Damaged] = []
-        for step in reversed(self.steps):
-            try:
-                checkpoint = self.checkpoint(step)
-            except Damaged as damage:
-                damages.append(damage)
-                continue
-            for found in damages:
-                warnings.warn(f"{found}; going on from step {step} instead", stacklevel=2)
-            return checkpoint
-        if damages:
-            raise Damaged(f"{damages[0]}; no checkpoint in {self.path} is whole: delete the folder to start anew")
-        return None
-
-    def checkpoint(self, step: int) -> Checkpoint:
-        """A state to resume from. Raises Damaged."""
-        manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
-        return Checkpoint(
-            step, model, optimizer, manifest["metrics_bytes"], manifest.get("metrics_sha256"), manifest["seconds"]
-        )
-
-    def stored(self, step: int, *names: str) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
-        """A checkpoint's manifest and some of its tensors. Raises Damaged, also for another run's or step's."""
-        folder = self.folder(step)
-        manifest = read_manifest(folder)
-        mine = self.config.identity
-        if manifest.get("step") != step or manifest.get("identity", mine) != mine:
-            raise Damaged(f"{folder / MANIFEST} is of another run or step")
-        files = read_folder(folder, [f"{name}.safetensors" for name in names])
-        try:
-            tensors = [safetensors.torch.load(data) for data in files.values()]
-        except safetensors.SafetensorError as error:
-            raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
-        if self.done:  # a checkpoint that is whole, but not the one that was there when the run came to its end
-            read_listed(self.path, vouching(folder))
-        return manifest, tensors
 
     def rewind(self, metrics_bytes: int, sha256: str | None) -> None:
         """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
@@ -380,17 +184,12 @@ class Run:
             write_file(self.path / "DONE", b"")
 
 
-def vouching(checkpoint: Path) -> str:
-    """A checkpoint's manifest, which vouches for its tensors, as its run's manifest lists it."""
-    return f"checkpoints/{checkpoint.name}/{MANIFEST}"
-
-
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def load(path: Path | str) -> Run:
-    """The run in a folder. Raises BadInput if there is none.
+    """The run in a folder. Raises BadInput if there is none; warns if it was trained with other files from outside.
 
     `demo`, where no run has that name, is the finished demo that comes with the package: D = 2 in 4 layers, with
     checkpoints from before, while and after its heads emerge.
@@ -400,6 +199,7 @@ def load(path: Path | str) -> Run:
     """
     run = Run(SHIPPED if is_shipped(path) else path)
     _ = run.config
+    run.compare_plugins()
     return run
 
 

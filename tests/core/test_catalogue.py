@@ -129,7 +129,7 @@ def copy(tmp_path_factory) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "hopscope", root / "hopscope", ignore=ignore)
     shutil.copytree(ROOT / "tests" / "contracts", root / "tests" / "contracts", ignore=ignore)
-    for name in ("pyproject.toml", "tests/conftest.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py"):
         shutil.copy(ROOT / name, root / name)
     for name, text in NEW.items():
         assert not (root / "hopscope" / name).exists()

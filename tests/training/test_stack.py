@@ -13,8 +13,9 @@ from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import Interrupted, Trainer, train
+from hopscope.training.loop import Interrupted, train
 from hopscope.training.stack import Stack, train_many
+from hopscope.training.trainer import Trainer
 
 SMALL = Config(
     Retrieval(n_hops=2),

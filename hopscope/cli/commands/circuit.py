@@ -59,6 +59,7 @@ LOSSES = {
     "model": "the model as it is",
     "circuit": "all patterns replaced by hand",
     "live": "these paths as computed, all else null",
+    "rows": "the rows of these paths, whole and as computed, all else null",
     "null": "everything null",
 }
 

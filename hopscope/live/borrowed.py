@@ -1,0 +1,155 @@
+"""Models of others, as the circuit search wants them: nothing is trained, changed or left behind.
+
+A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022) keeps its activations under the names that are used here,
+so it needs no more than hooks for the time of a forward pass. The library itself is not imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput
+from hopscope.models.base import Cache, Model, Replacement, Replacements, Shape
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+class Borrowed(Model):
+    """A model of the common contract; what replaces an activation takes its number format.
+
+    Args:
+        model: whose `architecture`, `activation_names` and `forward` are those of `hopscope.models.base.Model`.
+
+    Raises:
+        BadInput: it has no heads whose patterns could be replaced.
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.architecture = self.shape_of(model)
+        self.inner = model
+        shape = self.architecture
+        patterns = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
+        if not shape.n_layers or not shape.n_heads or not set(patterns) <= set(self.activation_names):
+            name = type(model).__name__
+            raise BadInput(f"a {name} has no attention patterns (blocks.0.attn.hook_pattern …), of which circuits are")
+        self.starts_at_layers = self.can_start_late()
+
+    def shape_of(self, model: Any) -> Shape:
+        found: Shape = model.architecture
+        return found
+
+    def can_start_late(self) -> bool:
+        return bool(getattr(self.inner, "starts_at_layers", False))
+
+    @property
+    def activation_names(self) -> list[str]:
+        names: list[str] = self.inner.activation_names  # type: ignore[assignment]
+        return names
+
+    def forward(
+        self,
+        inputs: Tensor,
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+        **late: int,
+    ) -> Any:
+        replace = {name: fitted(new) for name, new in (replace or {}).items()}
+        found = self.inner(inputs, replace=replace, cache=cache, at=at, **late)
+        return whole(found) if cache is False else (whole(found[0]), found[1])
+
+
+@dataclass(frozen=True)
+class HookedShape(Shape):
+    """What a HookedTransformer's configuration says of its shape."""
+
+    n_layers: int = 0  # type: ignore[misc]
+    n_heads: int = 0  # type: ignore[misc]
+    d_model: int = 0  # type: ignore[misc]
+    mlp: bool = False  # type: ignore[misc]
+    causal: bool = True  # type: ignore[misc]
+
+    def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
+        """Raises BadInput: such models are built by their own library."""
+        raise BadInput("a HookedTransformer is built by TransformerLens")
+
+
+class Hooked(Borrowed):
+    """A HookedTransformer; hooks stand for the length of a forward pass, at a level of their own."""
+
+    def shape_of(self, model: Any) -> HookedShape:
+        c = model.cfg
+        if getattr(c, "n_key_value_heads", None) not in (None, c.n_heads):
+            raise BadInput("heads that share their keys and values are not supported; every head needs its own")
+        if getattr(c, "use_local_attn", False):
+            raise BadInput("attention within a window is not supported; every position must see all before it")
+        causal = getattr(c, "attention_dir", "causal") == "causal"
+        return HookedShape(c.n_layers, c.n_heads, c.d_model, not getattr(c, "attn_only", False), causal)
+
+    def can_start_late(self) -> bool:
+        named = "start_at_layer" in inspect.signature(self.inner.forward).parameters
+        return named and self.inner.cfg.positional_embedding_type != "shortformer"  # type: ignore[union-attr]
+
+    @property
+    def activation_names(self) -> list[str]:
+        return list(self.inner.hook_dict)  # type: ignore[arg-type]
+
+    def forward(
+        self,
+        inputs: Tensor,
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+        **late: int,
+    ) -> Any:
+        tap = self.tap({name: fitted(new) for name, new in (replace or {}).items()}, cache)
+        hooks = [(n, lambda actual, hook: tap(hook.name, actual)) for n in {*tap.replace, *tap.keep}]
+        outputs = self.inner.run_with_hooks(  # type: ignore[operator]
+            inputs, return_type="logits", fwd_hooks=hooks, **late
+        )
+        outputs = whole(outputs if at is None else outputs[:, at])
+        return outputs if cache is False else (outputs, Cache(tap.kept))
+
+
+def fitted(new: Replacement) -> Replacement:
+    """A replacement in the number format of what it replaces."""
+    return (lambda actual: new(actual).to(actual.dtype)) if callable(new) else new
+
+
+def whole(outputs: Tensor) -> Tensor:
+    """Outputs in single precision at least, so that losses are."""
+    return outputs.float() if outputs.dtype in HALVES else outputs
+
+
+def borrowed(model: Any) -> Borrowed:
+    """A model of the common contract or a HookedTransformer, for the search. Raises BadInput for any other."""
+    if hasattr(model, "run_with_hooks") and hasattr(model, "cfg"):
+        return Hooked(model)
+    if hasattr(model, "architecture") and hasattr(model, "activation_names"):
+        return Borrowed(model)
+    raise BadInput(
+        "the model must be a HookedTransformer, or keep the contract of hopscope.models.base.Model; "
+        f"got a {type(model).__name__}"
+    )
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while; each part is then in the mode that it was in."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

@@ -1,0 +1,257 @@
+"""Whether what was given fits together, told in one sentence before anything is searched; and what was left unsaid.
+
+The search wants losses of single sequences: the owner's loss is called on one row at a time, under vmap where it can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hopscope.circuits.discovery import Discovery
+from hopscope.core.settings import BadInput
+from hopscope.live.borrowed import Borrowed
+from hopscope.live.given import LEAST, Measure
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.tasks.base import NOT_ASKED
+
+SOME = 8  # rows on which things are tried out
+CLOSE = 1e-3  # relative, between the loss of several rows and the mean of theirs
+
+Places = int | Sequence[int | Sequence[int] | None]
+Naming = Callable[[list[Any]], Mapping[str, Places]]
+
+
+def one_line(error: Exception) -> str:
+    """What an error says first."""
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+
+
+def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
+    """Shapes and numbers of rows. Raises BadInput."""
+    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+        got = " and ".join(type(given).__name__ for given in (inputs, targets))
+        raise BadInput(f"inputs and targets must be tensors; got {got}")
+    floating = inputs.is_floating_point()
+    if inputs.ndim != 2 + floating or inputs.shape[1] < 2:
+        wanted = "features of shape (row, position, feature)" if floating else "tokens of shape (row, position)"
+        raise BadInput(f"inputs must be {wanted}, with two positions or more; got {tuple(inputs.shape)}")
+    if len(inputs) != len(targets):
+        raise BadInput(f"inputs and targets must have as many rows; got {len(inputs)} and {len(targets)}")
+    if len(inputs) < LEAST:
+        raise BadInput(f"a search needs at least {LEAST} rows that it can divide; got {len(inputs)}")
+    if bool((targets == targets[:1]).all()):
+        raise BadInput("all targets are the same, so there is nothing to find; give answers that differ")
+    n = inputs.shape[1]
+    if isinstance(at, int) and not -n <= at < n:
+        raise BadInput(f"at must be one of the {n} positions; got {at}")
+    if isinstance(at, slice) and not range(n)[at]:
+        raise BadInput(f"at must hold some of the {n} positions; got {at}")
+
+
+def sizes(settings: Discovery | None, n: int) -> Discovery:
+    """Settings for so many rows: given ones must fit, others are made to. Raises BadInput."""
+    if settings is None:
+        settings = Discovery()
+        parts = {"discovery": n // 8, "selection": n // 4, "report": n // 4}
+        return settings.but(**{name: min(getattr(settings, name), most) for name, most in parts.items()})
+    needed = max(2 * (settings.discovery + settings.selection), 4 * settings.report)
+    if needed > n:
+        raise BadInput(f"a search of these sizes needs {needed} rows; got {n}: give more, or leave settings unsaid")
+    return settings
+
+
+def tried(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
+    """The model's answers for some rows. Raises BadInput where it cannot read them."""
+    try:
+        with torch.no_grad():
+            outputs: Tensor = model(inputs[:SOME], at=at)
+    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError) as error:
+        raise BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {one_line(error)}") from None
+    if outputs.ndim != 3:
+        raise BadInput(f"the model must put out (row, position, output); got the shape {tuple(outputs.shape)}")
+    return outputs
+
+
+# Loss and correctness --------------------------------------------------------------------------------------------
+
+
+def loss_of(given: Measure | None, outputs: Tensor, targets: Tensor) -> Measure:
+    """The owner's loss, callable on single rows. Raises BadInput where it is none, or no mean over rows.
+
+    Args:
+        given: by default the cross-entropy for whole numbers, the mean squared error for others.
+        outputs: for some rows, as the owner expects them.
+        targets: of the same rows.
+    """
+    loss = given or usual(outputs, targets)
+    value = called(loss, outputs, targets)
+    single = torch.stack([called(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
+    if not math.isclose(float(value), float(single.mean()), rel_tol=CLOSE, abs_tol=1e-5):
+        raise BadInput(
+            f"the loss must be a mean over rows; of {len(outputs)} rows it is {float(value):.4g}, "
+            f"but the mean of their losses one by one {float(single.mean()):.4g}"
+        )
+    try:
+        batched = torch.vmap(lambda output, target: loss(output[None], target[None]))(outputs, targets)
+        fits = torch.allclose(batched, single, rtol=CLOSE, atol=1e-5)
+    except (RuntimeError, ValueError, TypeError):
+        fits = False
+    return loss if fits else lambda outputs, targets: RowByRow.apply(outputs, targets, loss)  # type: ignore[no-any-return]
+
+
+def called(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss, if it is one. Raises BadInput."""
+    shapes = f"outputs of shape {tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}"
+    try:
+        value = loss(outputs, targets)
+    except Exception as error:  # whatever the owner's function raises
+        raise BadInput(f"the loss fails on {shapes}: {one_line(error)}") from None
+    if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
+        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise BadInput(f"the loss must be one number, a tensor without dimensions, of {shapes}; got {got}")
+    if not math.isfinite(float(value)):
+        raise BadInput(f"the loss must be finite; of the first rows it is {float(value)}")
+    return value.detach()
+
+
+def usual(outputs: Tensor, targets: Tensor) -> Measure:
+    """Cross-entropy or mean squared error. Raises BadInput where targets have the form of neither."""
+    asks = f"targets of shape {tuple(targets.shape)} do not match outputs of shape {tuple(outputs.shape)} read off `at`"
+    if targets.is_floating_point():
+        if targets.shape != outputs.shape:
+            raise BadInput(f"{asks}; give numbers of that shape, another `at`, or a loss")
+        return F.mse_loss
+    if targets.shape != outputs.shape[:-1]:
+        raise BadInput(f"{asks}; give token numbers of shape {tuple(outputs.shape[:-1])}, another `at`, or a loss")
+    return lambda outputs, targets: F.cross_entropy(
+        outputs.flatten(0, -2), targets.long().flatten(), ignore_index=NOT_ASKED
+    )
+
+
+class RowByRow(torch.autograd.Function):
+    """A loss that vmap cannot batch, called for one row after the other; gradients pass where there is one row set."""
+
+    @staticmethod
+    def forward(outputs: Tensor, targets: Tensor, loss: Measure) -> Tensor:
+        return loss(outputs, targets)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        outputs, targets, ctx.loss = inputs
+        ctx.save_for_backward(outputs, targets)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Any:  # type: ignore[override]
+        outputs, targets = ctx.saved_tensors
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            [gradient] = torch.autograd.grad(ctx.loss(leaf, targets), [leaf])
+        return slope * gradient, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], outputs: Tensor, targets: Tensor, loss: Measure
+    ) -> tuple[Tensor, int]:
+        rows = zip(outputs.movedim(in_dims[0], 0), targets.movedim(in_dims[1], 0), strict=True)
+        return torch.stack([loss(output, target) for output, target in rows]), 0
+
+
+def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: Tensor) -> Measure:
+    """Which answers are right, by the owner's rule or by ours. Raises BadInput where ours has no word, or theirs fails.
+
+    Args:
+        given: the owner's.
+        outputs: for some rows, as the owner expects them.
+        targets: of the same rows.
+        every: all targets, for their variance.
+    """
+    rule = given or likeliest_or_near(outputs, targets, every)
+    try:
+        found = rule(outputs, targets)
+    except Exception as error:  # whatever the owner's function raises
+        raise BadInput(f"correct fails on outputs of shape {tuple(outputs.shape)}: {one_line(error)}") from None
+    if not isinstance(found, Tensor) or found.dtype != torch.bool or not found.numel():
+        raise BadInput("correct must say of each answer whether it is right, in a tensor of bools")
+    return rule
+
+
+def likeliest_or_near(outputs: Tensor, targets: Tensor, every: Tensor) -> Measure:
+    """Of whole numbers the likeliest output; of others whatever is off by less than half the variance."""
+    if not targets.is_floating_point() and targets.shape == outputs.shape[:-1]:
+        return lambda outputs, targets: (outputs.argmax(-1) == targets)[targets != NOT_ASKED]
+    if targets.is_floating_point() and targets.shape == outputs.shape:
+        half = 0.5 * float((every - every.mean(0)).square().mean())
+        return lambda outputs, targets: (outputs - targets).square().mean(-1) < half
+    raise BadInput(
+        f"targets of shape {tuple(targets.shape)} do not tell which outputs of shape {tuple(outputs.shape)} are right; "
+        "say it by correct="
+    )
+
+
+# Roles -----------------------------------------------------------------------------------------------------------
+
+
+def roles_of(naming: Naming | Roles | None, inputs: Tensor, queries: slice) -> Roles | None:
+    """The roles of all rows by their owner's function. Positions of answers that it leaves unnamed are `query`.
+
+    Raises:
+        BadInput: the function fails, or names no position of the row.
+    """
+    n = inputs.shape[1]
+    if isinstance(naming, Roles):
+        if naming.chain.shape != (len(inputs), len(naming.names), n):
+            wanted = (len(inputs), len(naming.names), n)
+            raise BadInput(f"roles must be of shape (row, role, position), {wanted}; got {tuple(naming.chain.shape)}")
+        return naming
+    if naming is None:
+        return None
+    rows = [placed(naming, row, n) for row in inputs.tolist()]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    chain = torch.full((len(rows), len(names), n), ABSENT)
+    for i, row in enumerate(rows):
+        for name, held in row.items():
+            for position, number in held.items():
+                chain[i, names.index(name), position] = number
+    return with_query(Roles(tuple(names), chain.to(inputs.device)), queries)
+
+
+def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
+    """The roles of one row: by name, the chain of each position that holds it. Raises BadInput."""
+    try:
+        given = {name: listed(places) for name, places in naming(row).items()}
+    except Exception as error:  # whatever the owner's function raises
+        raise BadInput(f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}") from None
+    for name, chains in given.items():
+        if not isinstance(name, str) or not name or any(c.isspace() for c in name):
+            raise BadInput(f"a role must be named by a word without spaces; got {name!r}")
+        for place in (place for places in chains for place in places):
+            if not isinstance(place, int) or not -n <= place < n:
+                raise BadInput(f"role {name} must be held by some of the {n} positions; got {place!r}")
+    return {
+        name: {place % n: chain for chain, places in enumerate(chains) for place in places}
+        for name, chains in given.items()
+    }
+
+
+def listed(places: Places) -> list[Sequence[int]]:
+    """For each chain the positions that hold a role."""
+    chains = [places] if isinstance(places, int) else list(places)
+    return [[] if held is None else [held] if isinstance(held, int) else list(held) for held in chains]
+
+
+def with_query(roles: Roles, queries: slice) -> Roles:
+    """With a role `query` at the answers' positions, where no role is held there."""
+    asking = torch.zeros(roles.chain.shape[-1], dtype=torch.bool, device=roles.chain.device)
+    asking[queries] = True
+    unnamed = asking & ~roles.held().any(1)
+    if "query" in roles.names or not bool(unnamed.any()):
+        return roles
+    number = 0 if int(asking.sum()) == 1 else NO_CHAIN
+    extra = torch.where(unnamed, number, ABSENT)[:, None]
+    return Roles(("query", *roles.names), torch.cat([extra, roles.chain], 1))

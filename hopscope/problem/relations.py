@@ -1,0 +1,121 @@
+"""Roles where nobody has named any: positions that ask, all others, and what stands to each in a simple relation.
+
+Roles name positions, but "attends to the one before" names a position only from another. So here a path's first end is
+a place, `query` or `each` (every position that is no query), and its second a relation to it: an offset or a match of
+tokens. `each->−1` is the previous-token head and `query->after-same-token` the induction head of Olsson et al. (2022).
+
+What two steps away stands, such as the fact that begins with what was just retrieved, is no relation here; nor are
+positions of one kind told apart. Whoever knows what the positions are for should say so by roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.problem.roles import ABSENT, Relation, Roles
+
+Match = Bool[Tensor, "batch query key"]
+
+#: What each relation is called at length.
+WORDS = {
+    "itself": "itself",
+    "first": "the first position",
+    "−1": "the position before it",
+    "−2": "the position two before it",
+    "same-token": "other positions that hold the same token",
+    "after-same-token": "positions that follow the same token",
+}
+#: And the two places.
+PLACES = {"query": "the query", "each": "each position"}
+
+
+@dataclass(frozen=True)
+class Relations(Roles):
+    """Roles `query` and `each`, from which paths lead to relations.
+
+    Attributes:
+        matches: for each relation, which positions stand in it to which.
+    """
+
+    matches: Mapping[str, Match]
+
+    @property
+    def attended(self) -> tuple[str, ...]:
+        return tuple(self.matches)
+
+    def index(self, name: str) -> int:
+        """Number of a place, or after all places of a relation. Raises BadInput."""
+        known = (*self.names, *self.matches)
+        if name not in known:
+            raise BadInput(f"there is no role {name!r} here; there are {', '.join(known)}")
+        return known.index(name)
+
+    def held(self) -> Bool[Tensor, "batch role position"]:
+        """Whether a position is such a place, or stands in such a relation to any other."""
+        related = [match.any(1) for match in self.matches.values()]
+        return torch.cat([self.chain != ABSENT, torch.stack(related, 1)], 1)
+
+    def pairs(self, query: str, key: str, relation: Relation) -> Match:
+        """True where the first position is such a place, and the second stands in the relation to it."""
+        asking = self.held()[:, self.index(query), :, None]
+        if query not in self.names or relation == "other" or key not in self.matches:
+            return torch.zeros_like(asking & asking.mT)
+        return asking & self.matches[key]
+
+    def label(self, row: int, position: int) -> str:
+        """`query`, or nothing."""
+        return "query" if int(self.chain[row, 0, position]) != ABSENT else ""
+
+
+def relations(inputs: Tensor, queries: slice) -> Relations:
+    """The relations of some sequences.
+
+    Args:
+        inputs: tokens (int, batch position), or features (float, batch position feature), of which only offsets are
+            taken.
+        queries: where answers are read off.
+    """
+    n = inputs.shape[1]
+    asking = torch.zeros(n, dtype=torch.bool, device=inputs.device)
+    asking[queries] = True
+    places = {"query": asking, "each": ~asking}
+    held = {name: at for name, at in places.items() if bool(at.any())}
+    chain = torch.stack([torch.where(at, 0, ABSENT) for at in held.values()])
+    matches = {name: rule(n, inputs).expand(len(inputs), n, n) for name, rule in OFFSETS.items()}
+    if inputs.ndim == 2:
+        matches |= {name: rule(inputs) for name, rule in TOKENS.items()}
+    return Relations(tuple(held), chain.expand(len(inputs), -1, -1), matches)
+
+
+def back(by: int) -> Callable[[int, Tensor], Bool[Tensor, "query key"]]:
+    """So many positions before."""
+    return lambda n, inputs: torch.ones(n - by, dtype=torch.bool, device=inputs.device).diag(-by)
+
+
+def first(n: int, inputs: Tensor) -> Bool[Tensor, "query key"]:
+    """Position 0."""
+    return (torch.arange(n, device=inputs.device) == 0).expand(n, n)
+
+
+def same_token(tokens: Int[Tensor, "batch position"]) -> Match:
+    """Other positions with the own token."""
+    own = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
+    return (tokens[:, :, None] == tokens[:, None]) & ~own
+
+
+def after_same_token(tokens: Int[Tensor, "batch position"]) -> Match:
+    """Positions before which the own token stands, the own position and the one after it left out."""
+    found = same_token(tokens).roll(1, 2)
+    found[:, :, 0] = False
+    own = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
+    return found & ~own
+
+
+OFFSETS = {"itself": back(0), "first": first, "−1": back(1), "−2": back(2)}
+TOKENS = {"same-token": same_token, "after-same-token": after_same_token}
