@@ -14,7 +14,8 @@ from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.drawing import emergence_curves, emergence_order
-from hopscope.emergence.onset import Onset, causal_onset, change_point, onset, resamples
+from hopscope.emergence.change_point import change_point
+from hopscope.emergence.onset import Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
 from hopscope.emergence.record import attention, circuit_paths, recorded
 from hopscope.emergence.track import check_comparable, follow, follow_all, served

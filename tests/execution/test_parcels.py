@@ -26,7 +26,8 @@ from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, enlist, listed, read_folder, read_manifest, write_folder
-from hopscope.execution.parcels import collect, pack, pieces_of, spread, unpack
+from hopscope.execution.collecting import collect, pieces_of, unpack
+from hopscope.execution.parcels import pack, spread
 from hopscope.execution.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.experiments.runner import run_folder
 from hopscope.models.transformer import Architecture

@@ -15,7 +15,7 @@ from hopscope.cli.options import as_json, print_json
 @as_json
 def command(parcels: tuple[Path, ...], runs: Path, as_json: bool) -> None:
     """Merge PARCELS, which `hopscope queue` packed, into the folder of runs: whatever is new or came further."""
-    from hopscope.execution.parcels import collect
+    from hopscope.execution.collecting import collect
 
     merged = {str(parcel): collect(parcel, runs) for parcel in parcels}
     if as_json:
