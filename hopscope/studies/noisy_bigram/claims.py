@@ -230,11 +230,14 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     )
 
 
+LANGUAGE = ("smollm2_turns_to_spain", "smollm2_late_layers_only")
+
+
 def language_claims(rows: DataFrame) -> Iterator[Claim]:
     """SmolLM2 after "Madrid is located in", and after nine other cities."""
     if "skipped" in rows and rows.skipped.notna().any():
         words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
-        yield from (judge(id, words, [], section=CARD, rows=rows, provided=there) for id in CLAIMS[-2:])
+        yield from (judge(id, words, [], section=CARD, rows=rows, provided=there) for id in LANGUAGE)
         return
     odds = numpy.log(rows.correct / rows.noise)
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
