@@ -82,6 +82,13 @@ def test_every_file_opens_by_saying_what_it_is(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_file_has_one_idea(path):
+    """Longer ones have had two, so far; those that still do are named, and may only get shorter."""
+    still = {"circuits/exports.py": 383, "circuits/metrics.py": 431}
+    assert len(path.read_text().splitlines()) <= still.get(str(path.relative_to(PACKAGE)), 350)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
 def test_functions_are_paragraphs(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef):

@@ -10,7 +10,7 @@ import click
 
 from hopscope.cli import run_command
 from hopscope.cli.options import as_json, print_json
-from tools.parcels import collect
+from tools.collecting import collect
 
 
 @click.command("collect")

@@ -8,16 +8,16 @@ needs what only told them where to attend.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hopscope.builds.plan import Head, Plan, Slot, make_plan
+from hopscope.builds.idle import chatter, idle, rotate
+from hopscope.builds.plan import Head, Plan, make_plan
 from hopscope.builds.stream import Arc
+from hopscope.builds.truth import carriers, circuits, resampled
 from hopscope.builds.weights import Assembler, Sheet, register
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
@@ -246,58 +246,6 @@ def set_head(state: dict[str, Tensor], prefix: str, head: int, weights: dict[str
     state[prefix + "W_O"][head, : len(weights["W_O"])] = weights["W_O"]
 
 
-def idle(kind: str, d_model: int, d_head: int, scratch: Iterable[int], random: torch.Generator) -> dict[str, Tensor]:
-    """A head without a task. Those that attend do so sharply, to what they please."""
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random, dtype=torch.double)
-
-    zero = torch.zeros(d_model, d_head, dtype=torch.double)
-    weights = {"W_Q": zero, "b_Q": zero[0], "W_K": zero, "W_V": zero, "W_O": zero.T}
-    if kind == "zero":
-        return weights
-    attends = {"W_Q": draw(d_model, d_head), "W_K": draw(d_model, d_head) / d_head, "b_Q": draw(d_head)}
-    writes = torch.zeros(d_head, d_model, dtype=torch.double)
-    if kind == "noisy":
-        writes[:, list(scratch)] = draw(d_head, len(list(scratch))) / d_head
-    return {**weights, **attends, "W_V": draw(d_model, d_head) / d_head, "W_O": writes}
-
-
-def chatter(state: dict[str, Tensor], prefix: str, n: int, scratch: Iterable[int], random: torch.Generator) -> None:
-    """The last n neurons read everything, and write to scratch."""
-    if n:
-        d_model, d_mlp = state[prefix + "W_in"].shape
-        reads = torch.randn(d_model, n, generator=random, dtype=torch.double)
-        state[prefix + "W_in"][:, -n:] = reads / d_model**0.5
-        written = torch.randn(n, len(list(scratch)), generator=random, dtype=torch.double) / n**0.5
-        state[prefix + "W_out"][d_mlp - n :, list(scratch)] = written
-
-
-def rotate(state: dict[str, Tensor], d_head: int, random: torch.Generator) -> None:
-    """Turn the residual stream, every head's queries with its keys, and its values, each by a rotation of its own."""
-    stream = rotation(len(state["W_U"]), random)
-    for name, weight in state.items():
-        last = name.rpartition(".")[2]
-        if last in ("W_E", "b_E", "W_pos", "W_O", "b_O", "W_out", "b_out"):
-            state[name] = weight @ stream
-        elif last in ("W_QKV", "W_in", "W_U"):
-            state[name] = stream.T @ weight
-    for name in [name for name in state if name.endswith("W_QKV")]:
-        prefix = name.removesuffix("W_QKV")
-        for head in range(state[name].shape[1]):
-            matching, carrying = rotation(d_head, random), rotation(d_head, random)
-            for index, turn in enumerate((matching, matching, carrying)):
-                state[name][index, head] = state[name][index, head] @ turn
-                state[prefix + "b_QKV"][index, head] = state[prefix + "b_QKV"][index, head] @ turn
-            state[prefix + "W_O"][head] = carrying.T @ state[prefix + "W_O"][head]
-
-
-def rotation(n: int, random: torch.Generator) -> Tensor:
-    """A random orthogonal matrix, evenly distributed (Mezzadri, 2007)."""
-    q, r = torch.linalg.qr(torch.randn(n, n, generator=random, dtype=torch.double))
-    return q * r.diagonal().sign()
-
-
 # The truth -------------------------------------------------------------------------------------------------------
 
 
@@ -317,40 +265,3 @@ def truth(assembler: Assembler, schedule: list[Path], twins: dict[Head, Head], s
         },
         "registers": None if settings.rotate else {n: [d.start, d.stop] for n, d in assembler.at.named.items()},
     }
-
-
-def circuits(schedule: list[Path], twins: dict[Head, Head]) -> list[list[dict[str, Any]]]:
-    """Every way to choose, for each path of a head with a twin, which of the two does it."""
-    choices = [
-        [path, replace(path, head=twins[path.layer, path.head][1])] if (path.layer, path.head) in twins else [path]
-        for path in schedule
-    ]
-    return [[path.as_dict() for path in sorted(chosen)] for chosen in itertools.product(*choices)]
-
-
-def carriers(plan: Plan, schedule: list[Path]) -> list[Path]:
-    """The paths that carry an answer to the query; the others only tell heads where to attend."""
-    by_row = {(path.layer, path.head, path.query): path for path in schedule}
-    found: set[Path] = set()
-    for answer in plan.answers.values():
-        role = "query"
-        for layer, head in answer.address:
-            path = by_row[layer, head, role]
-            found.add(path)
-            role = path.key
-    return sorted(found)
-
-
-def resampled(plan: Plan, schedule: list[Path], twins: dict[Head, Head]) -> list[Path]:
-    """The paths that matter when others get another sequence's pattern: those by position alone do not.
-
-    Twins both matter: a pattern of another sequence attends to the right role, so its copy is taken for good.
-    """
-    own = [Slot("place", ()), Slot("place", ())]
-    kept = []
-    for path in schedule:
-        head = (path.layer, path.head)
-        match = plan.heads[head].matches[path.query]
-        if [match.query, match.key] != own:
-            kept += [path, replace(path, head=twins[head][1])] if head in twins else [path]
-    return sorted(kept)

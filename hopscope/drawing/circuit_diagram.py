@@ -12,85 +12,42 @@ import itertools
 import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 
-from hopscope.circuits.words import count, digits, unused_layers
-from hopscope.core.settings import BadInput
+from hopscope.circuits.words import count, unused_layers
 from hopscope.drawing.attention_maps import COUNTING
+from hopscope.drawing.circuit_layout import (
+    BETWEEN,
+    BOX,
+    LINE,
+    OTHERS,
+    Band,
+    Spot,
+    Wire,
+    notes,
+    place,
+    positions,
+    stack,
+    wired,
+)
 from hopscope.drawing.problem_diagram import blend
 from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
 from hopscope.problem.oracle import Problem
-from hopscope.problem.paths import Path, place_of
+from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
-BOX = 0.34  # side
-BETWEEN, FOLDED = 0.98, 0.52  # from one position of the chain to the next; what a run of other positions takes
-LINE = 0.125  # height of a line of small print under an arrow
-PRINT = 0.05, 0.2  # between small print and arrow, and what the label takes above it
-EDGE = 0.12  # of a layer, below its lowest and above its highest lane
 ROUND = 0.12  # radius of an arrow's corners
 NARROWEST = 4.4  # for the caption
-SPREAD = 0.11  # between arrows that arrive, or leave, side by side
+
 LEFT = 0.85  # for the layers' names
 HEAD = 0.045, 0.1  # half the width, and the length, of an arrow's head
 QUERY_INK = "#444444"
-OTHERS = "other\nchains"
-STRIPES = "#f2f2f2", "#fafafa"
+
 CHAIN = re.compile(r"query$|(key|value)\[")  # the roles of chains of facts
-
-
-@dataclass(frozen=True)
-class Spot:
-    """A position of the shown chain, or a run of others (then `symbol` says how many)."""
-
-    symbol: str
-    roles: tuple[str, ...]
-    x: float = 0.0
-
-    @property
-    def folded(self) -> bool:
-        return not self.roles
-
-
-@dataclass(frozen=True)
-class Band:
-    """A layer's stripe, and the height of a lane in it."""
-
-    tint: str
-    bottom: float
-    top: float
-    lane: float
-    print: float  # what small print takes of a lane, below its arrow
-
-    def level(self, wire: Wire) -> float:
-        """The height of an arrow's lane."""
-        return self.bottom + EDGE + wire.lane * self.lane + self.print
-
-
-@dataclass
-class Wire:
-    """A path's arrow from the attended spot to the attending one."""
-
-    path: Path
-    start: Spot
-    end: Spot
-    lane: int = 0
-    leaves: float = 0.0  # beside the middle of the attended spot
-    arrives: float = 0.0
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def reach(self) -> tuple[float, float]:
-        """What it takes of its lane: at least its label."""
-        if self.start is self.end:  # a loop, with its label at the right
-            return self.start.x, self.start.x + BETWEEN
-        middle, half = (self.start.x + self.end.x) / 2, max(abs(self.start.x - self.end.x) / 2, BETWEEN / 2 - 0.03)
-        return middle - half, middle + half
 
 
 @styled
@@ -152,130 +109,6 @@ def circuit_diagram(
     ax.set_axis_off()
     ax.set(xlim=(-LEFT, width), ylim=(-depth, top), aspect="equal")
     return figure
-
-
-# Positions -------------------------------------------------------------------------------------------------------
-
-
-def positions(instance: Problem | Roles, symbols: Sequence[str], row: int, query: str | None) -> list[Spot]:
-    """The sequence, the shown chain's positions with their roles, those of others without."""
-    if isinstance(instance, Problem):
-        check_query(query, instance.queries)
-        return positions_of_problem(instance, query or instance.queries[0])
-    chain = chain_asked(instance, symbols, row, query)
-    found = []
-    for position in range(instance.chain.shape[-1]):
-        held = [name for n, name in enumerate(instance.names) if int(instance.chain[row, n, position]) == chain]
-        found.append(Spot(symbols[position] if symbols else named(held), tuple(held)))
-    return found
-
-
-def named(roles: Sequence[str]) -> str:
-    """x0, x1 …: what a position of a plain chain holds; of others the role itself."""
-    try:
-        return f"x{place_of(roles[0]) // 2}" if roles else ""
-    except BadInput:
-        return roles[0]
-
-
-def check_query(query: str | None, queries: Sequence[str]) -> None:
-    if query is not None and query not in queries:
-        raise BadInput(f"there is no query {query!r} here; there are {', '.join(queries)}")
-
-
-def chain_asked(roles: Roles, symbols: Sequence[str], row: int, query: str | None) -> int:
-    """The number of a query's chain, by default of the query that comes first."""
-    queries = roles.chain[row, roles.index("query")].tolist()
-    asked = [(position, chain) for position, chain in enumerate(queries) if chain >= 0]
-    if symbols:
-        check_query(query, [symbols[position] for position, _ in asked])
-    return next((chain for position, chain in asked if symbols and symbols[position] == query), asked[0][1])
-
-
-def positions_of_problem(problem: Problem, query: str) -> list[Spot]:
-    """As `positions`, where every fact is written out: a fact is the chain's if it follows from the query alone."""
-    reached = {query, *problem.successors(query)}
-    found = []
-    for fact in problem.facts:
-        mine = reached.issuperset((*fact.premises, fact.conclusion))
-        several = len(fact.premises) > 1
-        names = [f"key[{fact.step}{f',{i}' if several else ''}]" for i in range(1, len(fact.premises) + 1)]
-        named = zip((*fact.premises, fact.conclusion), (*names, f"value[{fact.step}]"), strict=True)
-        found += [Spot(symbol, (name,) if mine else ()) for symbol, name in named]
-    return found + [Spot(symbol, ("query",) if symbol == query else ()) for symbol in problem.queries]
-
-
-def place(sequence: Sequence[Spot], others: bool) -> list[Spot]:
-    """Runs of other positions folded into one each, and all from left to right; before them all a box for `others`."""
-    folded = [Spot(OTHERS, ())] if others else []
-    for other, run in itertools.groupby(sequence, lambda spot: spot.folded):
-        members = list(run)
-        folded += [Spot(f"+{len(members)}", ())] if other else members
-    spots: list[Spot] = []
-    x = 0.0
-    for spot in folded:
-        step = FOLDED if spot.folded and spot.symbol != OTHERS else BETWEEN
-        spots.append(Spot(spot.symbol, spot.roles, x + step / 2))
-        x += step
-    return spots
-
-
-# Arrows ----------------------------------------------------------------------------------------------------------
-
-
-def wired(path: Path, spots: Sequence[Spot]) -> list[Wire]:
-    """A path's arrows: none where one of its roles is not held. Those to other chains begin at their box."""
-    starts = [s for s in spots if (s.symbol == OTHERS if path.chain == "other" else path.key in s.roles)]
-    return [Wire(path, start, end) for end in spots if path.query in end.roles for start in starts]
-
-
-def notes(path: Path, removal: Mapping[Path, float], onsets: Mapping[Path, float]) -> list[str]:
-    """The small print under an arrow."""
-    words = [f"their {path.key}"] if path.chain == "other" else []
-    words += [f"without {digits(removal[path])}"] if path in removal else []
-    return words + ([f"from step {onsets[path]:,.0f}"] if path in onsets else [])
-
-
-def stack(wires: Sequence[Wire]) -> dict[int, Band]:
-    """The stripes of the layers in use; arrows whose lanes would meet are put above each other, short ones lowest."""
-    bands: dict[int, Band] = {}
-    bottom = BOX / 2 + 0.14
-    for layer in sorted({wire.path.layer for wire in wires}):
-        here = sorted((w for w in wires if w.path.layer == layer), key=lambda w: (w.reach[1] - w.reach[0], w.path))
-        taken: list[Wire] = []
-        for wire in here:
-            busy = {other.lane for other in taken if not apart(wire, other)}
-            wire.lane = next(n for n in itertools.count() if n not in busy)
-            taken.append(wire)
-        spread(here)
-        printed = PRINT[0] + LINE * max(len(wire.notes) for wire in here)
-        lane = printed + PRINT[1]
-        top = bottom + 2 * EDGE + lane * (1 + max(wire.lane for wire in here))
-        bands[layer] = Band(STRIPES[len(bands) % 2], bottom, top, lane, printed)
-        bottom = top
-    return bands
-
-
-def apart(one: Wire, other: Wire) -> bool:
-    """Whether two arrows can share a lane."""
-    return one.reach[1] <= other.reach[0] + 1e-6 or other.reach[1] <= one.reach[0] + 1e-6
-
-
-def spread(wires: Sequence[Wire]) -> None:
-    """Arrows that leave or arrive at one place go side by side: nearest to it the highest leaves, the lowest arrives.
-
-    So those of one side never cross.
-    """
-    for spot in {wire.start for wire in wires} | {wire.end for wire in wires}:
-        for side in (-1, 1):
-            leaving = [w for w in wires if w.start is spot and (w.end.x - spot.x) * side > 0]
-            arriving = [w for w in wires if w.end is spot and (w.start.x - spot.x) * side > 0]
-            for n, wire in enumerate(sorted(leaving, key=lambda w: -w.lane)):
-                wire.leaves = side * SPREAD * n
-            shared = len([w for w in wires if w.end is spot]) > len(arriving)
-            for n, wire in enumerate(sorted(arriving, key=lambda w: w.lane)):
-                beside = shared or any(w.start is spot and w.lane >= wire.lane for w in wires)
-                wire.arrives = side * SPREAD * (n + beside)
 
 
 # Drawing ---------------------------------------------------------------------------------------------------------

@@ -1,30 +1,59 @@
-"""The change point of a curve over training: a logistic rise, fitted on a grid, with its interval."""
+"""The change point of a curve: the one logistic rise that describes it best (ours).
+
+Its interval (95 %) says how much the answer depends on which sequences were measured, and on how well a single rise
+describes the curve; not how another seed would have trained.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import (
-    ALONG,
-    FITTED,
-    INTERVAL,
-    LEAST_EXPLAINED,
-    LEAST_RISE,
-    LOGIT_90,
-    NORMAL_975,
-    Array,
-    Change,
-    check,
-    student,
-)
+from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, rounded, student
+
+LEAST_RISE = 0.1  # of attention: a fitted rise that is smaller is none (ours)
+LEAST_EXPLAINED = 0.5  # share of the curve's variance: of a fit that explains less nothing is reported (ours)
+FITTED = 5  # checkpoints that a fit of four numbers needs
+CENTRES, WIDTHS = 400, 20  # of the fit's grid, at most and exactly
+ALONG = 8  # centres tried between two checkpoints
+LOGIT_90 = 4.394  # a logistic curve goes from 10 % to 90 % of its rise in so many widths
 
 
-def change_point(steps: Sequence[int], curve: Array, resampled: Array | None = None, seed: int = 0) -> Change | None:
+@dataclass(frozen=True)
+class ChangePoint:
+    """The one rise that describes a curve best: a logistic step, fitted by least squares.
+
+    Attributes:
+        step: its middle.
+        low: lower end of the interval of the middle.
+        high: its upper end.
+        width: steps from 10 % to 90 % of the rise.
+        floor: the level before.
+        ceiling: the level after.
+        explained: the share of the curve's variance that the fit explains, 0–1.
+    """
+
+    step: float
+    low: float
+    high: float
+    width: float
+    floor: float
+    ceiling: float
+    explained: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in emergence.json."""
+        return rounded(asdict(self))
+
+
+def change_point(
+    steps: Sequence[int], curve: Array, resampled: Array | None = None, seed: int = 0
+) -> ChangePoint | None:
     """The logistic step, floor + (ceiling − floor) / (1 + exp(−(t − step) / width)), that fits a curve best.
 
     The interval is a bootstrap: each sample is the curve over resampled sequences, plus normal noise at every
@@ -64,7 +93,7 @@ def change_point(steps: Sequence[int], curve: Array, resampled: Array | None = N
     if inside < 2:
         low, high = min(low, times[times <= centre][-1]), max(high, times[times >= centre][0])
     width = fit.width * LOGIT_90
-    return Change(centre, float(low), float(high), width, fit.floor, fit.ceiling, fit.explained)
+    return ChangePoint(centre, float(low), float(high), width, fit.floor, fit.ceiling, fit.explained)
 
 
 @dataclass(frozen=True)

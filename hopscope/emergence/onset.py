@@ -1,9 +1,9 @@
-"""When a curve rises: the paper's rule, a change point, and when silencing begins to cost (Musat, ICLR 2025, 9).
+"""When a curve rises: by the paper's rule, and when silencing begins to cost (Musat, ICLR 2025, section 9).
 
 A curve is known at checkpoints alone. The paper draws straight lines between them and takes the first step at which
-the mean attention goes above 0.5 (section 9.1); the change point and the causal onset are ours. Intervals are 95 %:
-they say how much the answer depends on which sequences were measured, and, for the change point, on how well a single
-rise describes the curve. They do not say how another seed would have trained: that takes several runs.
+the mean attention goes above 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %: they say how much the
+answer depends on which sequences were measured. They do not say how another seed would have trained: that takes
+several runs. The one rise that describes a curve best is fitted in `hopscope.emergence.change_point`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,6 @@ Status = Literal["seen", "already", "never"]
 PASSES = 0.5  # mean attention above which a path has emerged (paper, section 9.1)
 HALF = 0.5  # share of its last effect at which a path has begun to matter (ours)
 INTERVAL = (0.025, 0.975)
-LEAST_RISE = 0.1  # of attention: a fitted rise that is smaller is none (ours)
-LEAST_EXPLAINED = 0.5  # share of the curve's variance: of a fit that explains less nothing is reported (ours)
-FITTED = 5  # checkpoints that a fit of four numbers needs
-CENTRES, WIDTHS = 400, 20  # of the fit's grid, at most and exactly
-ALONG = 8  # centres tried between two checkpoints
-LOGIT_90 = 4.394  # a logistic curve goes from 10 % to 90 % of its rise in so many widths
 NORMAL_975 = 1.95996
 #: Student's t at 97.5 %, for 1, 2, … degrees of freedom; from there on by Cornish and Fisher's series.
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
@@ -57,33 +51,6 @@ class Onset:
     after: int | None
     by: int | None
     falls: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
-        return rounded(asdict(self))
-
-
-@dataclass(frozen=True)
-class Change:
-    """The one rise that describes a curve best: a logistic step, fitted by least squares.
-
-    Attributes:
-        step: its middle.
-        low: lower end of the interval of the middle.
-        high: its upper end.
-        width: steps from 10 % to 90 % of the rise.
-        floor: the level before.
-        ceiling: the level after.
-        explained: the share of the curve's variance that the fit explains, 0–1.
-    """
-
-    step: float
-    low: float
-    high: float
-    width: float
-    floor: float
-    ceiling: float
-    explained: float
 
     def as_dict(self) -> dict[str, Any]:
         """As in emergence.json."""

@@ -15,8 +15,8 @@ from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
 from hopscope.core.settings import BadInput
-from hopscope.emergence.change_point import change_point
-from hopscope.emergence.onset import INTERVAL, Array, Causal, Change, Onset, causal_onset, onset, resamples, rounded
+from hopscope.emergence.change_point import ChangePoint, change_point
+from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples, rounded
 from hopscope.emergence.order import event_names, first_of_kind, in_order
 from hopscope.emergence.record import Record, circuit_paths, completed, recorded, streamed, streamed_rows, trained_steps
 from hopscope.emergence.record import strong_paths as strong_paths
@@ -72,7 +72,7 @@ class Followed:
     low: Array
     high: Array
     onset: Onset
-    change: Change | None
+    change: ChangePoint | None
     cost: Cost | None
     learnt: Onset | None
 

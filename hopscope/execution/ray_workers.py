@@ -19,7 +19,7 @@ from hopscope.execution.sweep import DEATHS, PATIENCE, was_killed
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-def labour(command: Sequence[str]) -> int:
+def run_worker(command: Sequence[str]) -> int:
     """On some machine of the cluster: be the parent of one worker; its exit code."""
     threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     # The worker stops by itself when its parent is gone; its parent is this process, not the driver.
@@ -61,7 +61,7 @@ class RayCrew:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise BadInput(f"could not reach the Ray cluster: {error}") from error
         self.command = list(command)
-        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(labour)
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(run_worker)
         self.deaths, self.done = 0, -1
         self.workers = [self.hire() for _ in range(size)]
 

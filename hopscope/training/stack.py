@@ -75,7 +75,7 @@ def train_many(
                 for index, (run, config) in enumerate(abreast)
             ]
             try:
-                march(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
+                train_together(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
             finally:
                 for watcher in watchers:
                     watcher.end()
@@ -118,7 +118,7 @@ def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]
     """Members that go on from the same step, together; the others are other stacks, trained after them.
 
     A kill between two members' saves leaves some one checkpoint ahead of their stack: those are put back by it. More
-    than that is never given up for company.
+    than that is never given up for the sake of a common stack.
     """
     newest = {run.path: step_of(run) for run, _ in left}
     for run, _ in left:
@@ -145,7 +145,7 @@ def step_of(run: Run, before: int | None = None) -> int:
     return before
 
 
-def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], Reason | None]) -> None:
+def train_together(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], Reason | None]) -> None:
     """Step all members together until each is over; who is done earlier leaves the stack, finished."""
     for session in sessions:
         session.begin()
@@ -153,18 +153,18 @@ def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[],
         for session in sessions:
             if session.over and not session.run.done:
                 session.run.finish(session.report())
-        if not (marching := [session for session in sessions if not session.over]):
+        if not (unfinished := [session for session in sessions if not session.over]):
             return
-        stack = Stack([session.trainer for session in marching], compiled)
-        while not any(session.over for session in marching):
-            losses = stack.step(marching[0].step)
-            for session, loss in zip(marching, losses, strict=True):
+        stack = Stack([session.trainer for session in unfinished], compiled)
+        while not any(session.over for session in unfinished):
+            losses = stack.step(unfinished[0].step)
+            for session, loss in zip(unfinished, losses, strict=True):
                 session.advance(loss)
             if reason := interrupted():
-                for session in marching:
+                for session in unfinished:
                     session.save()
-                if not all(session.over for session in marching):
-                    raise Interrupted(marching[0].run, marching[0].step, reason, len(marching))
+                if not all(session.over for session in unfinished):
+                    raise Interrupted(unfinished[0].run, unfinished[0].step, reason, len(unfinished))
         stack.release()
 
 

@@ -11,7 +11,7 @@ from matplotlib.patches import PathPatch
 from hopscope.circuits.words import symbols_at
 from hopscope.core.settings import BadInput
 from hopscope.drawing import circuit_diagram
-from hopscope.drawing.circuit_diagram import BOX, place, positions, stack, wired
+from hopscope.drawing.circuit_layout import BOX, place, positions, stack, wired
 from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK

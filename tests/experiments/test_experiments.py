@@ -141,6 +141,13 @@ def test_work_is_what_it_depends_on():
     assert run_folder(Path("runs"), Counting()).name == f"counting-{Counting().identity}"
 
 
+def declare(monkeypatch, source):
+    """Make any experiment that one; all else is found as ever."""
+    known = catalogue.module
+    found = lambda kind, name: source if kind == "experiments" else known(kind, name)  # noqa: E731
+    monkeypatch.setattr(catalogue, "module", found)
+
+
 def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
     source = SimpleNamespace(
         **dict.fromkeys(("figure", "claims", "CLAIMS")),
@@ -148,7 +155,7 @@ def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypa
         runs=lambda scale: [Counting(2), Counting(5)],
         table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
     )
-    monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
+    declare(monkeypatch, source)
     monkeypatch.setattr(runner, "publish", lambda name, table, results: table)
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
     assert runner.reproduce("counts", "quick", **where, budget=0.0).left == 2
@@ -241,8 +248,7 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
         SECONDS={"cpu": 1},
         PARTIAL=True,
     )
-    found = catalogue.module
-    monkeypatch.setattr(catalogue, "module", lambda kind, name: source if kind == "experiments" else found(kind, name))
+    declare(monkeypatch, source)
     published = []
     monkeypatch.setattr(runner, "publish", lambda name, table, results: published.append(table) or results)
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}

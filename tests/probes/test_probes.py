@@ -13,7 +13,10 @@ from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.drawing.reach_map import reach_map, shown_streams
-from hopscope.probes.reach import breach, interval, piece_names, probe, reach_of
+from hopscope.probes.breach import breach
+from hopscope.probes.linear import interval
+from hopscope.probes.pieces import piece_names, reach_of
+from hopscope.probes.reach import probe
 from hopscope.problem.paths import role_name
 from hopscope.studies.stacked_heads.experiments.thm1 import claims
 from hopscope.tasks.induction import Induction

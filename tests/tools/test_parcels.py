@@ -33,9 +33,10 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
 from tools.collect import main as collect_main
+from tools.collecting import collect, pieces_of, unpack
 from tools.full_size import EXPERIMENTS, ITEMS, work_off
 from tools.full_size import main as full_size_main
-from tools.parcels import collect, pack, pieces_of, spread, unpack
+from tools.parcels import pack, spread
 
 SETTINGS = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
 

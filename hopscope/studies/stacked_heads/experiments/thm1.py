@@ -19,7 +19,8 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
 from hopscope.experiments.judging import Claim, bound, judge
-from hopscope.probes.reach import breach, probe
+from hopscope.probes.breach import breach
+from hopscope.probes.reach import probe
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import curriculum
 from hopscope.tasks.retrieval import Retrieval

@@ -1,0 +1,85 @@
+"""A breach of theorem 1's premise, by hand: a control that probes must find (Musat, ICLR 2025, section 5, lemma 1)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+
+from hopscope.core.settings import BadInput
+from hopscope.models.transformer import MLP, Architecture, Block, Transformer
+from hopscope.problem.symbols import position_code
+from hopscope.tasks.retrieval import Retrieval
+
+
+def breach(task: Retrieval) -> Transformer:
+    """A transformer that answers one hop in one layer, where two are needed: theorem 1's premise, broken on purpose.
+
+    Lemma 1 leaves out heads that attend by absolute position alone. Here one head per token of the facts does: from
+    everywhere it attends to that token, whatever is there, and copies its symbol. So the query comes to hold all N
+    pairs and its own symbol side by side, and the MLP compares. With u a component of (query − key) and v + S > 0 one
+    of the value, shifted,
+
+        g(v + S + Mu) + g(v + S − Mu) − g(Mu) − g(−Mu) = 2(v + S) where u = 0, and v + S where M|u| is large,
+
+    where g is the GELU, which far from 0 is max(0, ·). The sum over all pairs, less what every pair gives, is the value
+    of the pair that matches. It errs where another key comes as close as (v + S)/M in that component.
+
+    Raises:
+        BadInput: the task has more than one hop, or steps that cannot be told by their place (pair codes).
+    """
+    if task.n_hops != 1 or task.position_code != "token":
+        raise BadInput("the breach is built for one hop and a position code per token")
+    n, k = task.n_chains, task.d_symbol
+    shape = Architecture(
+        n_layers=1, n_heads=2 * n, d_model=(2 * n + 3) * k, d_head=k, d_mlp=n * (2 * k + 2), layer_norm=False
+    )
+    model = Transformer.for_task(shape, task)
+    answer = slice((2 * n + 2) * k, None)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.W_E[:, : 2 * k] = torch.eye(2 * k)
+        model.W_U[answer] = torch.eye(k)
+        attend_by_place(model, task)
+        compare(model, n, k)
+    return model.eval()
+
+
+SHARP = 200.0  # scores' factor: a place t tokens away scores less by SHARP · (2 − cos t − cos t/10) at K = 4
+STEEP = 2000.0  # M above
+SHIFT = 6.0  # S above: hardly any standard normal number is so low
+
+
+def attend_by_place(model: Transformer, task: Retrieval) -> None:
+    """Head j attends to token j from everywhere, and copies its symbol into a register of its own.
+
+    Of the values, at odd tokens, the negative is written into the answer's register too: what every pair gives.
+    """
+    k, attention = task.d_symbol, cast(Block, model.blocks[0]).attn
+    own, place = slice(0, k), slice(k, 2 * k)
+    codes = position_code(torch.arange(2 * task.n_chains), k, task.position_base)
+    for j, code in enumerate(codes):
+        attention.b_QKV[0, j] = SHARP * k**0.5 * code
+        attention.W_QKV[1, j, place] = torch.eye(k)
+        attention.W_QKV[2, j, own] = torch.eye(k)
+        attention.W_O[j, :, (j + 2) * k : (j + 3) * k] = torch.eye(k)
+        if j % 2:
+            attention.W_O[j, :, -k:] = -torch.eye(k)
+
+
+def compare(model: Transformer, n_pairs: int, k: int) -> None:
+    """The MLP's neurons: of each pair one couple that compares, and one for every number of its value."""
+    mlp = cast(MLP, cast(Block, model.blocks[0]).mlp)
+    for pair in range(n_pairs):
+        key, value = (2 * pair + 2) * k, (2 * pair + 3) * k
+        for sign in (1, -1):
+            couple = pair * (2 * k + 2) + (sign < 0) * (k + 1)
+            neurons = slice(couple, couple + k + 1)
+            mlp.W_in[0, neurons] = sign * STEEP
+            mlp.W_in[key, neurons] = -sign * STEEP
+            mlp.W_in[value : value + k, couple : couple + k] = torch.eye(k)
+            mlp.b_in[couple : couple + k] = SHIFT
+            mlp.W_out[couple : couple + k, -k:] = torch.eye(k)
+            mlp.W_out[couple + k, -k:] = -1.0
+    mlp.b_out[-k:] = -(n_pairs + 1) * SHIFT

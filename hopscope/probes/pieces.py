@@ -1,0 +1,118 @@
+"""The pieces of a chain: what the information-flow model lets a position hold, and what there is to be looked for.
+
+Symbols x_0 … x_D and places p_1 … p_D, as theorem 1 counts them (Musat, ICLR 2025, section 5).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import role_name
+from hopscope.problem.shapes import parse_order
+from hopscope.tasks.base import Batch
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.flow import Chain, reach
+
+MOST_SHUFFLED = 6  # hops: with more, going through all orders of the steps takes too long
+
+
+def piece_names(n_hops: int) -> list[str]:
+    """A chain's pieces in their order along it: `x0`, `p1`, `x1`, `p2`, … `xD`; 2D + 1 of them."""
+    return [f"p{(i + 1) // 2}" if i % 2 else f"x{i // 2}" for i in range(2 * n_hops + 1)]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the information-flow model, with many heads, lets every position hold after 0, 1, 2 … layers.
+
+    Attributes:
+        allowed: pieces of its own chain that a position may hold. Places are query, key[1], value[1], key[2] …
+        excludable: pieces that it may not hold, but of which it may know that some candidates are not its own.
+    """
+
+    allowed: Bool[numpy.ndarray, "stream place piece"]
+    excludable: Bool[numpy.ndarray, "stream place piece"]
+
+
+def reach_of(task: Retrieval, n_layers: int, causal: bool) -> Reach:
+    """The reach after 0 … n_layers layers. With shuffled steps a piece is allowed if some order of them allows it.
+
+    Raises:
+        BadInput: steps are shuffled, and there are more than `MOST_SHUFFLED`.
+    """
+    order = parse_order(task.order, task.n_hops)
+    if order is None and task.n_hops > MOST_SHUFFLED and causal:
+        raise BadInput(f"the reach in shuffled order is counted for at most {MOST_SHUFFLED} hops; got {task.n_hops}")
+    steps = tuple(range(1, task.n_hops + 1))
+    orders = [order or steps] if order or not causal else list(itertools.permutations(steps))
+    each = [reach_along(Chain(task.n_hops, listed, causal), n_layers) for listed in orders]
+    allowed = numpy.logical_or.reduce([one.allowed for one in each])
+    excludable = numpy.logical_or.reduce([one.excludable for one in each])
+    return Reach(allowed, excludable & ~allowed)
+
+
+def reach_along(chain: Chain, n_layers: int) -> Reach:
+    """The reach where the steps are presented in one order."""
+    pieces = places = range(chain.last + 1)
+    allowed = numpy.array(
+        [[[low <= piece <= high for piece in pieces] for low, high in held] for held in reach(chain, n_layers)]
+    )
+    visible = numpy.array([[chain.sees(query, key) for key in places] for query in places])
+    # key[k], at place 2k - 1, sees value[k] of chains presented before its own, and knows that none of them is its own.
+    others = numpy.zeros_like(visible)
+    if chain.causal:
+        others[range(1, chain.last, 2), range(2, chain.last + 1, 2)] = True
+    known = [allowed[0]]  # of some chain: one's own, or one that is known to be another
+    for held in allowed[:-1]:
+        attends = (visible & (held @ held.T)) | others
+        known.append(attends @ known[-1])
+    return Reach(allowed, numpy.stack(known) & ~allowed)
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Where to look in a batch, and for what.
+
+    Attributes:
+        positions: of each place along the chain (query, key[1] …), for each chain.
+        candidates: for each piece what the chains have there: the symbols' numbers, or the codes of the pairs' places.
+        right: which candidate is to be named, for each chain.
+    """
+
+    positions: Int[Tensor, "batch place chain"]
+    candidates: Float[Tensor, "batch piece chain number"]
+    right: Int[Tensor, "batch chain"]
+
+    @property
+    def targets(self) -> Float[Tensor, "batch chain piece number"]:
+        """What the probes are to predict."""
+        index = self.right[:, None, :, None].expand_as(self.candidates)
+        return self.candidates.gather(2, index).transpose(1, 2)
+
+
+def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = None) -> Sought:
+    """The pieces of a batch; with a generator those of a chain drawn at random, which may be one's own."""
+    n = task.n_chains
+    chain, symbols = batch.roles.chain, batch.draw["symbols"]
+    named = [batch.roles.index(role_name(place)) for place in range(2 * task.n_hops + 1)]
+    chains = torch.arange(n, device=chain.device)
+    positions = (chain[:, named, :, None] == chains).int().argmax(2)  # batch place chain
+    number = torch.cat([task.sheet.query_symbols[:, None], task.sheet.answers], 1).to(symbols.device)  # chain hop
+    held = symbols[:, number.T]  # batch hop chain number
+    # The place of a pair is the code that its first token carries, at place 2k - 1 along the chain.
+    codes = batch.inputs[..., task.d_symbol :]
+    first = positions[:, 1::2].flatten(1)
+    places = codes.gather(1, first[..., None].expand(-1, -1, codes.shape[-1])).unflatten(1, (-1, n))
+    candidates = held.new_empty(len(held), 2 * task.n_hops + 1, n, task.d_symbol)
+    candidates[:, 0::2], candidates[:, 1::2] = held, places
+    right = chains.expand(len(held), n)
+    if shuffled is not None:
+        right = torch.rand(right.shape, generator=shuffled, device=shuffled.device).argsort(-1)
+    return Sought(positions, candidates, right)
