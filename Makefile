@@ -10,7 +10,7 @@ PEERS_PINS = bench/peers-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -20,16 +20,19 @@ setup: $(VENV)/dev
 test: $(VENV)/dev  ## everything that tests behaviour, in under ten minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers and not installs"
 
-check: $(VENV)/dev  ## style, types, examples in docstrings
-	$(BIN)/ruff check hopscope tests bench tools
-	$(BIN)/ruff format --check hopscope tests bench tools
+lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
+	$(BIN)/ruff check hopscope tests bench tools examples
+	$(BIN)/ruff format --check hopscope tests bench tools examples
 	$(BIN)/mypy
+	$(BIN)/mypy examples/plugin/hopscope_example
+
+check: lint  ## style, types, examples in docstrings
 	$(BIN)/python -m pytest -q --doctest-modules hopscope
 
 slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens
 	$(BIN)/python -m pytest -m "slow or peers"
 
-installs: $(VENV)/dev  ## the package on each Python that is here, without PyTorch
+installs: $(VENV)/dev  ## the package on each Python that is here, without PyTorch; the example plug-in
 	$(BIN)/python -m pytest -m installs
 
 peers: $(PEERS)/done  ## the environment of the libraries that we are compared with

@@ -23,8 +23,10 @@ from typing import Any
 from hopscope.builds.build import UNUSED, Build, Built, build, plan_schedule
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.metrics import Paths, Yardstick, nearest, shd
+from hopscope.circuits.truths import verified
+from hopscope.circuits.units import row_of
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
@@ -104,7 +106,8 @@ def examine(number: int, built: Built, discovery: Discovery | None = None) -> Ou
     began = time.monotonic()
     circuit = discover(built.model, built.config.task, discovery)
     seconds = time.monotonic() - began
-    truths = [frozenset(map(Path.from_dict, paths)) for paths in built.truth["circuits"]["uniform"]]
+    truth = verified(built.model, built.config.task, built.truth)
+    truths = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]
     mine = frozenset(found.path for found in circuit.paths)
     true = nearest(mine, truths)
     missed = shd(mine, true) > 0 or not circuit.accepted
@@ -118,7 +121,7 @@ def examine(number: int, built: Built, discovery: Discovery | None = None) -> Ou
         len(truths),
         len(circuit.alternatives),
         set(circuit.alternatives) == set(truths),
-        circuit.complete,
+        circuit.completeness.claim != "not claimed",
         sum(circuit.protocol["forwards"].values()),
         round(seconds, 2),
         explain(built, circuit, mine, true) if missed else {},
@@ -132,6 +135,8 @@ def explain(built: Built, circuit: Circuit, mine: Paths, true: Paths) -> dict[st
     for criterion in ("live", "by hand"):
         ours, theirs = Yardstick(evaluator, criterion).losses([mine, true])  # type: ignore[arg-type]
         losses[criterion] = {"found": round(ours, 4), "true": round(theirs, 4)}
+    whole = evaluator.losses(Kept(frozenset(map(row_of, paths))) for paths in (mine, true))
+    losses["rows"] = {name: round(loss.mean, 4) for name, loss in zip(("found", "true"), whole, strict=True)}
     bound = circuit.threshold
     found, known = (max(pair[who] for pair in losses.values()) for who in ("found", "true"))
     if known >= bound:

@@ -138,7 +138,7 @@ class Contest:
         began, known = time.monotonic(), [Cost()]
 
         def watch(words: str) -> None:
-            if words.startswith("choosing"):
+            if words.startswith("validating"):
                 known[0] = Cost(spent(detective), 0.0, round(time.monotonic() - began, 3))
 
         detective = Detective(self.model, self.run.task, Discovery(seed=seed), watch)
@@ -234,7 +234,8 @@ SWEPT: dict[str, Callable[[Proposal], dict[str, Any]]] = {
 def spent(detective: Detective) -> float:
     """Forwards of a search, in passes over the search's sequences; larger sets count for more."""
     sets = (detective.data, detective.selection, detective.report)
-    return round(sum(e.forwards * len(e.batch) for e in sets) / len(detective.data.batch), 1)
+    sequences = sum(e.forwards * len(e.batch) for e in sets) + detective.suffices.sequences
+    return round(sequences / len(detective.data.batch), 1)
 
 
 def size_of(circuit: Paths | None) -> float:

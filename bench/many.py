@@ -33,8 +33,8 @@ from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import Trainer
 from hopscope.training.stack import Stack
+from hopscope.training.trainer import Trainer
 
 SIZES = {
     "demo": Work("demo", Retrieval(n_hops=2), Architecture(n_layers=4, n_heads=1, d_model=128), batch=128),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import safetensors.torch
 
-from hopscope.core.storage import write_folder
-from hopscope.runs.run import load
+from hopscope.core.storage import LISTING, write_folder
+from hopscope.runs.run import Run, load
 
 ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "demo"
 KEPT = [0, *range(60, 300, 20), *range(300, 401, 50), 600, 1000]
@@ -25,7 +25,7 @@ def pack(source: Path) -> None:
         raise SystemExit(f"{source} is not finished")
     shutil.rmtree(ASSET, ignore_errors=True)
     (ASSET / "checkpoints").mkdir(parents=True)
-    for name in ("config.json", "metrics.jsonl", "sessions.jsonl", "report.json", "DONE"):
+    for name in ("config.json", "metrics.jsonl", "sessions.jsonl", "report.json"):
         shutil.copy(run.path / name, ASSET / name)
     for step in sorted({*KEPT} & {*run.steps}):
         manifest, [weights] = run.stored(step, "model")
@@ -35,6 +35,8 @@ def pack(source: Path) -> None:
         write_folder(
             ASSET / "checkpoints" / f"step_{step:08d}", {"model.safetensors": safetensors.torch.save(weights)}, about
         )
+    Run(ASSET).seal()
+    (ASSET / LISTING).unlink()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hopscope.core import catalogue
 from hopscope.cli import hopscope
+from hopscope.core import catalogue
 
 PAGE = Path(__file__).parent / "cli.md"
 PER_VARIANT = {"ask": "equations", "sample": "retrieval", "train": "retrieval"}  # with an example
@@ -30,6 +30,7 @@ def page() -> str:
         "# Command line\n",
         "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done; 2 bad input, with one sentence on "
         "stderr; 1 a fault of ours; 130 interrupted, and the same command goes on.\n",
+        "`hopscope --with DIR COMMAND …` also uses what stands in a folder of yours ([extending](extending.md)).\n",
     ]
     context = click.Context(hopscope, info_name="hopscope")
     for name in catalogue.names("cli.commands"):

@@ -89,6 +89,53 @@ def test_functions_are_paragraphs(path):
             assert node.end_lineno - start < 60, f"{path}: {node.name} is long; is there a second idea in it?"
 
 
+def decided_by_text(tree: ast.AST) -> list[str]:
+    """Conditions and comparisons that read what an exception says, as text or as its arguments."""
+    found = []
+    for handler in [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name]:
+        words: set[str] = set()  # names that hold such text
+
+        def tells(node: ast.AST, error: str = handler.name, words: set[str] = words) -> bool:
+            for part in ast.walk(node):
+                said = isinstance(part, ast.Call) and ast.unparse(part) in (f"str({error})", f"repr({error})")
+                shown = isinstance(part, ast.FormattedValue) and ast.unparse(part.value) == error
+                told = isinstance(part, ast.Attribute) and ast.unparse(part) == f"{error}.args"
+                if said or shown or told or getattr(part, "id", None) in words:
+                    return True
+            return False
+
+        for node in ast.walk(handler):
+            if isinstance(node, ast.Assign) and tells(node.value):
+                words |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        for node in ast.walk(handler):
+            asked = getattr(node, "test", None) or getattr(node, "subject", None)
+            if (asked and tells(asked)) or (isinstance(node, ast.Compare) and tells(node)):
+                found.append(ast.unparse(asked or node))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "decides"),
+    [
+        ("if str(e).startswith('stopped'): pass", True),
+        ("x = 'full' in f'disk: {e}'", True),
+        ("reason = str(e)\n if 'full' in reason: pass", True),
+        ("match e.args:\n  case _: pass", True),
+        ("while not repr(e): pass", True),
+        ("raise ValueError(f'disk: {e}') from e", False),
+        ("if e.asked: print(str(e))", False),
+    ],
+)
+def test_what_reads_an_exception_is_known(code: str, decides: bool):
+    assert bool(decided_by_text(ast.parse(f"try: pass\nexcept OSError as e:\n {code}"))) is decides
+
+
+@pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "tools").rglob("*.py"))], ids=str)
+def test_nothing_is_decided_by_what_an_exception_says(path):
+    """Words are for people, and may be changed; what a program needs to know is a field or a class."""
+    assert not decided_by_text(ast.parse(path.read_text())), path
+
+
 def test_the_training_path_needs_neither_pictures_nor_tables():
     """Loading and training load no plotting, table or progress library: fast to start, also on a bare machine."""
     import subprocess

@@ -11,7 +11,7 @@ import pytest
 from hopscope.cli import main
 from hopscope.cli.commands.report import claims_markdown
 from hopscope.core import catalogue
-from hopscope.experiments.base import all_claims
+from hopscope.experiments.results import all_claims
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/tutorial.md", "docs/the-problem.md")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from bench.work import Work
-from hopscope.training.loop import Trainer
+from hopscope.training.trainer import Trainer
 
 
 def make(work: Work, dtype: str, compiled: bool) -> Callable[[int], float]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
-from typing import Any
+from typing import Any, Literal
 
+from hopscope.circuits.case import names
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.losses import Loss, Share
+from hopscope.circuits.takeovers import Takeover
 from hopscope.circuits.units import Row
-from hopscope.core.storage import clear_errors, write_file, write_json
+from hopscope.core.storage import clear_errors, enlist, unlist, write_file, write_json
 from hopscope.problem.paths import Path
 
 
@@ -48,22 +50,44 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Completeness:
+    """What is claimed of circuits that are not listed.
+
+    Attributes:
+        claim: `proven`, there are none of up to `size` units; `searched`, none were found; or `not claimed`.
+        how: it was searched, or why nothing is claimed.
+        size: units of the greatest sets that were tried, for a proof.
+    """
+
+    claim: Literal["proven", "searched", "not claimed"]
+    how: str = ""
+    size: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Circuit:
     """What discovery found.
 
     Attributes:
         paths: of the chosen circuit.
         rows: rows of positions without a role that it needs, if any; they have no path's name.
-        losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit's rows as
-            computed and all else null; `null`, everything null.
+        losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit as computed
+            and all else null; `rows`, the same with its rows whole; `null`, everything null.
         hop_losses: partial losses, of the same.
-        verdict: `circuit`, or `none`.
-        reason: in words, why.
+        verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
+        reason: in words, why, and what to try.
         threshold: the loss below which a circuit is accepted.
-        alternatives: all minimal circuits found, the chosen one first.
-        complete: whether there are no others.
+        alternatives: all minimal circuits found, the chosen one first; each passed the same tests, none holds another.
+        completeness: what is claimed of others.
         protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
         supplies: for each path the earlier ones that feed its query, key and value.
+        accuracies: of the same: the share of right answers.
+        alternative_rows: rows that no path names, which each of the alternatives needs.
+        alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live` and `rows`.
+        takeovers: what does a path's work when that is silenced.
         log: every hypothesis tried.
     """
 
@@ -75,9 +99,13 @@ class Circuit:
     reason: str
     threshold: float
     alternatives: tuple[frozenset[Path], ...]
-    complete: bool
+    completeness: Completeness
     protocol: dict[str, Any]
     supplies: tuple[Supply, ...] = ()
+    accuracies: dict[str, Share] = field(default_factory=dict)
+    alternative_rows: tuple[frozenset[Row], ...] = ()
+    alternative_losses: tuple[dict[str, Loss], ...] = ()
+    takeovers: tuple[Takeover, ...] = ()
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
@@ -102,28 +130,36 @@ class Circuit:
             "unnamed_rows": [str(row) for row in self.rows],
             "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
             "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
+            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
+            "accuracy_interval": {n: [round(s.low, 6), round(s.high, 6)] for n, s in self.accuracies.items()},
             "hop_losses": self.hop_losses,
             "verdict": self.verdict,
             "reason": self.reason,
             "threshold": self.threshold,
             "alternatives": {
                 "circuits": [as_dicts(sorted(paths)) for paths in self.alternatives],
-                "complete": self.complete,
+                "unnamed_rows": [names(rows) for rows in self.alternative_rows],
+                "loss": [{name: round(loss.mean, 6) for name, loss in one.items()} for one in self.alternative_losses],
+                "completeness": self.completeness.as_dict(),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
             },
+            "takeovers": [takeover.as_dict() for takeover in self.takeovers],
             "supplies": [supply.as_dict() for supply in self.supplies],
             "protocol": self.protocol,
         }
 
     def save(self, folder: Files) -> list[Files]:
-        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave."""
+        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest)."""
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
+        names = ("circuit.json", "hypotheses.jsonl")
+        unlist(folder, names)
         log = "".join(json.dumps(line) + "\n" for line in self.log)
         write_file(folder / "hypotheses.jsonl", log.encode())
         write_json(folder / "circuit.json", self.as_dict())
-        return [folder / "circuit.json", folder / "hypotheses.jsonl"]
+        enlist(folder, names)
+        return [folder / name for name in names]
 
 
 def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.interventions.patterns import null, prescribed
 from hopscope.models.base import Model
@@ -195,29 +196,6 @@ class AsIs:
         return actual
 
 
-@dataclass(frozen=True)
-class Loss:
-    """A loss over sequences.
-
-    Attributes:
-        mean: of the sequences' losses.
-        low: lower end of its 95 % confidence interval (normal approximation over sequences).
-        high: its upper end.
-        n: number of sequences.
-    """
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-    @classmethod
-    def of(cls, losses: Float[Tensor, "batch"]) -> Loss:
-        mean, n = float(losses.mean()), len(losses)
-        margin = 1.96 * float(losses.std()) / math.sqrt(n) if n > 1 else math.inf
-        return cls(mean, mean - margin, mean + margin, n)
-
-
 class Evaluator:
     """A model on a set of sequences.
 
@@ -294,9 +272,22 @@ class Evaluator:
 
     def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:
         """The loss of every sequence under each change."""
+        return torch.stack([self.losses_of(outputs) for outputs in self.outputs(changes)])
+
+    def losses_of(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch"]:
+        """The loss of every sequence, of its outputs."""
         task = self.batch.task
         single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
-        return torch.stack([single(outputs, self.batch.targets) for outputs in self.outputs(changes)])
+        return single(outputs, self.batch.targets)
+
+    def accounts(self, changes: Sequence[Change]) -> list[Account]:
+        """Losses, partial losses and right answers under each change."""
+        task, found = self.batch.task, []
+        for outputs in self.outputs(changes):
+            hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+            hits = task.correct(outputs, self.batch).flatten()
+            found.append(Account(self.losses_of(outputs), dict(zip(task.hop_names, hops, strict=True)), hits))
+        return found
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""
@@ -309,9 +300,7 @@ class Evaluator:
 
     def hop_losses(self, change: Change) -> dict[str, float]:
         """The partial losses under one change."""
-        task = self.batch.task
-        values = task.hop_losses(self.outputs([change])[0], self.batch.targets).nan_to_num().tolist()
-        return dict(zip(task.hop_names, values, strict=True))
+        return self.accounts([change])[0].hop_losses
 
     @cached_property
     def strengths(self) -> dict[Path, float]:

@@ -112,10 +112,10 @@ def nothing(kind: str) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
     return lambda ground: null(kind, ground.sees).expand(len(ground.batch), -1, -1)
 
 
-#: By position alone. The first two say that the row is of no use.
+#: By position alone. The first two are what heads without a task do; a row that is needed may do so, too.
 POSITIONAL = [
-    Hypothesis("unused: uniform", 0.0, nothing("uniform")),
-    Hypothesis("unused: identity", 1.0, nothing("identity")),
+    Hypothesis("uniform", 0.0, nothing("uniform")),
+    Hypothesis("identity", 1.0, nothing("identity")),
     Hypothesis("previous position", 2.0, offset(1)),
     Hypothesis("first of fact", 3.0, first_of_fact),
 ]

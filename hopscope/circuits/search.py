@@ -42,6 +42,7 @@ def all_minimal(
     passes: Test[T],
     limit: int = 16,
     minimise: Callable[[Sequence[T], Test[T]], frozenset[T]] = minimal,
+    without: Callable[[frozenset[T]], Test[T]] | None = None,
 ) -> tuple[list[frozenset[T]], bool]:
     """All minimal passing subsets, in the order found, and whether there are no more of them.
 
@@ -53,6 +54,7 @@ def all_minimal(
         passes: the test.
         limit: at most so many sets.
         minimise: finds one minimal set among units that pass.
+        without: another test, for where the first one fails without some units, made for their absence.
     """
     found: list[frozenset[T]] = []
     tried: set[frozenset[T]] = set()
@@ -62,9 +64,12 @@ def all_minimal(
         known = next((s for s in found if not s & forbidden), None)
         if known is None:
             left = [unit for unit in units if unit not in forbidden]
-            if not passes(frozenset(left)):
+            test = passes
+            if not test(frozenset(left)) and without is not None:
+                test = without(forbidden)
+            if not test(frozenset(left)):
                 continue
-            known = minimise(left, passes)
+            known = minimise(left, test)
             found.append(known)
         for unit in sorted(known, key=str):
             branch = forbidden | {unit}

@@ -42,15 +42,27 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     roles = task.sample(1).roles.names
     losses = [told_losses(circuit)] if circuit.accepted or circuit.paths else []
     does = [layer_words(layer, found, roles) for layer, found in by_layer(circuit.paths)]
-    about = [*repeated(circuit.paths), *feeding(circuit), *unnamed(circuit), *losses, *costs(circuit)]
+    about = [
+        *repeated(circuit.paths),
+        *feeding(circuit),
+        *unnamed(circuit),
+        *losses,
+        *costs(circuit),
+        *taken_over(circuit),
+    ]
     if not circuit.accepted:
-        came = (
-            [f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."]
-            if circuit.paths
-            else ["No set of paths was found that does what the model does."]
-        )
-        return " ".join([f"No circuit is accepted: {circuit.reason}.", *came, *does, *about])
+        return " ".join([*refusal(circuit), *does, *about])
     return " ".join([*does, *about, size(circuit, task, least), *others(circuit)])
+
+
+def refusal(circuit: Circuit) -> list[str]:
+    """That a circuit is not accepted, or in part; and what the search came to."""
+    if circuit.verdict == "partial":
+        return [f"A circuit in part: {circuit.reason}."]
+    came = "No set of paths was found that does what the model does."
+    if circuit.paths:
+        came = f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+    return [f"No circuit is accepted: {circuit.reason}.", came]
 
 
 # What it does ----------------------------------------------------------------------------------------------------
@@ -209,12 +221,12 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 
 
 def others(circuit: Circuit) -> list[str]:
-    """The other minimal circuits, by what they exchange."""
-    n = len(circuit.alternatives)
-    more = "there are no others" if circuit.complete else "there may be more"
+    """The other minimal circuits, by what they exchange; and what is claimed of more."""
+    n, claim = len(circuit.alternatives), circuit.completeness.claim
+    more = MORE[claim].format(size=circuit.completeness.size)
     if n < 2:
         return (
-            [] if circuit.complete else ["Other circuits that would do may exist; the search for them was cut short."]
+            [] if claim != "not claimed" else [f"Other circuits that would do may exist: {circuit.completeness.how}."]
         )
     loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
     shared = f"they share {count(firm, 'path')}" if firm else "they share no path"
@@ -224,6 +236,19 @@ def others(circuit: Circuit) -> list[str]:
         f"{count(n, 'minimal circuit').capitalize()} were found and {more}; {shared} and differ in "
         f"{loose}, which are interchangeable."
     ]
+
+
+MORE = {
+    "proven": "there are no others of up to {size} paths",
+    "searched": "the search came to its end without others",
+    "not claimed": "there may be more",
+}
+
+
+def taken_over(circuit: Circuit) -> list[str]:
+    """Who does a path's work when that is silenced."""
+    kinds = {"backup": "a backup that is idle otherwise", "double": "it does the same all the time"}
+    return [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
 
 
 # Parts of speech -------------------------------------------------------------------------------------------------

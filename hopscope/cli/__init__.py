@@ -10,13 +10,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from hopscope.cli.options import WITHOUT_TORCH, Listed
-from hopscope.core import catalogue
+from hopscope.core import catalogue, outside
 from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
@@ -36,8 +37,36 @@ class Commands(Listed):
         return catalogue.module("cli.commands", name).command
 
 
+def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Put folders of one's own before those that are known, for this command and the processes that it starts."""
+    if folders:
+        os.environ[outside.VARIABLE] = outside.added(folders)
+        outside.folders()  # complain about any that is not there
+
+
+@contextmanager
+def for_one_command() -> Iterator[None]:
+    """Leave the folders as they were named before: a process may run several commands."""
+    before = os.environ.get(outside.VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ.pop(outside.VARIABLE, None)
+        if before is not None:
+            os.environ[outside.VARIABLE] = before
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_version(), prog_name="hopscope")
+@click.option(
+    "--with",
+    multiple=True,
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=bring,
+    help="Also use the tasks, models, studies, … in this folder of yours, as HOPSCOPE_PATH does; repeatable.",
+)
 def hopscope() -> None:
     """A laboratory for multi-hop retrieval in transformers.
 
@@ -60,6 +89,12 @@ def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     warnings.showwarning = warn_plainly
+    with for_one_command():
+        return answer(arguments)
+
+
+def answer(arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever goes wrong is told in one sentence, and in the exit code."""
     try:
         code = hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
         sys.stdout.flush()
@@ -82,6 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
+        if sentence_of_theirs := outside.fault(error):
+            return complain(sentence_of_theirs, 2)
         traceback.print_exc()
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
 

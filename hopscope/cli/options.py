@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,19 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+
+UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' writes one"
+
+
+def say_unverified(folders: Iterable[Path], mend: str = "'hopscope verify --write' writes them") -> None:
+    """Once, on stderr: which finished folders nothing vouches for, and what mends that. Raises Damaged."""
+    from hopscope.runs.integrity import is_unverified
+
+    old = [str(folder) for folder in folders if is_unverified(folder)]
+    more = f" and {len(old) - 3} more" if len(old) > 3 else ""
+    if old:
+        click.echo(f"hopscope: unverified, for want of a manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
 
 
 def print_json(value: Any) -> None:

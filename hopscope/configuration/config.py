@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
-from hopscope.core import catalogue
+from hopscope.configuration.freezing import parse_frozen
+from hopscope.core import catalogue, outside
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
 from hopscope.interventions.clamps import check_clamps, parse_clamps
@@ -46,6 +46,13 @@ class Training(Settings):
     measures: str = setting("", "measures streamed into metrics.jsonl, separated by commas")
     checkpoints: str = setting("100", "when weights are kept: every k steps (100), or dense then sparse (10:300,100)")
     stop_below: float | None = setting(None, "stop early once every hop's validation loss is below this", low=0)
+    stop_accuracy: float | None = setting(
+        None,
+        "stop early once at least this share (0-1) of validation answers is right; rows then hold the accuracy",
+        low=0,
+        high=1,
+        since="0.2.0",
+    )
     clamps: str = setting(
         "",
         "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
@@ -61,7 +68,8 @@ class Training(Settings):
     )
     frozen: str = setting(
         "",
-        "weights that stay as initialised, by name, separated by commas; * stands for any part: 'W_E, *.b_O'",
+        "weights that stay as they are, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
+        "for a while: 'W_K@0-200', until the 200th update",
         since="0.1.0",
     )
     seed: int = setting(0, "of initialisation and data", low=0)
@@ -72,6 +80,7 @@ class Training(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_schedule(self.checkpoints)
+        parse_frozen(self.frozen)
         object.__setattr__(self, "optimizer", str(catalogue.chosen("training.optimizers", self.optimizer)))
         object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # one way to write them
         for name in self.measure_names:
@@ -84,10 +93,9 @@ class Training(Settings):
                 f"got {self.warmup} and {self.decay_steps}"
             )
 
-    def is_frozen(self, parameter: str) -> bool:
-        """Whether the weight of this name is not trained."""
-        patterns = (pattern.strip() for pattern in self.frozen.split(","))
-        return any(fnmatchcase(parameter, pattern) for pattern in patterns if pattern)
+    def is_frozen(self, parameter: str, step: int) -> bool:
+        """Whether the weight of this name is not trained in the update after `step` others."""
+        return any(frozen.holds(parameter, step) for frozen in parse_frozen(self.frozen))
 
     @property
     def measure_names(self) -> list[str]:
@@ -187,6 +195,23 @@ class Config:
             Training.from_dict(values["training"]),
             values.get("origin"),
         )
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """Files from outside that the run depends on, by name, with their sha256: of task, model, measures, ….
+
+        Names are in its configuration alone, so that a file may be edited; its sessions record which it was.
+        """
+        chosen = [catalogue.chosen(CHOICES[name], text) for name, text in self.choices.items()]
+        chosen += [catalogue.chosen("training.optimizers", self.training.optimizer), self.task.taught_by]
+        used = [type(one).__module__ for one in (self.task, self.model, *chosen)]
+        return outside.hashes([*used, *(catalogue.module("measures", n).__name__ for n in self.training.measure_names)])
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """The model's settings that choose a variant."""
+        values = self.model.as_dict()
+        return {name: values[name] for name in CHOICES if values.get(name) is not None}
 
     @property
     def identity(self) -> str:

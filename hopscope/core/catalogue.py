@@ -3,7 +3,8 @@
 A variant's name is its file's name. `tasks/retrieval.py` is the task `retrieval` on the command line, in
 test ids and in tables; no list, decorator or `__init__` has to be edited to add one. The idea is that of
 scikit-learn's `all_estimators`. A study has folders of the same names, so that what only it needs stands in it:
-`studies/birth/tasks/trigger_bigrams.py` is a task like any other.
+`studies/birth/tasks/trigger_bigrams.py` is a task like any other. So has a folder of one's own, or a package that is
+installed beside ours (`hopscope.core.outside`); both are searched after ours.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hopscope.core import outside
 from hopscope.core.settings import BadInput, Settings, Variant
 
 # Files that hold what a folder's variants share are called base…; they are no variants themselves.
@@ -40,6 +42,12 @@ def current(folder: str, name: str) -> str:
 
 #: Folders of the library that hold a frame alone; what they frame stands in studies.
 FRAMES = ("experiments",)
+#: What nobody adds to from outside: a stranger's file must not change what a command means.
+OURS_ALONE = ("cli.commands",)
+
+
+class Unknown(BadInput):
+    """A name that no variant of a folder has."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +56,36 @@ class Root:
 
     package: str
     path: Path
+    outside: bool = False
 
     def variants(self, folder: str) -> list[str]:
         """Names of the variants in one of its folders, in no order. Nothing is imported."""
-        found = pkgutil.iter_modules([str(self.path.joinpath(*folder.split(".")))])
+        found = pkgutil.iter_modules([str(self.folder(folder))])
         return [file.name for file in found if not file.ispkg and not file.name.startswith(("base", "_"))]
+
+    def folder(self, folder: str) -> Path:
+        """One of its folders on disk; dots separate nested ones."""
+        return self.path.joinpath(*folder.split("."))
+
+    def place(self, folder: str) -> str:
+        """One of its folders, for people."""
+        return str(self.folder(folder)) if self.outside else f"{self.package}.{folder}"
+
+    def studies(self) -> list[Root]:
+        """Its studies, each of which has folders of its own."""
+        found = sorted(path.name for path in self.path.glob("studies/*/") if path.name.isidentifier())
+        names = [name for name in found if not name.startswith("_")]
+        return [Root(f"{self.package}.studies.{name}", self.path / "studies" / name, self.outside) for name in names]
 
 
 LIBRARY = Root("hopscope", Path(__file__).parents[1])
 
 
 def roots(folder: str) -> list[Root]:
-    """The library, unless it only frames such variants, then every study."""
-    studies = sorted(path.parent for path in LIBRARY.path.glob("studies/*/__init__.py"))
+    """The library, unless it only frames such variants, and every study; then what comes from outside, alike."""
     library = [] if folder in FRAMES else [LIBRARY]
-    return [*library, *(Root(f"{LIBRARY.package}.studies.{path.name}", path) for path in studies)]
+    brought = [] if folder in OURS_ALONE else [Root(*place, outside=True) for place in outside.places().items()]
+    return [*library, *LIBRARY.studies(), *(root for one in brought for root in (one, *one.studies()))]
 
 
 def homes(folder: str) -> dict[str, Root]:
@@ -71,14 +94,14 @@ def homes(folder: str) -> dict[str, Root]:
     for root in roots(folder):
         for name in root.variants(folder):
             if name in found:
-                both = f"{found[name].package}.{folder} and in {root.package}.{folder}"
+                both = f"{found[name].place(folder)} and in {root.place(folder)}"
                 raise BadInput(f"there is a {name!r} both in {both}; rename one of the two files")
             found[name] = root
     return found
 
 
 def names(folder: str) -> list[str]:
-    """Names of the variants in `hopscope/<folder>` and the studies' (dots separate nested folders), sorted."""
+    """Names of the variants in `<folder>` of every root (dots separate nested folders), sorted."""
     return sorted(homes(folder))
 
 
@@ -88,8 +111,9 @@ def module(folder: str, name: str) -> ModuleType:
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
-        raise BadInput(f"there is no {name!r} in {folder}; {hint}")
-    return importlib.import_module(f"{known[name].package}.{folder}.{name}")
+        raise Unknown(f"there is no {name!r} in {folder}; {hint}")
+    with outside.blamed():
+        return importlib.import_module(f"{known[name].package}.{folder}.{name}")
 
 
 def find(folder: str, name: str) -> Any:
@@ -107,10 +131,24 @@ def find(folder: str, name: str) -> Any:
         return classes[0]
     if inspect.isfunction(function := getattr(source, name, None)):
         return function
-    raise TypeError(
-        f"{source.__name__} must define exactly one concrete class whose base is in {folder}/base.py, or a function "
-        f"{name}(); found {[c.__name__ for c in classes] or 'neither'}"
+    raise not_whole(
+        source,
+        f"must define exactly one concrete class whose base is in {folder}/base.py, or a function {name}(); found "
+        f"{' and '.join(c.__name__ for c in classes) or 'neither'}",
     )
+
+
+def hashes(folder: str, name: str) -> dict[str, str]:
+    """The sha256 of a variant's file, and of those that it imports, where it comes from outside; nothing of ours."""
+    home = homes(folder).get(name)
+    return outside.hashes([module(folder, name).__name__]) if home and home.outside else {}
+
+
+def not_whole(source: ModuleType, lacks: str) -> Exception:
+    """What to raise where a variant's file lacks something: BadInput if it is somebody's own, TypeError if ours."""
+    if outside.is_outside(source.__name__):
+        return BadInput(f"{source.__file__} {lacks}")
+    return TypeError(f"{source.__name__} {lacks}")
 
 
 LONGEST = 1000  # characters of a choice
@@ -158,8 +196,9 @@ def is_variant(value: type, folder: str) -> bool:
 
 def parsed(folder: str, name: str) -> ast.Module:
     """A variant's file, read but not run: what lists variants must not pay for importing them all."""
-    file = homes(folder)[name].path.joinpath(*folder.split("."), f"{name}.py")
-    return ast.parse(file.read_bytes())
+    file = homes(folder)[name].folder(folder) / f"{name}.py"
+    with outside.blamed():
+        return ast.parse(file.read_bytes(), str(file))
 
 
 def summary(folder: str, name: str) -> str:

@@ -61,14 +61,18 @@ LIBRARIES = {
 
 
 def describe(
-    device: torch.device, compiled: bool, kernels: Mapping[str, str] | None = None
-) -> dict[str, str | int | bool]:
+    device: torch.device,
+    compiled: bool,
+    kernels: Mapping[str, str] | None = None,
+    plugins: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Everything that must not change for a resumed run to be bit-identical.
 
     Args:
         device: where the run is trained.
         compiled: whether by `torch.compile`.
         kernels: kernels of ours that it uses, by name, with their versions.
+        plugins: files from outside that it uses, by name, with their sha256.
     """
     import torch
 
@@ -88,6 +92,7 @@ def describe(
         "switches": " ".join(f"{name}={os.environ[name]}" for name in sorted(os.environ) if name.startswith(SWITCHES)),
         "compiler": compiler(cuda) if compiled else "",
         "kernels": " ".join(f"{name}={kernels[name]}" for name in sorted(kernels or {})) if kernels else "",
+        **({"plugins": dict(plugins)} if plugins else {}),
     }
 
 
@@ -113,9 +118,16 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
 
 def in_words(name: str, before: object, now: object) -> str:
     """One difference: of entries that list several things, only those that differ."""
-    was, became = str(before).split(), str(now).split()
+    was, became = words_of(before), words_of(now)
     gone, new = ([word for word in a if word not in b] for a, b in ((was, became), (became, was)))
     return f"{name}: {' '.join(gone) or 'without'} before, {' '.join(new) or 'without'} now"
+
+
+def words_of(value: object) -> list[str]:
+    """An entry's parts; of files with their sha256 as much as tells them apart."""
+    if isinstance(value, Mapping):
+        return [f"{name}={str(sha256)[:12]}" for name, sha256 in value.items()]
+    return str(value).split()
 
 
 @cache

@@ -11,7 +11,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exports import to_eap_ig, views
 from hopscope.circuits.words import paragraph, symbols_at
-from hopscope.core.storage import write_file
+from hopscope.core.storage import enlist, unlist, write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
@@ -21,6 +21,7 @@ from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
 
 SHOWN = 64  # sequences behind the losses on the page
+DRAWN = ("circuit.svg", "circuit.png", "attention.html", "circuit_eap_ig.json")
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,12 @@ def least_for(task: Task, model: Model) -> int | None:
 def draw(
     model: Model, task: Task, circuit: Circuit, words: str, folder: Path, name: str
 ) -> list[tuple[list[Path], str]]:
-    """The circuit's picture, its page of attention, and its component graph for other tools."""
+    """The circuit's picture, its page of attention, and its component graph for other tools.
+
+    They are listed in the manifest of the folder above, where circuit.json is.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    unlist(folder.parent, [f"{folder.name}/{drawn}" for drawn in DRAWN])
     evaluator = Evaluator(model, task.sample(SHOWN, 0))
     batch = evaluator.batch
     files = []
@@ -106,4 +111,5 @@ def draw(
     files.append(([folder / "attention.html"], "attention as it is, by hand, and the difference (opens offline)"))
     write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, circuit.supplies).encode())
     files.append(([folder / "circuit_eap_ig.json"], "the circuit's component graph, as EAP-IG and MIB read it"))
+    enlist(folder.parent, [f"{folder.name}/{path.name}" for paths, _ in files for path in paths])
     return files

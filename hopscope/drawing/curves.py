@@ -57,7 +57,7 @@ def compared_curves(table: DataFrame, by: str, baselines: Mapping[str, float]) -
     """A panel for each value of a column; in it a thin line per run and hop, and the median over runs.
 
     Args:
-        table: tidy, as `hopscope.experiments.base.hop_curves_of` makes it: run, step, hop, hop_loss and the column.
+        table: tidy, as `hopscope.experiments.curves.hop_curves_of` makes it: run, step, hop, hop_loss and the column.
         by: the column.
         baselines: loss by name, drawn as lines.
     """

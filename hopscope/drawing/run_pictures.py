@@ -8,7 +8,7 @@ from pathlib import Path as Files
 import torch
 from matplotlib.figure import Figure
 
-from hopscope.core.storage import read_json
+from hopscope.core.storage import clear_errors, enlist, parse_json, unlist
 from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
 from hopscope.drawing.curves import hop_curves
 from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
@@ -35,6 +35,8 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     if schedule := schedule_of(run):
         words = "the schedule it was built from: who attends to whom, and how far each position then reaches"
         yield "schedule", words, schedule
+    if not run.config.model.n_layers * run.config.model.n_heads:  # no attention to draw
+        return
     seen = observe(run.model, batch)
     layers = [seen.cache["pattern", layer] for layer in range(run.model.architecture.n_layers)]
     one = torch.stack([pattern[0] for pattern in layers])
@@ -51,11 +53,21 @@ def schedule_of(run: Run) -> Figure | None:
     order = parse_order(getattr(run.task, "order", "shuffled"), hops := getattr(run.task, "n_hops", 1))
     if not truth.is_file() or order is None or hops > MOST_HOPS:
         return None
-    paths = [Path.from_dict(path) for path in read_json(truth)["schedule"]]
+    paths = [Path.from_dict(path) for path in parse_json(truth, run.read("truth.json"))["schedule"]]
     return flow_diagram(paths, hops, order=order, causal=run.config.model.causal)
 
 
 def draw(run: Run, folder: Files) -> list[tuple[list[Files], str]]:
-    """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return [(save(figure, folder / name), words) for name, words, figure in pictures(run)]
+    """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows.
+
+    They are listed in the manifest of their folder, or of the run's if that is where their folder is.
+    """
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    home = run.path if folder.parent == run.path else folder
+    drawn = []
+    for name, words, figure in pictures(run):
+        unlist(home, [str((folder / f"{name}.{kind}").relative_to(home)) for kind in ("svg", "png")])
+        drawn.append((save(figure, folder / name), words))
+    enlist(home, [str(file.relative_to(home)) for files, _ in drawn for file in files])
+    return drawn

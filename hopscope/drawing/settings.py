@@ -17,7 +17,7 @@ def by_setting(table: DataFrame, column: str, label: str, guess: float | None = 
     """Left each hop's final loss by setting, right the step at which it was learnt; lines join the medians.
 
     Args:
-        table: as `hopscope.experiments.base.endings_of` makes it.
+        table: as `hopscope.experiments.curves.endings_of` makes it.
         column: which setting; shown in the order in which its values first come.
         label: what it is called.
         guess: the loss of the best guess that follows no chain, drawn as a line.

@@ -20,7 +20,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged, read_json
+from hopscope.core.storage import Damaged, parse_json, read_listed
 from hopscope.emergence.onset import PASSES, Array
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -196,7 +196,7 @@ def streamed_rows(run: Run) -> list[tuple[dict[str, Any], dict[str, float]]]:
 # Which paths -----------------------------------------------------------------------------------------------------
 
 
-def circuit_of(run: Run, watch: Watch) -> list[Path]:
+def circuit_paths(run: Run, watch: Watch) -> list[Path]:
     """The paths of the run's circuit, in layer order: stored, or found now.
 
     Where none was accepted, because the model has not solved its task, these are the paths that it does use.
@@ -207,7 +207,7 @@ def circuit_of(run: Run, watch: Watch) -> list[Path]:
     """
     stored = run.path / "circuit.json"
     if stored.is_file():
-        found = stored_paths(read_json(stored), str(stored))
+        found = stored_paths(parse_json(stored, read_listed(run.path, stored.name)), str(stored))
     else:
         watch(f"{run.path}: looking for its circuit")
         circuit: Circuit = discover(run.model, run.task, Discovery(), watch)

@@ -28,7 +28,7 @@ from hopscope.emergence.onset import (
     rounded,
 )
 from hopscope.emergence.order import event_names, first_of_kind, in_order
-from hopscope.emergence.record import Record, circuit_of, completed, recorded, streamed, streamed_rows, trained_steps
+from hopscope.emergence.record import Record, circuit_paths, completed, recorded, streamed, streamed_rows, trained_steps
 from hopscope.emergence.record import strong_paths as strong_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -213,7 +213,7 @@ def follow(
     if null not in NULLS:
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
     _ = streamed_rows(run) if was_streamed else trained_steps(run)  # complains before anything is searched for
-    chosen = list(dict.fromkeys(paths)) or circuit_of(run, watch)
+    chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
     names, hop_names = event_names(chosen), run.task.hop_names
     below = -run.task.learnt_below
@@ -248,16 +248,27 @@ def follow_all(
     Raises:
         BadInput: two are the same run, or of tasks with different hops; and as `follow` does.
     """
-    check_comparable(runs)
-    for run in runs:
-        _ = streamed_rows(run) if was_streamed else trained_steps(run)
-    chosen = [list(dict.fromkeys(choose(run))) or circuit_of(run, watch) for run in runs]
-    kinds = {(path.query, path.key, path.chain) for paths in chosen for path in paths}
-    every = [completed(run, paths, kinds, was_streamed=was_streamed) for run, paths in zip(runs, chosen, strict=True)]
+    every = comparable_paths(runs, choose, was_streamed=was_streamed, watch=watch)
     return [
         follow(run, paths, was_streamed=was_streamed, watch=watch, **how)
         for run, paths in zip(runs, every, strict=True)
     ]
+
+
+def comparable_paths(
+    runs: Sequence[Run],
+    choose: Callable[[Run], Sequence[Path]],
+    *,
+    was_streamed: bool = False,
+    watch: Callable[[str], None] = lambda _: None,
+) -> list[list[Path]]:
+    """What is to be followed in each of several runs; arguments and errors as of `follow_all`."""
+    check_comparable(runs)
+    for run in runs:
+        _ = streamed_rows(run) if was_streamed else trained_steps(run)
+    chosen = [list(dict.fromkeys(choose(run))) or circuit_paths(run, watch) for run in runs]
+    kinds = {(path.query, path.key, path.chain) for paths in chosen for path in paths}
+    return [completed(run, paths, kinds, was_streamed=was_streamed) for run, paths in zip(runs, chosen, strict=True)]
 
 
 def check_comparable(runs: Sequence[Run]) -> None:

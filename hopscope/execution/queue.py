@@ -26,8 +26,8 @@ from hopscope.core.storage import clear_errors, read_json, write_json
 from hopscope.execution.parcels import pack
 from hopscope.execution.sweep import train_stacks
 from hopscope.experiments.base import SCALES, declared
-from hopscope.training.loop import Trainer
 from hopscope.training.stack import train_many
+from hopscope.training.trainer import Trainer
 
 #: Experiments to train, the most wanted first: Transformers A, B and C; D; the 128 runs of figure 4.
 EXPERIMENTS = ("fig5", "fig7", "fig4")
@@ -64,6 +64,9 @@ def work_off(
         raise BadInput(
             f"items must be among {', '.join(ITEMS)} and the scale among {', '.join(SCALES)}; got {items}, {scale!r}"
         )
+    for item in items:
+        if item in EXPERIMENTS:
+            declared(item, scale)  # complain before the first is trained
     deadline = time.monotonic() + max(0.0, budget - RESERVE)
     about = environment.describe(environment.choose_device(device), compiled=False)
     with clear_errors(out):

@@ -17,19 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hopscope.configuration.config import Config
+from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
-from hopscope.experiments.base import (
-    SCALES,
-    Outcome,
-    Stopped,
-    Work,
-    carry_out,
-    declared,
-    make_ready,
-    reproduce,
-    run_folder,
-)
+from hopscope.experiments.base import CELL_BY_CELL, SCALES
+from hopscope.experiments.results import make_ready, outstanding, publish_cell
+from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
+from hopscope.experiments.work import Finished, Stopped, Work
+from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted
 from hopscope.training.stack import shape, stackable, train_many
 
@@ -44,27 +39,31 @@ def unwatched(done: int, of: int) -> None:
     """Nobody is told."""
 
 
-def work(name: str, scale: str, runs: Path, should_stop: Callable[[], bool], **how: Any) -> None:
+def work(name: str, scale: str, runs: Path, results: Path, should_stop: Callable[[], bool], **how: Any) -> None:
     """What a worker does: train whatever nobody has trained or is training, until there is nothing left to take.
+
+    At scale `long` it also writes down what it has trained.
 
     Raises:
         Stopped: when asked to; the run at hand is saved.
     """
-    for config in declared(name, scale):
+    for config in outstanding(name, scale, results):
         folder = run_folder(runs, config)
         if (folder / "DONE").is_file():
             continue
         if should_stop():
             raise Stopped
         try:
-            carry_out(config, folder, should_stop, **how)
+            cell = carry_out(config, folder, should_stop, experiment=name, **how)
         except Busy:
             continue
+        if scale == CELL_BY_CELL:
+            publish_cell(name, cell, results)
 
 
-def finished(name: str, scale: str, runs: Path) -> tuple[int, int]:
-    """How many of an experiment's runs are done, and how many there are."""
-    return counted([run_folder(runs, config) for config in declared(name, scale)])
+def finished(name: str, scale: str, runs: Path, results: Path | None = None) -> tuple[int, int]:
+    """How many of an experiment's outstanding runs are done, and how many there are."""
+    return counted([run_folder(runs, config) for config in outstanding(name, scale, results)])
 
 
 def counted(folders: Sequence[Path]) -> tuple[int, int]:
@@ -106,9 +105,9 @@ def sweep(
             f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
         )
     deadline = math.inf if budget is None else time.monotonic() + budget
-    folders = [run_folder(runs, config) for config in declared(name, scale)]  # once: it is looked at often
-    make_ready(results)
-    crew = (hire or Crew)(command(name, scale, runs.resolve(), device), workers)
+    folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # once: it is looked at often
+    make_ready(results, name)
+    crew = (hire or Crew)(command(name, scale, runs.resolve(), results.resolve(), device), workers)
     try:
         while crew.busy() and time.monotonic() < deadline:
             done, of = counted(folders)
@@ -121,7 +120,7 @@ def sweep(
     return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device, threads=1)
 
 
-def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path, **how: Any) -> Outcome:
+def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path, results: Path, **how: Any) -> Outcome:
     """The results, once every run is done: what workers left, as by a fault, is trained here; others' are waited for.
 
     Raises what `reproduce` does, but for Busy.
@@ -129,9 +128,9 @@ def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path
     while True:
         left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
         try:
-            return reproduce(name, scale, runs=runs, budget=left, **how)
+            return reproduce(name, scale, runs=runs, results=results, budget=left, **how)
         except Busy:  # a worker of another driver has it
-            watch(*finished(name, scale, runs))
+            watch(*finished(name, scale, runs, results))
             time.sleep(WAIT)
 
 
@@ -152,17 +151,28 @@ def stacked(
     `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
-    make_ready(results)
-    train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch)
+    make_ready(results, name)
+    train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch, results)
     return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
 
 
 def train_stacks(
-    name: str, scale: str, runs: Path, should_stop: Callable[[], bool], device: str = "auto", watch: Watch = unwatched
+    name: str,
+    scale: str,
+    runs: Path,
+    should_stop: Callable[[], bool],
+    device: str = "auto",
+    watch: Watch = unwatched,
+    results: Path | None = None,
 ) -> int:
-    """Train an experiment's runs in stacks of one shape, as far as time allows; how many are left."""
-    for group in by_shape(declared(name, scale)):
-        watch(*finished(name, scale, runs))
+    """Train an experiment's runs in stacks of one shape, as far as time allows; how many are left.
+
+    At scale `long` the runs of a stack are written down in `results`, if given, when the stack is done.
+    """
+    every = outstanding(name, scale, results)
+    everywhere = [run_folder(runs, config) for config in every]
+    for group in by_shape(every):
+        watch(*counted(everywhere))
         folders = [run_folder(runs, config) for config in group]
         try:
             if all((folder / "DONE").is_file() for folder in folders):
@@ -170,16 +180,21 @@ def train_stacks(
             if should_stop():
                 break
             if len(group) > 1:
-                train_many(group, folders, device=device, should_stop=should_stop)
+                cells: Sequence[Run | Finished] = train_many(
+                    group, folders, device=device, should_stop=should_stop, experiment=name
+                )
             else:
-                carry_out(group[0], folders[0], should_stop, device=device)
+                cells = [carry_out(group[0], folders[0], should_stop, device=device, experiment=name)]
+            if results is not None and scale == CELL_BY_CELL:
+                for cell in cells:
+                    publish_cell(name, cell, results)
         except Busy:  # another process trains a member: the group is left to who comes later
             continue
         except (Interrupted, Stopped) as stopped:
-            if isinstance(stopped, Interrupted) and not str(stopped).startswith("stopped"):
+            if isinstance(stopped, Interrupted) and not stopped.asked:
                 raise
             break
-    done, of = finished(name, scale, runs)
+    done, of = counted(everywhere)
     watch(done, of)
     return of - done
 
@@ -194,10 +209,11 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
     return list(groups.values())
 
 
-def command(name: str, scale: str, runs: Path, device: str) -> list[str]:
+def command(name: str, scale: str, runs: Path, results: Path, device: str) -> list[str]:
     """How a worker is started."""
-    options = ["--scale", scale, "--runs", str(runs), "--device", device]
-    return [sys.executable, "-m", "hopscope", "sweep", name, *options, "--worker-of", str(os.getpid())]
+    options = ["--scale", scale, "--runs", str(runs), "--results", str(results), "--device", device]
+    sweep = ["hopscope", *outside.options(), "sweep", name]  # named anew: another machine has another environment
+    return [sys.executable, "-m", *sweep, *options, "--worker-of", str(os.getpid())]
 
 
 def was_killed(code: int) -> bool:

@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hopscope.configuration.config import Config
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
-from hopscope.experiments.base import Stopped, Work
+from hopscope.experiments.runner import carry_out, run_folder
+from hopscope.experiments.work import Stopped, Work
+from hopscope.runs.run import Run
 
 ENOUGH = 0.99
+LOOKS = 128  # times that a training looks at its recall (their mlp_sweep.py)
 TRIES = "tries.json"
 
 
@@ -29,8 +33,8 @@ class Search(Work):
     precision: float = setting(1.01, "ratio of the bracket's ends at which the search stops", low=1)
 
     @abstractmethod
-    def recall_at(self, size: int, should_stop: Callable[[], bool]) -> float:
-        """The recall (0–1) of a memory of this size, trained if need be."""
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
+        """The recall (0–1) of a memory of this size, trained in the folder if need be. Raises Stopped."""
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
         path = folder / TRIES
@@ -38,7 +42,7 @@ class Search(Work):
         while (size := self.next_size(tries)) is not None:
             if should_stop():
                 raise Stopped
-            tries[size] = self.recall_at(size, should_stop)
+            tries[size] = self.recall_at(size, folder, should_stop)
             write_json(path, tries)
 
     def next_size(self, tries: Mapping[int, float]) -> int | None:
@@ -49,6 +53,18 @@ class Search(Work):
         if high - low <= 1 or (tries and high / low <= self.precision):
             return low if not passed and low not in tries else None
         return (low + high) // 2
+
+
+def best_recall(config: Config, folder: Path, should_stop: Callable[[], bool]) -> float:
+    """The best recall (0–1) of a training that stops at its `stop_accuracy`, in a run below the folder."""
+    run = carry_out(config, run_folder(folder, config), should_stop, device="cpu", compile="off")
+    assert isinstance(run, Run)
+    return highest_accuracy(run)
+
+
+def highest_accuracy(run: Run) -> float:
+    """The best that the rows of a run with a `stop_accuracy` show."""
+    return max(float(row["accuracy"]) for row in run.rows)
 
 
 def capacity(tries: Mapping[int, float]) -> float:

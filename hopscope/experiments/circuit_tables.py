@@ -1,18 +1,18 @@
-"""What experiments on circuits share: each run's circuit, and its paths over training, found once per process.
+"""What experiments on circuits share: each run's circuit, and its paths over training, found once and kept.
 
 `fig5` and `appendix_c` look at the same models, `fig6`, `fig7`, `appendix_d` and `reuse` at others; a search takes
-seconds to a minute, so `reproduce all` should make it once.
+seconds to a minute, so it is kept beside the run (`hopscope.circuits.kept`, `hopscope.emergence.kept`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path as Files
 
+from hopscope.circuits import kept as circuits
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Discovery, discover
-from hopscope.emergence.track import Emergence, follow_all
+from hopscope.circuits.discovery import Discovery
+from hopscope.emergence import kept as emergence
+from hopscope.emergence.track import Emergence, comparable_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
@@ -20,40 +20,25 @@ SEQUENCES = {"quick": 16, "full": 128}  # behind curves; the paper averages 32
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
 
 
-def is_quick(run: Run) -> bool:
-    """Whether a run tests plumbing, so that little data will do."""
-    return run.config.training.steps <= 100
+def circuit_of(run: Run, scale: str) -> Circuit:
+    """The circuit of a finished run's model; at scale `quick`, which tests plumbing, from little data."""
+    little = Discovery(discovery=16, selection=16, report=32)
+    return circuits.circuit_of(run, little if scale == "quick" else Discovery())
 
 
-def circuit_of(run: Run) -> Circuit:
-    """The circuit of a finished run's model."""
-    return found(run.path.resolve(), is_quick(run))
-
-
-@cache
-def found(folder: Files, quick: bool) -> Circuit:
-    run = Run(folder)
-    return discover(run.model, run.task, Discovery(discovery=16, selection=16, report=32) if quick else Discovery())
-
-
-def accepted_paths(run: Run) -> list[Path]:
+def accepted_paths(run: Run, scale: str) -> list[Path]:
     """The paths of its circuit; none where none was accepted."""
-    circuit = circuit_of(run)
+    circuit = circuit_of(run, scale)
     return [found.path for found in circuit.paths] if circuit.accepted else []
 
 
-def used_paths(run: Run) -> list[Path]:
+def used_paths(run: Run, scale: str) -> list[Path]:
     """What is followed over training: the paths that the search kept, accepted as a circuit or not."""
-    return [found.path for found in circuit_of(run).paths] or [FALLBACK]
+    return [found.path for found in circuit_of(run, scale).paths] or [FALLBACK]
 
 
-def emergence_of(runs: Sequence[Run]) -> tuple[Emergence, ...]:
+def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
     """The paths that each run uses over training; every kind of path that one run has is followed in all."""
-    return followed(tuple(run.path.resolve() for run in runs), is_quick(runs[0]))
-
-
-@cache
-def followed(folders: tuple[Files, ...], quick: bool) -> tuple[Emergence, ...]:
-    runs = [Run(folder) for folder in folders]
-    n = SEQUENCES["quick" if quick else "full"]
-    return tuple(follow_all(runs, used_paths, n=n))
+    n = SEQUENCES["quick" if scale == "quick" else "full"]
+    every = comparable_paths(runs, lambda run: used_paths(run, scale))
+    return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]

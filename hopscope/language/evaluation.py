@@ -25,7 +25,7 @@ from typing import Any
 
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput, Settings, setting
-from hopscope.core.storage import write_file
+from hopscope.core.storage import enlist, read_listed, unlist, write_file
 from hopscope.formulations.base import Formulation, Question
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.base import Backend
@@ -287,12 +287,11 @@ SAME = ("model", "formulation", "layout", "protocol", "settings", "identity")
 
 
 def read_table(folder: Path) -> list[dict[str, str]]:
-    """The rows of a folder's table.csv as text; [] if there is none."""
-    path = folder / TABLE
-    if not path.is_file():
+    """The rows of a folder's table.csv as text; [] if there is none. Raises Damaged if it is not as listed."""
+    if not (folder / TABLE).is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    text = read_listed(folder, TABLE).decode("utf-8", "replace")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
@@ -302,7 +301,9 @@ def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(kept.values())
+    unlist(folder, [TABLE])
     write_file(folder / TABLE, text.getvalue().encode())
+    enlist(folder, [TABLE])
     return folder / TABLE
 
 

@@ -48,6 +48,18 @@ class NoContent(Unreachable):
     """The server answers, but without a text; reasoning models do when their tokens are used up before the answer."""
 
 
+class Refused(BadInput):
+    """The server does not take the request as it stands.
+
+    Attributes:
+        answer: what it sent, as text, from which it may follow what request it would take.
+    """
+
+    def __init__(self, sentence: str, answer: str):
+        super().__init__(sentence)
+        self.answer = answer
+
+
 class Fault(Exception):
     """One request failed in a way that may pass.
 
@@ -215,7 +227,9 @@ class Server:
             return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
         if 300 <= status < 400:
             return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
-        return BadInput(f"{told}; this server or model does not take the request as it stands")
+        return Refused(
+            f"{told}; this server or model does not take the request as it stands", self._hidden(answer.text)
+        )
 
     def _hidden(self, text: str) -> str:
         """A server's words without the key, which some repeat."""

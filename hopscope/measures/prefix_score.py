@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.measures.base import Observation, attention
+from hopscope.measures.base import Observation, attention, several_positions
 from hopscope.tasks.base import Batch
 
 RANGE = (0.0, 1.0)
-NEEDS = (attention,)
+NEEDS = (attention, several_positions)
 
 
 def prefix_score(seen: Observation) -> dict[str, float]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hopscope.measures.base import Observation, attention
+from hopscope.measures.base import Observation, attention, several_positions
 
 RANGE = (0.0, 1.0)
-NEEDS = (attention,)
+NEEDS = (attention, several_positions)
 
 
 def previous_token_score(seen: Observation) -> dict[str, float]:

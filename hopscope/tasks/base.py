@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,50 +23,13 @@ from hopscope.curricula.base import Curriculum
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
+from hopscope.tasks.base_batch import Batch as Batch
 
 #: What `brute_force` says of one output.
 BestAnswer = int | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100
-
-
-class Batch:
-    """Sequences of one task. Every rendering of the draw is made when first asked for, then kept."""
-
-    def __init__(self, task: Task, draw: Draw):
-        self.task = task
-        self.draw = draw
-
-    def __len__(self) -> int:
-        return len(next(iter(self.draw.values())))
-
-    @cached_property
-    def inputs(self) -> Shaped[Tensor, "batch position ..."]:
-        """Features (float, batch position feature) or token numbers (int, batch position)."""
-        return self.task.inputs(self.draw)
-
-    @cached_property
-    def targets(self) -> Shaped[Tensor, "batch query output"]:
-        """What is to be answered at the query positions: numbers, or token numbers with `NOT_ASKED` gaps."""
-        return self.task.targets(self.draw)
-
-    @cached_property
-    def roles(self) -> Roles:
-        """The role and chain of every position."""
-        return self.task.roles(self.draw)
-
-    def problem(self, row: int) -> Problem:
-        """One sequence as facts and queries in plain Python."""
-        return self.task.problem(self.draw, row)
-
-    def problems(self) -> Iterator[Problem]:
-        """All sequences as facts and queries in plain Python."""
-        return (self.problem(row) for row in range(len(self)))
-
-    def rows(self, index: slice | Tensor) -> Batch:
-        """Some of the sequences."""
-        return Batch(self.task, {name: values[index] for name, values in self.draw.items()})
 
 
 class Task(Settings, ABC):
@@ -86,6 +48,8 @@ class Task(Settings, ABC):
     ideal_over = "even"
     #: The least loss that a perfect model reaches.
     floor = 0.0
+    #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
+    best_accuracy = 1.0
 
     @classmethod
     def name(cls) -> str:
@@ -231,8 +195,26 @@ class Task(Settings, ABC):
         return 0.05 * self.chance
 
     def circuit_threshold(self, model: float, null: float) -> float:
-        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours)."""
-        return null - 0.95 * (null - model)
+        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours).
+
+        A null that is worse than chance counts as chance: to be loudly wrong with all heads idle earns no allowance.
+        """
+        start = min(null, self.chance)
+        return start - 0.95 * (start - model)
+
+    def circuit_accuracy(self, model: float, null: float) -> float:
+        """A circuit is accepted from this accuracy on: one that keeps 95 % of this gap, too (ours)."""
+        return null + 0.95 * (model - null)
+
+    @property
+    def model_threshold(self) -> float:
+        """Circuits are accepted only of models below this loss: 5 % of the way from the floor to chance (ours)."""
+        return max(self.solved_below, self.floor + 0.05 * (self.chance - self.floor))
+
+    @property
+    def model_accuracy(self) -> float:
+        """Circuits are accepted only of models from this accuracy on: 95 % of the best that there is (ours)."""
+        return 0.95 * self.best_accuracy
 
     # Difficulty, for curricula -------------------------------------------------------------------------------
 
@@ -280,6 +262,10 @@ class VectorTask(Task):
     def circuit_threshold(self, model: float, null: float) -> float:
         """A circuit is accepted below a mean squared error of 0.05 (paper, appendix E)."""
         return 0.05
+
+    def circuit_accuracy(self, model: float, null: float) -> float:
+        """Appendix E asks for the loss alone."""
+        return 0.0
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Float[Tensor, "batch query output"]

@@ -22,7 +22,8 @@ from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Session, Trainer, Watcher, graceful_signals, learning_rate
+from hopscope.training.loop import Interrupted, Reason, Session, Watcher, graceful_signals
+from hopscope.training.trainer import Trainer, learning_rate
 
 #: What members of a stack may differ in.
 FREE = ("lr", "seed", "seed_init", "seed_data")
@@ -37,6 +38,7 @@ def train_many(
     compile: Literal["auto", "on", "off"] = "auto",
     watchers: tuple[Watcher, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
+    experiment: str | None = None,
 ) -> list[Run]:
     """Train all members to the end, from wherever their folders stand, and return the finished runs in their order.
 
@@ -48,6 +50,7 @@ def train_many(
         compile: `auto` compiles on a GPU, where launching kernels one by one would be the limit.
         watchers: told how the first unfinished member goes, which is how all go.
         should_stop: asked after every step; if true, all members are saved and Interrupted is raised.
+        experiment: whose runs they are, as for `hopscope.train`.
 
     Raises:
         BadInput: the members cannot be stacked, and what `hopscope.train` raises for a single one.
@@ -66,8 +69,9 @@ def train_many(
         left = [(run, config) for run, config in left if not run.done]  # another may have finished one just now
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
+            about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
             sessions = [
-                Session(run, config, where, "off", () if index else watchers, stacked=len(abreast), compiled=compiled)
+                Session(run, config, where, "off", () if index else watchers, **about)
                 for index, (run, config) in enumerate(abreast)
             ]
             try:
@@ -141,7 +145,7 @@ def step_of(run: Run, before: int | None = None) -> int:
     return before
 
 
-def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], str | None]) -> None:
+def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], Reason | None]) -> None:
     """Step all members together until each is over; who is done earlier leaves the stack, finished."""
     for session in sessions:
         session.begin()
@@ -160,7 +164,7 @@ def march(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[],
                 for session in marching:
                     session.save()
                 if not all(session.over for session in marching):
-                    raise Interrupted(marching[0].run, marching[0].step, f"{reason}, {len(marching)} members,")
+                    raise Interrupted(marching[0].run, marching[0].step, reason, len(marching))
         stack.release()
 
 

@@ -10,7 +10,7 @@ import torch
 
 from hopscope.builds.build import Build, build
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import Evaluator, Hard, Loss
 from hopscope.circuits.exports import (
     circuit_from_json,
@@ -44,7 +44,9 @@ def circuit(costs: dict[str, float] = COSTS, **more) -> Circuit:
     found = tuple(Found(Path.parse(text), 0.99, "role → x", 6.25, cost, 0.4) for text, cost in costs.items())
     losses = {n: Loss(x, x, x, 8) for n, x in (("model", 0.004), ("circuit", 0.002), ("live", 0.007), ("null", 0.9))}
     sets = (frozenset(f.path for f in found),)
-    return Circuit(found, (), losses, {}, "circuit", "so", 0.05, sets, True, {"null": "uniform"}, **more)
+    return Circuit(
+        found, (), losses, {}, "circuit", "so", 0.05, sets, Completeness("searched"), {"null": "uniform"}, **more
+    )
 
 
 def supply(path: str, part: str, source: str) -> Supply:

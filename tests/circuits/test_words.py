@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import Loss
 from hopscope.circuits.units import Row
 from hopscope.circuits.words import count, digits, listed, paragraph, spans, symbols_at, unused_layers
@@ -33,7 +33,7 @@ def circuit(*paths: Found, losses: tuple[float, ...] = (0.0051, 0.0024, 0.003, 0
         "reason": "with all patterns by hand the loss is 0.0024, below 0.05",
         "threshold": 0.05,
         "alternatives": (frozenset(f.path for f in paths),),
-        "complete": True,
+        "completeness": Completeness("searched", "far and wide"),
         "protocol": {"null": "uniform"},
     }
     return Circuit(tuple(paths), **(values | more))
@@ -52,6 +52,12 @@ def test_the_whole_paragraph():
         "0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
         "It uses 3 heads in 3 layers, the exact minimum for D = 2."
     )
+
+
+def test_a_circuit_in_part_is_told_as_one():
+    words = paragraph(circuit(found(DEMO[2]), verdict="partial", reason="by hand it passes, but not live"), Retrieval())
+    assert words.startswith("A circuit in part: by hand it passes, but not live. In layer 1 the query attends")
+    assert "No circuit" not in words and "It uses" not in words
 
 
 def test_the_order_in_which_paths_are_given_does_not_matter():
@@ -112,11 +118,18 @@ def test_a_path_that_can_be_spared_is_named():
     assert "Without L0H0 value[1]→key[1] alone it stays below the threshold." in words
 
 
-@pytest.mark.parametrize(("complete", "end"), [(True, "there are no others"), (False, "there may be more")])
-def test_interchangeable_paths_are_told(complete, end):
+@pytest.mark.parametrize(
+    ("claim", "end"),
+    [
+        (Completeness("proven", "all tried", 4), "there are no others of up to 4 paths"),
+        (Completeness("searched", "far"), "the search came to its end without others"),
+        (Completeness("not claimed", "cut short"), "there may be more"),
+    ],
+)
+def test_interchangeable_paths_are_told(claim, end):
     first, second = [*DEMO], [*DEMO[:3], "L3H1 query->value[2]"]
     sets = tuple(frozenset(map(Path.parse, texts)) for texts in (first, second))
-    words = paragraph(circuit(*map(found, first), alternatives=sets, complete=complete), Retrieval())
+    words = paragraph(circuit(*map(found, first), alternatives=sets, completeness=claim), Retrieval())
     assert words.endswith(
         f"2 minimal circuits were found and {end}; they share 3 paths and differ in L3H0 query→value[2] and "
         "L3H1 query→value[2], which are interchangeable."

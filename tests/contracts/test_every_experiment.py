@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 
+import pandas
 import pytest
 
 from hopscope.core import catalogue
-from hopscope.experiments.base import SCALES, declared, experiment, redraw, reproduce
+from hopscope.experiments.base import SCALES, declared, experiment, offered
+from hopscope.experiments.results import as_text, redraw
+from hopscope.experiments.runner import carry_out, reproduce, run_folder
 
 EXPERIMENTS = catalogue.names("experiments")
 
@@ -19,8 +24,7 @@ def reproduced(request, tmp_path_factory):
     return reproduce(request.param, "quick", runs=folder / "runs", results=folder / "results"), folder
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("name", "scale"), [(name, scale) for name in EXPERIMENTS for scale in offered(name)])
 def test_runs_are_distinct(name, scale):
     identities = [config.identity for config in declared(name, scale)]
     assert len(set(identities)) == len(identities) > 0
@@ -30,15 +34,30 @@ def test_runs_are_distinct(name, scale):
 def test_the_docstring_names_its_source_and_times_are_stated(name):
     source = experiment(name)
     assert any(word in source.__doc__ for word in ("section", "figure", "appendix", "card"))
-    assert set(source.SECONDS) == set(SCALES)
+    assert list(source.SECONDS) == offered(name) and set(SCALES) - set(offered(name)) <= {"long"}
     assert source.SECONDS["quick"] <= 10
-    assert source.SECONDS["cpu"] <= 720
+    assert source.SECONDS["cpu"] <= 12 * 60
+    assert source.SECONDS.get("long", 0) <= 3 * 3600
+    assert getattr(source, "CELL_SECONDS", 0) <= 20 * 60
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
+    """Nothing but the name of a scale decides how much is measured; numbers of steps are compared with none."""
+    source = experiment(name)
+    assert list(inspect.signature(source.table).parameters)[1:] == ["scale"]
+    for node in ast.walk(ast.parse(inspect.getsource(source))):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        counts = any(isinstance(side, ast.Attribute) and side.attr in ("steps", "batch") for side in sides)
+        fixed = any(isinstance(side, ast.Constant) for side in sides)
+        assert not (counts and fixed), f"{name}: {ast.unparse(node)} guesses the scale"
 
 
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     outcome, _ = reproduced
     assert outcome.done
-    assert {f.name for f in outcome.results.iterdir()} == {"table.csv", "figure.svg", "figure.png", "claims.json"}
+    found = {f.name for f in outcome.results.iterdir() if f.name[0] != "."}
+    assert found == {"table.csv", "figure.svg", "figure.png", "claims.json", "manifest.json"}
     claims = json.loads((outcome.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)
@@ -57,6 +76,27 @@ def test_figure_and_claims_follow_from_the_table_alone(reproduced):
     before = {path.name: path.read_bytes() for path in outcome.results.iterdir()}
     redraw(outcome.name, outcome.results)
     assert {path.name: path.read_bytes() for path in outcome.results.iterdir()} == before
+
+
+def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced):
+    """Then results can be kept run by run; whoever offers `long` can be drawn and judged with cells missing."""
+    outcome, folder = reproduced
+    source = experiment(outcome.name)
+    if getattr(source, "COMPARES_RUNS", False):
+        assert "long" not in offered(outcome.name)
+        return
+    configs = declared(outcome.name, "quick")
+    cells = [carry_out(config, run_folder(folder / "runs", config), lambda: False) for config in configs]
+    parts = [as_text(source.table([cell], "quick")) for cell in cells]
+    assert [set(part.run) for part in parts] == [{config.identity} for config in configs]
+    whole, union = as_text(source.table(cells, "quick")), pandas.concat(parts, ignore_index=True).fillna("")
+    assert sorted(union.columns) == sorted(whole.columns)
+    rows = [sorted(map(tuple, table[sorted(whole.columns)].to_numpy().tolist())) for table in (whole, union)]
+    assert rows[0] == rows[1]
+    for count in range(1, len(cells)) if "long" in offered(outcome.name) else ():
+        some = source.table(cells[:count], "quick").assign(scale="quick")
+        source.figure(some)
+        assert list(source.claims(some))
 
 
 def test_asked_again_it_trains_nothing(reproduced):

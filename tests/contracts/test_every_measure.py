@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from itertools import product
 
 import pytest
 import torch
@@ -14,40 +16,53 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.measures import observe
 from hopscope.measures.base import unmet
-from hopscope.models import Architecture, Transformer
+from hopscope.models import Architecture
+from hopscope.models.base import Shape
+from hopscope.tasks.base import Task
 
 MEASURES = catalogue.names("measures")
 TASKS = catalogue.names("tasks")
 
 
-SHAPE = Architecture(n_layers=2, n_heads=2, d_model=16)
+#: A small transformer, and every other model as it is by default: some measures are made for one of these.
+OTHERS = [name for name in catalogue.names("models") if name != "transformer"]
+SHAPES = {
+    "transformer": Architecture(n_layers=2, n_heads=2, d_model=16),
+    **{name: catalogue.find("models", name)() for name in OTHERS},
+}
 
 
-def applying() -> list[tuple[str, str]]:
-    """Every measure with every task that meets its needs."""
+def applying() -> list[tuple[str, str, str]]:
+    """Every measure with every task that meets its needs, and a model: the transformer, or whichever it is made for."""
     tasks = {name: catalogue.find("tasks", name)() for name in TASKS}
-    return [(m, t) for m in MEASURES for t, task in tasks.items() if not unmet(m, task, SHAPE)]
+    shapes = {m: [s for s, shape in SHAPES.items() if applies(m, tasks.values(), shape)][:1] for m in MEASURES}
+    return [(m, t, s) for m in MEASURES for s in shapes[m] for t in tasks if not unmet(m, tasks[t], SHAPES[s])]
+
+
+def applies(name: str, tasks: Iterable[Task], shape: Shape) -> bool:
+    """Whether a measure has something to say of a model, on some task."""
+    return any(not unmet(name, task, shape) for task in tasks)
 
 
 @pytest.fixture(params=applying(), ids="-".join)
 def pair(request):
-    name, of = request.param
+    name, of, shape = request.param
     task = catalogue.find("tasks", of)()
-    return name, observe(Transformer.for_task(SHAPE, task, generator(0, "init")), task.sample(24))
+    return name, observe(SHAPES[shape].build(task, generator(0, "init")), task.sample(24))
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_every_measure_applies_somewhere_and_is_refused_where_it_does_not(name):
     """By the configuration, before anything is trained: what applies is accepted, what lacks something is named."""
-    applies = []
-    for of in TASKS:
+    accepted = []
+    for of, shape in product(TASKS, SHAPES.values()):
         task = catalogue.find("tasks", of)()
-        if lacking := unmet(name, task, SHAPE):
+        if lacking := unmet(name, task, shape):
             with pytest.raises(BadInput, match=re.escape(lacking)):
-                Config(task, SHAPE, Training(measures=name))
+                Config(task, shape, Training(measures=name))
         else:
-            applies.append(Config(task, SHAPE, Training(measures=name)))
-    assert applies
+            accepted.append(Config(task, shape, Training(measures=name)))
+    assert accepted
 
 
 def test_numbers_are_finite_and_in_range(pair):

@@ -70,7 +70,7 @@ def own_attention(seen):
 from matplotlib.figure import Figure
 
 from hopscope import Architecture, Config, Training
-from hopscope.experiments.base import hop_curves_of
+from hopscope.experiments.curves import hop_curves_of
 from hopscope.experiments.judging import judge
 from hopscope.tasks.retrieval import Retrieval
 
@@ -129,7 +129,7 @@ def copy(tmp_path_factory) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "hopscope", root / "hopscope", ignore=ignore)
     shutil.copytree(ROOT / "tests" / "contracts", root / "tests" / "contracts", ignore=ignore)
-    for name in ("pyproject.toml", "tests/conftest.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py"):
         shutil.copy(ROOT / name, root / name)
     for name, text in NEW.items():
         assert not (root / "hopscope" / name).exists()

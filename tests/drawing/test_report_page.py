@@ -13,7 +13,7 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.drawing.report_page import Opened, Section, report_page
-from hopscope.experiments.base import all_claims
+from hopscope.experiments.results import all_claims
 
 RESULTS = Path(__file__).parents[2] / "results"
 CLAIM = {

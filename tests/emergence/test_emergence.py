@@ -16,7 +16,7 @@ from hopscope.core.storage import Damaged
 from hopscope.drawing import emergence_curves, emergence_order
 from hopscope.emergence.onset import Onset, causal_onset, change_point, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
-from hopscope.emergence.record import attention, circuit_of, recorded
+from hopscope.emergence.record import attention, circuit_paths, recorded
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
@@ -347,10 +347,10 @@ def test_a_kind_that_did_not_come_is_followed_all_the_same(tiny):
 def test_the_stored_circuit_is_followed(tmp_path):
     run = trained(tmp_path / "run")
     (run.path / "circuit.json").write_text(json.dumps({"paths": [Path.parse(TINY).as_dict()]}))
-    assert circuit_of(run, print) == [Path.parse(TINY)]
+    assert circuit_paths(run, print) == [Path.parse(TINY)]
     (run.path / "circuit.json").write_text(json.dumps({"paths": [{"layer": 0}]}))
     with pytest.raises(Damaged, match="holds no list of paths"):
-        circuit_of(run, print)
+        circuit_paths(run, print)
 
 
 def test_a_damaged_or_missing_checkpoint_is_named(tmp_path, capsys):
@@ -362,7 +362,7 @@ def test_a_damaged_or_missing_checkpoint_is_named(tmp_path, capsys):
     assert str(file) in err and err.count("\n") == 1
     file.unlink()
     assert main(["emerge", str(run.path), "--path", TINY, "--n", "8"]) == 2
-    assert "model.safetensors cannot be read: No such file" in capsys.readouterr().err
+    assert "model.safetensors is missing, though its folder's manifest lists it" in capsys.readouterr().err
 
 
 def test_runs_that_cannot_be_compared_are_refused(tiny, tmp_path):

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
+import itertools
 import json
+import os
+import random
+import resource
 import shutil
+import signal
 import subprocess
 import tarfile
-from pathlib import Path
+import time
+import warnings
 from types import SimpleNamespace
 
 import pytest
+import safetensors.torch
+import torch
 
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged
-from hopscope.execution.parcels import collect, pack, pieces_of, put_back, spread, unpack
+from hopscope.core.storage import Damaged, enlist, listed, read_folder, read_manifest, write_folder
+from hopscope.execution.parcels import collect, pack, pieces_of, spread, unpack
 from hopscope.execution.queue import EXPERIMENTS, ITEMS, work_off
-from hopscope.experiments.base import run_folder
+from hopscope.experiments.runner import run_folder
 from hopscope.models.transformer import Architecture
+from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
@@ -122,17 +133,216 @@ def test_a_checkpoint_comes_whole_or_not_at_all(tmp_path):
     assert all({0, 10, 20, 30} <= set(steps) and 40 in steps for steps in merged)
 
 
-def test_checkpoints_of_another_course_are_not_kept(tmp_path):
-    """The same configuration begun on another machine: its rows differ, so its weights are of another course."""
+def on_another_machine(run):
+    """The run as another machine would have logged it: other digits, and everything that vouches for them to match."""
+    path = run.path / "metrics.jsonl"
+    other = path.read_bytes().replace(b'"val_loss": 1', b'"val_loss": 2').replace(b'"val_loss": 0', b'"val_loss": 3')
+    assert other != path.read_bytes()
+    path.write_bytes(other)
+    for step in run.steps:
+        about = read_manifest(run.folder(step))
+        files = read_folder(run.folder(step), [f.name for f in run.folder(step).glob("*.safetensors")])
+        about["metrics_sha256"] = hashlib.sha256(other[: about["metrics_bytes"]]).hexdigest()
+        write_folder(run.folder(step), files, {name: value for name, value in about.items() if name != "files"})
+    if run.done:
+        run.seal()
+
+
+def test_a_run_of_another_course_is_refused_until_ours_is_moved_away(tmp_path, capsys):
+    """The same configuration begun anew on another machine: it is whole, but not what ours would have become."""
     ours, came = trained(tmp_path / "home", stop_after=35), trained(tmp_path / "there")
-    data = (ours.path / "metrics.jsonl").read_bytes()
-    other = data.replace(b'"val_loss": 1', b'"val_loss": 2').replace(b'"val_loss": 0', b'"val_loss": 3')
-    assert len(other) == len(data) and other != data
-    (came.path / "metrics.jsonl").write_bytes(other + (came.path / "metrics.jsonl").read_bytes()[len(data) :])
-    shutil.rmtree(came.folder(20))
+    trained(tmp_path / "there", seed=1)
+    on_another_machine(came)
+    assert pack(tmp_path / "there", tmp_path / "parcel") == []
+    before = contents(tmp_path / "home")
+    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    said = capsys.readouterr().err
+    assert str(ours.path) in said and "do not go on from ours" in said and said.count("\n") == 1
+    assert contents(tmp_path / "home") == before
+    ours.path.rename(tmp_path / "kept")
+    assert len(collect(tmp_path / "parcel", tmp_path / "home")) == 2
+    assert Run(ours.path).done and Run(ours.path).rows == came.rows
+
+
+def test_what_was_found_about_ours_and_our_own_finished_run_stay(tmp_path):
+    """A parcel adds to a run of ours; and what is finished is never replaced."""
+    ours = trained(tmp_path / "home", stop_after=15)
+    (ours.path / "circuit.json").write_text("{}")
+    enlist(ours.path, ["circuit.json"])
+    trained(tmp_path / "there")
     pack(tmp_path / "there", tmp_path / "parcel")
-    collect(tmp_path / "parcel", tmp_path / "home")
-    assert Run(ours.path).done and Run(ours.path).steps == [0, 10, 30, 40]
+    assert len(collect(tmp_path / "parcel", tmp_path / "home")) == 1
+    assert check(ours.path).state == "whole" and "circuit.json" in listed(ours.path)
+    before = contents(tmp_path / "home")
+    on_another_machine(Run(run_folder(tmp_path / "there", config())))
+    pack(tmp_path / "there", tmp_path / "parcel")
+    assert collect(tmp_path / "parcel", tmp_path / "home") == []
+    assert contents(tmp_path / "home") == before
+
+
+def test_what_is_damaged_is_not_packed(tmp_path):
+    """It could not be merged, and would keep whatever is packed with it from being merged."""
+    whole, without, bad = (trained(tmp_path / "there", seed) for seed in range(3))
+    flip(without.folder(20) / "model.safetensors")
+    flip(bad.path / "report.json")
+    left = pack(tmp_path / "there", tmp_path / "parcel")
+    assert f"runs/{without.path.name}/checkpoints/step_00000020/model.safetensors" in left
+    assert f"runs/{bad.path.name}/report.json" in left and not any(whole.path.name in name for name in left)
+    assert set(collect(tmp_path / "parcel", tmp_path / "home")) == {whole.path.name, without.path.name}
+    assert Run(tmp_path / "home" / without.path.name).steps == [0, 10, 30, 40]
+
+
+# Hostile and damaged parcels --------------------------------------------------------------------------------------
+
+
+def flip(path):
+    """Change a byte in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def packed_as_it_is(runs, folder):
+    """A parcel whose pieces are as `parcel.json` says, whatever is in them."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for path in sorted(path for path in runs.rglob("*") if path.is_file() and path.name[0] != "."):
+            tar.add(path, f"runs/{path.relative_to(runs)}")
+    return as_parcel(packed.getvalue(), folder)
+
+
+def as_parcel(data, folder):
+    folder.mkdir(exist_ok=True)
+    (folder / "part-0").write_bytes(data)
+    (folder / "parcel.json").write_text(json.dumps({"parts": [hashlib.sha256(data).hexdigest()], "left_out": []}))
+    return folder
+
+
+def garbage(run):
+    """Much, and of nothing; it says that it is done."""
+    shutil.rmtree(run.path / "checkpoints")
+    (run.path / "metrics.jsonl").write_bytes(b"garbage\n" * 1000)
+    (run.path / "manifest.json").write_text("{}")
+
+
+def invented(run):
+    """Rows that parse, and count up far beyond ours."""
+    row = {"train_loss": 0.0, "val_loss": 0.0, "hop_losses": {"x1": 0.0}}
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps({"step": i} | row) + "\n" for i in range(1000)))
+
+
+def cut_rows(run):
+    path = run.path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+
+
+def no_manifest_and_cut_rows(run):
+    (run.path / "manifest.json").unlink()
+    cut_rows(run)
+
+
+def another_runs(run):
+    other = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=16), SETTINGS.but(seed=5))
+    (run.path / "config.json").write_text(json.dumps({"format": 1, "identity": other.identity, **other.as_dict()}))
+
+
+def other_weights(run):
+    """Of another model, with a manifest to match."""
+    about = read_manifest(run.folder(40))
+    files = {"model.safetensors": safetensors.torch.save({"W_E": torch.zeros(2, 2)})}
+    write_folder(run.folder(40), files, {name: value for name, value in about.items() if name != "files"})
+    run.seal()
+
+
+HOSTILE = {
+    "garbage": garbage,
+    "invented rows": invented,
+    "cut rows": cut_rows,
+    "cut rows, no manifest": no_manifest_and_cut_rows,
+    "another run's configuration": another_runs,
+    "another model's weights": other_weights,
+    "a digit of the report": lambda run: flip(run.path / "report.json"),
+    "weights": lambda run: flip(run.folder(20) / "model.safetensors"),
+    "a checkpoint's manifest": lambda run: (run.folder(20) / "manifest.json").write_text("{}"),
+    "its own manifest": lambda run: flip(run.path / "manifest.json"),
+    "sessions": lambda run: (run.path / "sessions.jsonl").write_bytes(b"\xff\n"),
+    "no configuration": lambda run: (run.path / "config.json").unlink(),
+    "no report": lambda run: (run.path / "report.json").unlink(),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Ours, finished and begun; and what came, beside another run."""
+    folder = tmp_path_factory.mktemp("made")
+    trained(folder / "ours-done")
+    trained(folder / "ours-begun", stop_after=15)
+    for seed in range(2):
+        trained(folder / "there", seed)
+    return folder
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.parametrize("which", ["done", "begun"])
+def test_a_damaged_run_in_a_parcel_is_named_and_ours_are_not_touched(made, tmp_path, capsys, how, which):
+    """Even of a parcel that is otherwise whole nothing is merged."""
+    ours = Run(run_folder(shutil.copytree(made / f"ours-{which}", tmp_path / "home"), config()))
+    came = Run(run_folder(shutil.copytree(made / "there", tmp_path / "there"), config()))
+    HOSTILE[how](came)
+    packed_as_it_is(tmp_path / "there", tmp_path / "parcel")
+    before = contents(tmp_path / "home")
+    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and came.path.name in said and "nothing was merged" in said
+    assert contents(tmp_path / "home") == before
+    assert check(ours.path).state == ("whole" if which == "done" else "unfinished")
+
+
+def sparse(size):
+    """The header of a GNU sparse file, of this size and of one byte."""
+    header = bytearray(tarfile.TarInfo("runs/a-b/metrics.jsonl").tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[386:410] = tarfile.itn(size - 1, 12, tarfile.GNU_FORMAT) + tarfile.itn(0, 12, tarfile.GNU_FORMAT)
+    header[483:495] = tarfile.itn(size, 12, tarfile.GNU_FORMAT)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + bytes(1024)
+
+
+def long_name(size):
+    """A name that is so long."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def claimed(size, name="runs/a-b/metrics.jsonl"):
+    """A file that claims to be so long."""
+    info = tarfile.TarInfo(name)
+    info.size = size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+BOMBS = {
+    "sparse": sparse(40 << 30),
+    "a file": claimed(40 << 30),
+    "less than nothing": claimed(-(40 << 30)),
+    "files": b"".join(claimed(0, f"runs/a-{i}/DONE") for i in range(20_000)),
+    "a name": long_name(40 << 30),
+    "a device": claimed(0).replace(b"\x000\x00", b"\x003\x00", 1),
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_a_parcel_that_asks_for_too_much_is_refused_unread(tmp_path, capsys, what):
+    """Gigabytes from some bytes: a sentence, no memory, no file."""
+    as_parcel(gzip.compress(BOMBS[what]), tmp_path / "parcel")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "parcel" in said
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200_000  # KiB
+    assert not list((tmp_path / "home").glob("*"))
 
 
 def test_a_run_that_is_being_trained_is_not_taken_away(tmp_path, capsys):
@@ -146,28 +356,103 @@ def test_a_run_that_is_being_trained_is_not_taken_away(tmp_path, capsys):
     assert contents(tmp_path / "home") == before
 
 
-@pytest.mark.parametrize("renames", [1, 2])
-def test_a_kill_while_merging_loses_nothing(tmp_path, monkeypatch, renames):
-    """The process ends at the first rename, before ours is set aside, or at the second, with nothing in its place."""
-    ours = trained(tmp_path / "home", stop_after=15)
+def assert_nothing_is_lost(run, before):
+    """Whatever of ours was there still is, and the run goes on: its rows as far as they were saved, its checkpoints."""
+    again = Run(run.path)
+    assert not check(run.path).faults
+    for step in before["steps"]:
+        assert torch.equal(again.at(step).W_U, before["weights"][step])
+    with warnings.catch_warnings():  # of a finished run's last weights, which came before its end: they cannot go on
+        warnings.filterwarnings("ignore", message=r".*optimizer\.safetensors is missing")
+        newest = again.newest()
+    assert newest is not None and newest.step >= before["steps"][-1]
+
+
+def state_of(run):
+    return {"steps": run.steps, "weights": {step: run.at(step).W_U for step in run.steps}}
+
+
+CALLS = ("open", "write", "fsync", "replace", "mkdir", "unlink", "rmdir", "close")
+
+
+def killed_at(index, act):
+    """Run something in a child that dies on the spot at its i-th call that writes; whether it did."""
+    child = os.fork()
+    if child == 0:
+        made = itertools.count()
+
+        def watched(real):
+            return lambda *args, **kwargs: os._exit(9) if next(made) == index else real(*args, **kwargs)
+
+        for name in CALLS:
+            setattr(os, name, watched(getattr(os, name)))
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_at_every_system_call_of_collect_loses_nothing(tmp_path, stride):
+    """Ours is whole at every moment, and goes on; the same command brings the rest."""
     trained(tmp_path / "there")
     pack(tmp_path / "there", tmp_path / "parcel")
-    ours_before, rename, count = contents(ours.path), Path.rename, iter(range(1, 10))
+    begun = trained(tmp_path / "begun", stop_after=15)
+    before, kills = state_of(begun), 0
+    for index in itertools.count(0, stride):
+        home = shutil.copytree(tmp_path / "begun", tmp_path / f"killed-{index}")
+        if not killed_at(index, lambda home=home: collect(tmp_path / "parcel", home)):
+            break
+        kills += 1
+        assert_nothing_is_lost(run := Run(home / begun.path.name), before)
+        collect(tmp_path / "parcel", home)
+        assert (
+            check(run.path).state == "whole" and Run(run.path).done and Run(run.path).steps == [0, 10, 16, 20, 30, 40]
+        )
+        assert not list(home.glob(".tmp*"))
+        shutil.rmtree(home)
+    assert kills > 100 // stride
 
-    def dies(path, target):
-        if next(count) == renames:
-            raise KeyboardInterrupt
-        return rename(path, target)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", dies)
-        with pytest.raises(KeyboardInterrupt):
-            collect(tmp_path / "parcel", tmp_path / "home")
-    put_back(tmp_path / "home")
-    assert contents(ours.path) == ours_before
-    assert len(collect(tmp_path / "parcel", tmp_path / "home")) == 1
-    assert Run(ours.path).done and set(ours.steps) <= set(whole(Run(ours.path)))
-    assert not list((tmp_path / "home").glob(".tmp*"))
+def killed_after(seconds, act):
+    """Run something in a child that gets SIGKILL after so long; whether it was still at it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_kills_of_collect_and_verify_lose_nothing(tmp_path, kills):
+    """SIGKILL at random moments: to `collect` of three runs into begun ones, and to `verify --write` of the outcome."""
+    for seed in range(3):
+        trained(tmp_path / "there", seed)
+    begun = [trained(tmp_path / "begun", seed, stop_after=15) for seed in range(3)]
+    pack(tmp_path / "there", tmp_path / "parcel")
+    before = [state_of(run) for run in begun]
+    began = time.monotonic()
+    collect(tmp_path / "parcel", shutil.copytree(tmp_path / "begun", tmp_path / "undisturbed"))
+    whole, chance, came = time.monotonic() - began, random.Random(kills), 0
+    for number in range(kills):
+        home = shutil.copytree(tmp_path / "begun", tmp_path / f"killed-{number}")
+        came += killed_after(chance.uniform(0, whole), lambda home=home: collect(tmp_path / "parcel", home))
+        for run, state in zip(begun, before, strict=True):
+            assert_nothing_is_lost(Run(home / run.path.name), state)
+        collect(tmp_path / "parcel", home)
+        assert contents(home).keys() == contents(tmp_path / "undisturbed").keys()
+        for run in begun:
+            (home / run.path.name / "manifest.json").unlink()
+        files = contents(home)
+        killed_after(chance.uniform(0, whole / 2), lambda home=home: main(["verify", "--write", str(home), "--json"]))
+        assert files.items() <= contents(home).items() and main(["verify", "--write", str(home)]) == 0
+        assert {check(home / run.path.name).state for run in begun} == {"whole"}
+    assert came >= kills // 2
 
 
 def test_what_a_kill_left_of_an_old_checkpoint_is_passed_over(tmp_path):

@@ -17,7 +17,8 @@ import pytest
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.execution.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
-from hopscope.experiments.base import declared, reproduce, run_folder
+from hopscope.experiments.base import declared
+from hopscope.experiments.runner import reproduce, run_folder
 from hopscope.runs.run import Run
 
 SIXTEEN = Path(__file__).parents[1] / "sixteen.py"
@@ -210,7 +211,7 @@ def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path,
     from tests import sixteen
 
     pair = sixteen.runs("quick")[:2]
-    monkeypatch.setattr("hopscope.execution.sweep.declared", lambda name, scale: pair)
+    monkeypatch.setattr("hopscope.execution.sweep.outstanding", lambda *_: pair)
     held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
     with held.writing():
         assert train_stacks("pair", "quick", tmp_path, lambda: False) == 2

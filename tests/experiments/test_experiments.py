@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +16,14 @@ from pandas import DataFrame
 
 from hopscope.cli import main
 from hopscope.cli.commands.reproduce import seconds
+from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, setting
-from hopscope.experiments import base
-from hopscope.experiments.base import Finished, Stopped, Work, crossing, final, first_below, publish, run_folder
+from hopscope.experiments import runner, work
+from hopscope.experiments.curves import crossing, final, first_below, hop_curves_of
+from hopscope.experiments.results import publish
+from hopscope.experiments.runner import run_folder
+from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.studies.stacked_heads.experiments.curriculum import claims
 
 
@@ -137,26 +143,46 @@ def test_work_is_what_it_depends_on():
 
 def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
     source = SimpleNamespace(
-        **dict.fromkeys(("figure", "claims", "SECONDS")),
+        **dict.fromkeys(("figure", "claims", "CLAIMS")),
+        SECONDS={"quick": 1},
         runs=lambda scale: [Counting(2), Counting(5)],
-        table=lambda finished: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
+        table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
     )
-    monkeypatch.setattr(base, "experiment", lambda name: source)
-    monkeypatch.setattr(base, "publish", lambda name, table, results: table)
+    monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
+    monkeypatch.setattr(runner, "publish", lambda name, table, results: table)
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
-    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 2
-    assert base.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]
+    assert runner.reproduce("counts", "quick", **where, budget=0.0).left == 2
+    assert runner.reproduce("counts", "quick", **where).results.counted.tolist() == [2, 5]
     first = run_folder(tmp_path / "runs", Counting(2))
     (first / "DONE").unlink()
-    assert base.reproduce("counts", "quick", **where, budget=0.0).left == 1  # the second is done
+    assert runner.reproduce("counts", "quick", **where, budget=0.0).left == 1  # the second is done
     (first / "DONE").write_text('{"version": "v"}')
-    spent = base.reproduce("counts", "quick", **where, budget=0.0)
+    spent = runner.reproduce("counts", "quick", **where, budget=0.0)
     assert (spent.done, spent.left, spent.results) == (False, 0, None)  # no table is begun
+
+
+def test_a_spent_budget_stops_a_run_and_a_signal_ends_the_command(tmp_path):
+    """Both save; the one is `Stopped`, and the next run may be looked at, the other goes up to the user."""
+    from hopscope import Architecture, Config, Training
+    from hopscope.tasks.retrieval import Retrieval
+    from hopscope.training.loop import Interrupted
+
+    training = Training(steps=9, batch=4, val_size=8, log_every=3)
+    config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
+    with pytest.raises(Stopped, match="stopped at step 1"):
+        runner.carry_out(config, tmp_path / "run", lambda: True)
+
+    def signalled():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    with pytest.raises(Interrupted, match="terminated at step 3"):
+        runner.carry_out(config, tmp_path / "run", signalled)
 
 
 def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, monkeypatch):
     """It was at it when we looked, and done when we had the folder."""
-    alone = base.alone_in
+    alone = work.alone_in
 
     @contextmanager
     def late(folder):
@@ -164,7 +190,7 @@ def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, mon
             (folder / "DONE").write_text('{"version": "theirs"}')
             yield
 
-    monkeypatch.setattr(base, "alone_in", late)
+    monkeypatch.setattr(work, "alone_in", late)
     done = Finished.of(Counting(), tmp_path, lambda: False)
     assert done.version == "theirs" and not (tmp_path / "lines").exists()
 
@@ -208,17 +234,23 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
 
     training = Training(steps=40, batch=4, val_size=8, log_every=5)
     config = Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), training)
-    source = SimpleNamespace(runs=lambda scale: [config], table=base.hop_curves_of, PARTIAL=True)
-    monkeypatch.setattr(base, "experiment", lambda name: source)
+    source = SimpleNamespace(
+        runs=lambda scale: [config],
+        table=lambda runs, scale: hop_curves_of(runs),
+        **dict.fromkeys(("figure", "claims", "CLAIMS")),
+        SECONDS={"cpu": 1},
+        PARTIAL=True,
+    )
+    monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
     published = []
-    monkeypatch.setattr(base, "publish", lambda name, table, results: published.append(table) or results)
+    monkeypatch.setattr(runner, "publish", lambda name, table, results: published.append(table) or results)
     where = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
-    assert base.reproduce("tiny", "cpu", **where, budget=0.0).results is None and not published
+    assert runner.reproduce("tiny", "cpu", **where, budget=0.0).results is None and not published
     clock = iter(range(100_000))
-    monkeypatch.setattr(base.time, "monotonic", lambda: next(clock))
-    stopped = base.reproduce("tiny", "cpu", **where, budget=15)
+    monkeypatch.setattr(runner.time, "monotonic", lambda: next(clock))
+    stopped = runner.reproduce("tiny", "cpu", **where, budget=15)
     assert (stopped.done, stopped.left, stopped.results) == (False, 1, tmp_path / "results")
     assert 0 < published[0].step.max() < 40
-    assert base.reproduce("tiny", "cpu", **where).done and published[1].step.max() == 40
+    assert runner.reproduce("tiny", "cpu", **where).done and published[1].step.max() == 40
     source.PARTIAL = False
-    assert base.reproduce("tiny", "cpu", runs=tmp_path / "other", results=tmp_path, budget=15).results is None
+    assert runner.reproduce("tiny", "cpu", runs=tmp_path / "other", results=tmp_path, budget=15).results is None

@@ -12,7 +12,7 @@ import pytest
 from pandas import DataFrame, Series
 
 import hopscope
-from hopscope.experiments.base import SCALES, experiment, judged, table_in
+from hopscope.experiments.base import SCALES, experiment
 from hopscope.experiments.judging import (
     Bound,
     Claim,
@@ -25,6 +25,7 @@ from hopscope.experiments.judging import (
     power_law,
     significant,
 )
+from hopscope.experiments.results import judged, table_in
 
 PACKAGE = Path(hopscope.__file__).parent
 RESULTS = PACKAGE.parent / "results"

@@ -23,7 +23,8 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from hopscope.training.loop import Interrupted, Trainer
+from hopscope.training.loop import Interrupted
+from hopscope.training.trainer import Trainer
 from tests.small_runs import config, fingerprint, trained
 
 CPU = torch.device("cpu")

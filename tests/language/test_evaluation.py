@@ -25,7 +25,7 @@ from hopscope.formulations.equations import Equations
 from hopscope.formulations.relatives import Relatives
 from hopscope.language.backends.base import Unreachable
 from hopscope.language.backends.known import BEHAVIOURS, Known
-from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, read_table, tally
+from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, read_table, tally, write_table
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.layouts.code import Code
 from hopscope.language.layouts.few_shot import FewShot
@@ -35,6 +35,7 @@ from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.protocols.resample import Resample
 from hopscope.language.records import Records
+from hopscope.runs.integrity import check
 
 LAYOUTS = catalogue.names("language.layouts")
 PROTOCOLS = catalogue.names("language.protocols")
@@ -326,6 +327,17 @@ def test_a_torn_line_is_asked_again_and_an_altered_one_is_named(tmp_path):
     path.write_bytes(whole.replace(b'{"key"', b'{"kex"', 1))
     with pytest.raises(Damaged, match="line 1"):
         evaluate(again, Equations(), Code(), GreedyStrict(), ALL, tmp_path)
+
+
+def test_a_table_that_is_altered_is_not_added_to(tmp_path):
+    """It is listed in its folder's manifest; records are not: they grow, and each line is looked at by itself."""
+    result = evaluate(counting(), Equations(), Code(), GreedyStrict(), ALL, tmp_path)
+    path = write_table(tmp_path, [result.row])
+    assert check(tmp_path).state == "whole" and check(tmp_path).unverified == ("records.jsonl",)
+    path.write_bytes(path.read_bytes().replace(b"greedy_strict", b"greedy_strice", 1))
+    for use in (lambda: read_table(tmp_path), lambda: write_table(tmp_path, [result.row])):
+        with pytest.raises(Damaged, match=r"table\.csv is altered"):
+            use()
 
 
 class Failing(Counting):

@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 
 from hopscope import Architecture, BadInput, Config, Run, load, train
-from hopscope.core.storage import MANIFEST, Damaged, read_manifest, write_folder
+from hopscope.circuits.discovery import Discovery
+from hopscope.cli import main
+from hopscope.core.storage import MANIFEST, Damaged, enlist, read_manifest, write_folder
+from hopscope.drawing.circuit_report import investigate
+from hopscope.drawing.run_pictures import schedule_of
+from hopscope.emergence.record import circuit_of
+from hopscope.experiments.results import all_claims, redraw
 from tests.small_runs import config, fingerprint, trained
 
 PACKAGE = Path(__file__).parents[2] / "hopscope"
@@ -268,6 +274,157 @@ def test_lines_that_are_no_json(tmp_path, name, junk):
     assert names_it(path, run.summary) or names_it(path, lambda: run.rows)
     unfinish(run)
     assert names_it(path, lambda: trained(tmp_path / "run"))
+
+
+# Finished folders -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A finished run, trained, with all that is found out about one; and one that was built, with its truth."""
+    folder = tmp_path_factory.mktemp("finished")
+    run = trained(folder / "run", checkpoints="4")
+    investigate(run, run.path, Discovery(discovery=8, selection=8, report=16, alternatives=1))
+    assert main(["emerge", str(run.path), "--path", "L0H0 query->value[1]", "--n", "8"]) == 0
+    assert main(["draw", str(run.path)]) == 0
+    (run.path / "pictures" / "circuit.svg").write_text("<svg>\n1\n</svg>\n")  # its circuit is none to be drawn
+    enlist(run.path, ["pictures/circuit.svg"])
+    assert main(["build", "1", "--out", str(folder / "built")]) == 0
+    return folder
+
+
+def page_of(path: Path) -> None:
+    """The report with a run's circuit, or with an experiment's results."""
+    from hopscope.cli.commands.report import write_page
+
+    results = path if (path / "claims.json").is_file() else None
+    write_page(path.parent / "page.html", results.parent if results else path / "none", () if results else (path,))
+
+
+#: What reads each file of a run; of others nothing of ours does.
+READERS: dict[str, Callable[[Path], object]] = {
+    "config.json": load,
+    "metrics.jsonl": lambda path: Run(path).metrics,
+    "sessions.jsonl": lambda path: Run(path).summary(),
+    "report.json": lambda path: Run(path).report,
+    "manifest.json": lambda path: Run(path).rows,
+    "truth.json": lambda path: schedule_of(Run(path)),
+    "circuit.json": lambda path: circuit_of(Run(path), print),
+    "checkpoints/step_00000012/manifest.json": lambda path: Run(path).model,
+    "checkpoints/step_00000012/model.safetensors": lambda path: Run(path).model,
+    "checkpoints/step_00000012/optimizer.safetensors": lambda path: Run(path).checkpoint(12),
+    "checkpoints/step_00000004/model.safetensors": lambda path: Run(path).at(4),
+    "pictures/circuit.svg": page_of,
+    "pictures/attention.html": page_of,
+}
+
+
+def cut_lines(data: bytes) -> bytes:
+    """Without the last line; of a single one without its second half."""
+    whole = data.splitlines(keepends=True)
+    return b"".join(whole[:-1]) if len(whole) > 1 else data[: len(data) // 2]
+
+
+def change_a_digit(data: bytes) -> bytes:
+    """The last digit of the last number one up, so that it parses as before; where there is none, the last byte."""
+    place = max((match.start() for match in re.finditer(rb"\d(?![\d.])", data)), default=len(data) - 1)
+    return data[:place] + (b"1" if data[place : place + 1] == b"0" else b"0") + data[place + 1 :]
+
+
+ALTERATIONS = {"cut-lines": cut_lines, "a-digit": change_a_digit}
+
+
+def files_of(folder: Path) -> list[str]:
+    """All files of a finished folder, but for DONE, which is empty, and locks."""
+    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [str(path) for path in found if path.name[0] != "." and path.name != "DONE"]
+
+
+def assert_found(capsys, folder: Path, name: str, alter: Callable[[bytes], bytes], read: Callable | None) -> None:
+    """`verify` names an altered file in a line of its own and exits with 2, and what reads the file refuses it."""
+    path = folder / name
+    before = path.read_bytes()
+    path.write_bytes(alter(before))
+    assert path.read_bytes() != before
+    assert main(["verify", str(folder)]) == 2, name
+    said = capsys.readouterr().out
+    assert re.search(rf"^  {re.escape(str(path))} .*; .*$", said, re.M), said
+    if read is not None:
+        with pytest.raises(BadInput) as refused:
+            read(folder)
+        assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+    path.write_bytes(before)
+
+
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+@pytest.mark.parametrize("which", ["run", "built"])
+def test_whatever_is_altered_in_a_finished_run_is_found(finished, capsys, which, alteration):
+    names = files_of(finished / which)
+    expected = set(READERS) - {"truth.json"} if which == "run" else {"truth.json", "report.json", "metrics.jsonl"}
+    assert expected <= set(names) and len(names) > 8
+    for name in names:
+        assert_found(capsys, finished / which, name, ALTERATIONS[alteration], READERS.get(name))
+    assert main(["verify", str(finished)]) == 0
+
+
+@pytest.mark.parametrize("which", ["run", "built"])
+def test_whatever_is_missing_from_a_finished_run_is_found(finished, tmp_path, capsys, which):
+    for name in files_of(finished / which):
+        if name in ("manifest.json", "config.json"):  # without the one it is unverified, without the other no run
+            continue
+        if name.endswith("optimizer.safetensors"):  # what a finished run no longer needs, and parcels leave out
+            continue
+        folder = Path(shutil.copytree(finished / which, tmp_path / "run"))
+        (folder / name).unlink()
+        assert main(["verify", str(folder)]) == 2, name
+        assert f"  {folder / name} is missing" in capsys.readouterr().out, name
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    """Results as committed, of an experiment and of heads."""
+    folder = tmp_path_factory.mktemp("results")
+    for name in ("curriculum", "heads_smollm2"):
+        shutil.copytree(PACKAGE.parent / "results" / name, folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_whatever_is_altered_in_results_is_found(results, capsys, alteration):
+    """And no table of claims, page or figure is made of it; from a whole table `--redraw` makes the rest anew."""
+    readers = {
+        "claims.json": lambda folder: all_claims(folder.parent),
+        "table.csv": lambda folder: redraw("curriculum", folder),
+        "manifest.json": lambda folder: all_claims(folder.parent),
+        **dict.fromkeys(("figure.svg", "figure.png"), page_of),
+    }
+    for which in ("curriculum", "heads_smollm2"):
+        names = files_of(results / which)
+        assert len(names) > 4
+        for name in names:
+            read = readers[name] if which == "curriculum" else None
+            assert_found(capsys, results / which, name, ALTERATIONS[alteration], read)
+    folder, before = results / "curriculum", {n: (results / "curriculum" / n).read_bytes() for n in readers}
+    for name in ("claims.json", "figure.svg", "figure.png"):
+        (folder / name).write_bytes(ALTERATIONS[alteration](before[name]))
+    (folder / "table.csv").write_bytes(ALTERATIONS[alteration](before["table.csv"]))
+    assert main(["report", "--results", str(results)]) == 2
+    assert main(["report", "--results", str(results), "--redraw"]) == 2
+    assert f"{folder / 'table.csv'} is" in capsys.readouterr().err
+    (folder / "table.csv").write_bytes(before["table.csv"])
+    assert main(["report", "--results", str(results), "--redraw"]) == 0
+    assert {name: (folder / name).read_bytes() for name in readers} == before
+
+
+def test_a_table_that_is_altered_is_not_added_to(results, tmp_path, capsys):
+    """Not even after hours of training: it is looked at before."""
+    shutil.copytree(results, tmp_path / "results")
+    path = tmp_path / "results" / "curriculum" / "table.csv"
+    path.write_bytes(change_a_digit(path.read_bytes()))
+    where = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main(["reproduce", "curriculum", "--scale", "quick", *where]) == 2
+    assert f"{path} is altered" in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
 
 class Bomb:

@@ -10,7 +10,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
 from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import Trainer
+from hopscope.training.trainer import Trainer
 
 AVERAGED = 100  # last steps over which a final loss is averaged, for it jumps from one step to the next
 EVERY = 20

@@ -18,6 +18,7 @@ import torch
 from hopscope import Architecture, BadInput, Config, Run, Training, load, train
 from hopscope.cli import main
 from hopscope.core.storage import TEMPORARY
+from hopscope.runs.integrity import check
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted
 from tests.small_runs import config, fingerprint, trained
@@ -68,6 +69,7 @@ def test_every_precision_data_and_curriculum(tmp_path, dtype, examples, curricul
         with pytest.raises(Interrupted) as stopped:
             train(mine, folder, threads=1, compile="off", should_stop=stop_after(made))
         assert stopped.value.step == so_far == Run(folder).newest().step
+        assert stopped.value.asked
     resumed = train(mine, folder, threads=1, compile="off")
     assert fingerprint(resumed) == fingerprint(undisturbed)
     assert [session["from_step"] for session in resumed.sessions] == [0, 2, 8, 10]
@@ -113,9 +115,10 @@ def test_a_signal_saves_and_ends_and_the_run_goes_on(tmp_path, number):
     undisturbed = trained(tmp_path / "undisturbed")
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     sender = Sender(5, number)
-    with pytest.raises(Interrupted, match=r"(interrupted|terminated) at step 5; the same command goes on from there"):
+    with pytest.raises(Interrupted, match="at step 5; the same command goes on from there") as stopped:
         train(config(), tmp_path / "run", threads=1, compile="off", watchers=(sender,))
-    assert sender.ended
+    assert sender.ended and not stopped.value.asked
+    assert stopped.value.reason == {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[number]
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert Run(tmp_path / "run").newest().step == 5  # off the schedule of every 4
     assert fingerprint(trained(tmp_path / "run")) == fingerprint(undisturbed)
@@ -281,9 +284,11 @@ def test_a_kill_at_every_system_call_of_a_whole_run(tmp_path, stride):
     for index in itertools.count(0, stride):
         folder = tmp_path / f"killed-{index}"
         code = child_killed_at(index, folder)
+        assert not check(folder).faults, index
         run = trained(folder, **EVERY_CALL)  # a warning, of damage or of another environment, would be an error
         assert fingerprint(run) == fingerprint(undisturbed), index
         assert [row["step"] for row in run.rows] == [0, 1, 2], index
+        assert check(folder).state == "whole", index
         assert not [f for f in run.path.rglob("*") if f.name.startswith(TEMPORARY)], index
         if code == 0:
             break

@@ -18,9 +18,9 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import Data, Trainer, learning_rate
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
+from hopscope.training.trainer import Data, Trainer, learning_rate
 
 CPU = torch.device("cpu")
 SMALL = Architecture(n_layers=1, d_model=8)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hopscope.builds.build import Build, Built, build
+from hopscope.circuits.truths import verified
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json
 from hopscope.core.catalogue import names
@@ -43,9 +44,10 @@ def run(**given: Any) -> None:
     """Build, store, tell."""
     built = build(task_of(given), pick(Build, given))
     folder = given["out"] or Path("runs") / f"build-{built.config.identity}"
-    stored = write_made(built.config, folder, built.model, {"truth.json": built.truth})
+    truth = verified(built.model, built.config.task, built.truth)
+    stored = write_made(built.config, folder, built.model, {"truth.json": truth})
     if given["as_json"]:
-        print_json(stored.summary() | {"truth": built.truth})
+        print_json(stored.summary() | {"truth": truth})
     else:
         tell(stored, built)
 

@@ -10,8 +10,8 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
-from hopscope.cli.options import console, options_of, pick, print_json
-from hopscope.runs.run import Run, is_shipped, load
+from hopscope.cli.options import console, options_of, pick, print_json, say_unverified
+from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
     from hopscope.drawing.circuit_report import Investigation
@@ -23,8 +23,8 @@ def run(folder: Path, step: int | None, out: Path | None, as_json: bool, **given
 
     source = load(folder)
     settings = pick(Discovery, given)
-    where = out or (Path("demo-circuit") if is_shipped(folder) else folder)
-    found = investigate(source, where, settings, step=step, watch=watch)
+    say_unverified([source.path])
+    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, watch=watch)
     if as_json:
         print_json({**found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
     else:
@@ -59,6 +59,7 @@ LOSSES = {
     "model": "the model as it is",
     "circuit": "all patterns replaced by hand",
     "live": "these paths as computed, all else null",
+    "rows": "the rows of these paths, whole and as computed, all else null",
     "null": "everything null",
 }
 

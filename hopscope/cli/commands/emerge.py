@@ -14,15 +14,15 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import console, print_json
+from hopscope.cli.options import console, print_json, say_unverified
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file, write_json
+from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.problem import paths
-from hopscope.runs.run import Run, is_shipped, load
+from hopscope.runs.run import Run, load, place_for
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 
@@ -78,6 +78,7 @@ def command(
         return strong_paths(run, was_streamed=was_streamed) if every else asked
 
     runs, watch = [load(folder) for folder in folders], Ticker()
+    say_unverified(run.path for run in runs)
     found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
     order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
     watch("drawing")
@@ -95,7 +96,7 @@ def folder_for(folders: Sequence[Path]) -> Path:
     """Where results go if nobody says: results of several runs belong to none of them."""
     if len(folders) > 1:
         return Path("emergence")
-    return Path("demo-emergence") if is_shipped(folders[0]) else folders[0]
+    return place_for(folders[0], "emergence")
 
 
 class Ticker:
@@ -136,9 +137,11 @@ def store(
     with clear_errors(folder):
         pictures.mkdir(parents=True, exist_ok=True)
     table = pandas.concat([emergence.table() for emergence in found], ignore_index=True)
+    names = ("emergence.csv", "emergence.json")
+    unlist(folder, [*names, *(name for name in listed(folder) if name.startswith("pictures/emergence"))])
     write_file(folder / "emergence.csv", table.to_csv(index=False).encode())
     write_json(folder / "emergence.json", as_value(found, order, first))
-    written = [([folder / "emergence.csv", folder / "emergence.json"], "every curve, and what was made of it")]
+    written = [([folder / name for name in names], "every curve, and what was made of it")]
     if len(found) > 1:
         files = save(emergence_order(found, first), pictures / "emergence")
         written.append((files, "when the first path of each kind emerged in each run, and who precedes whom"))
@@ -148,6 +151,7 @@ def store(
         written.append((files, f"paths over training in {emergence.run}"))
         files = save(emergence_circuit(emergence, run.task.sample(1, 0)), pictures / f"emergence_circuit{mark}")
         written.append((files, "who attends to whom, and since when"))
+    enlist(folder, [str(file.relative_to(folder)) for files, _ in written for file in files])
     return written
 
 

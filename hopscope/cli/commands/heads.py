@@ -13,7 +13,7 @@ import click
 from hopscope.cli.options import as_json, console, print_json
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file, write_json
+from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 
 if TYPE_CHECKING:
     from hopscope.formulations.base import Formulation
@@ -107,12 +107,14 @@ def write(made: Study, folder: Path) -> list[Path]:
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     table, report = DataFrame(made.rows()), made.report
+    unlist(folder, listed(folder))
     write_json(folder / "heads.json", report)
     write_file(folder / "table.csv", table.to_csv(index=False, float_format="%.6g").encode())
     files = [folder / "heads.json", folder / "table.csv", *save(head_maps(table, report["model"]), folder / "scores")]
     if report.get("heads"):
         files += save(role_maps(report["heads"], report["hop"]["roles"], report["model"]), folder / "roles")
         files += save(stacking_diagram(report), folder / "stacking")
+    enlist(folder, [file.name for file in files])
     return files
 
 

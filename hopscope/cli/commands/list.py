@@ -10,7 +10,10 @@ from hopscope.core import catalogue
 
 FOLDERS = {
     "tasks": "tasks",
+    "models": "models",
     "attention": "models.attention",
+    "positions": "models.positions",
+    "optimizers": "training.optimizers",
     "measures": "measures",
     "experiments": "experiments",
     "formulations": "formulations",
@@ -21,7 +24,7 @@ FOLDERS = {
 @click.command("list")
 @as_json
 def command(as_json: bool) -> None:
-    """Name every task, attention variant, measure, experiment, formulation and curriculum."""
+    """Name every task, model, attention variant, position code, optimizer, measure, experiment, …"""
     found = {
         kind: [{"name": name, "summary": catalogue.summary(folder, name)} for name in catalogue.names(folder)]
         for kind, folder in FOLDERS.items()

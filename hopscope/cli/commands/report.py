@@ -10,11 +10,14 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hopscope.cli.options import as_json, console, print_json
+from hopscope.cli.options import as_json, console, print_json, say_unverified
+from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import read_json, write_file
-from hopscope.experiments.base import all_claims, experiment, redraw
+from hopscope.core.storage import listed, parse_json, read_listed, write_file
+from hopscope.experiments.base import experiment
+from hopscope.experiments.results import all_claims, redraw
+from hopscope.runs.integrity import is_unverified, vouch
 
 
 @click.command("report")
@@ -36,9 +39,10 @@ def command(
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
-    for claims_file in sorted(results.glob("*/claims.json")) if again else ():
-        redraw(claims_file.parent.name, claims_file.parent)
+    if again:
+        draw_again(results)
     claims = all_claims(results)
+    say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
     if page is not None:
@@ -52,6 +56,18 @@ def command(
         console().print(claims_table(claims))
 
 
+def draw_again(results: Path) -> None:
+    """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
+
+    Raises Damaged for a table that is not the one that its manifest lists.
+    """
+    for folder in sorted({path.parent for name in ("table.csv", "claims.json") for path in results.glob(f"*/{name}")}):
+        if (folder / "claims.json").is_file() or folder.name in catalogue.names("experiments"):
+            redraw(folder.name, folder)
+        elif is_unverified(folder):
+            vouch(folder)
+
+
 def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
     """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
     from hopscope.drawing.report_page import Opened, Section, report_page
@@ -62,12 +78,23 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         Section(name, experiment(name).__doc__ or "", results / name, [r for r in claims if r["experiment"] == name])
         for name in names
     ]
+    for section in sections:
+        read_all(section.folder)
     circuits = []
     for run in runs:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
-        circuits.append(Opened(str(run), read_json(run / "circuit.json"), run / "pictures"))
+        read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
+        found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
+        circuits.append(Opened(str(run), found, run / "pictures"))
     write_file(page, report_page(sections, circuits, code_version()).encode())
+
+
+def read_all(folder: Path, *names: str) -> None:
+    """Raise Damaged unless these files (by default all) are as the folder's manifest lists them, as far as it does."""
+    for name in listed(folder):
+        if name in names or not names:
+            read_listed(folder, name)
 
 
 def claims_table(claims: Iterable[dict[str, Any]]) -> Table:

@@ -10,10 +10,12 @@ from pathlib import Path
 import click
 
 from hopscope.cli.commands.report import claims_table
-from hopscope.cli.options import as_json, console, print_json
+from hopscope.cli.options import as_json, console, print_json, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import SCALES, Outcome, all_claims, declared, experiment, reproduce
+from hopscope.experiments.base import SCALES, declared, experiment, offered
+from hopscope.experiments.results import all_claims
+from hopscope.experiments.runner import Outcome, reproduce
 from hopscope.training.progress import ProgressBar
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -60,7 +62,9 @@ def command(
         return
     if name is None:
         raise BadInput("say which experiment, or all; 'hopscope reproduce --list' names them")
-    names = catalogue.names("experiments") if name == "all" else [name]
+    names = [name] if name != "all" else [each for each in catalogue.names("experiments") if scale in offered(each)]
+    if not names:
+        raise BadInput(f"no experiment has runs at scale {scale}; the scales are {', '.join(SCALES)}")
     limit = seconds(budget)
     deadline = None if limit is None else time.monotonic() + limit
     for each in names:
@@ -84,6 +88,7 @@ def command(
 
 def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
     """What was found, or what is left to do."""
+    say_unverified(path for outcome in outcomes for path in outcome.trained)
     names = {outcome.name for outcome in outcomes if outcome.results}
     claims = [row for row in all_claims(results) if row["experiment"] in names and row["scale"] == outcomes[0].scale]
     if as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from hopscope.cli.options import as_json, console, print_json, run_folder
+from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
 from hopscope.runs.run import Run, load
 
 
@@ -29,6 +29,8 @@ def describe(run: Run) -> None:
     state = "done" if summary["done"] else f"not done: {run.config.training.steps} steps were asked for"
     out.print(f"[bold]{run.path}[/]  {task.name()}  {run.config.identity}")
     out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
+    if run.done:
+        out.print("files: as listed in manifest.json" if summary["verified"] else f"files: unverified ({UNVERIFIED})")
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     for part in ("task", "model", "origin" if run.config.origin else "training"):

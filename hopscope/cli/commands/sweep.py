@@ -14,7 +14,8 @@ from hopscope.cli.options import as_json
 from hopscope.core.settings import BadInput
 from hopscope.execution.ray_workers import RayCrew
 from hopscope.execution.sweep import stacked, sweep, work
-from hopscope.experiments.base import SCALES, Stopped, declared
+from hopscope.experiments.base import SCALES, declared
+from hopscope.experiments.work import Stopped
 
 ENGINES = ("local", "stacked", "ray")
 
@@ -55,12 +56,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
+    folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
     if worker_of is not None:
-        be_worker(name, scale, runs, device, worker_of)
+        be_worker(name, scale, runs, folder, device, worker_of)
         return
     limit = seconds(budget)
     declared(name, scale)
-    folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
     if engine not in ENGINES:
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if engine == "stacked" and workers:
@@ -77,10 +78,10 @@ def command(
     tell([outcome], folder, as_json)
 
 
-def be_worker(name: str, scale: str, runs: Path, device: str, driver: int) -> None:
+def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, driver: int) -> None:
     """Work until nothing is left to take, or the driver is gone."""
     try:
-        work(name, scale, runs, lambda: os.getppid() != driver, device=device, threads=1)
+        work(name, scale, runs, results, lambda: os.getppid() != driver, device=device, threads=1)
     except Stopped:
         return
 

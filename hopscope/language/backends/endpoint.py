@@ -30,7 +30,7 @@ from hopscope.language.echo import (
     text_of,
 )
 from hopscope.language.layouts.base import Rendered
-from hopscope.language.server import Patience, Server
+from hopscope.language.server import Patience, Refused, Server
 
 T = TypeVar("T")
 
@@ -125,8 +125,8 @@ class Endpoint(Backend):
         asked = list(zip(requests, sampling, strict=True))
         try:
             texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)
-        except BadInput as refusal:
-            if self.limit != "max_tokens" or "max_completion_tokens" not in str(refusal):
+        except Refused as refusal:
+            if self.limit != "max_tokens" or "max_completion_tokens" not in refusal.answer:
                 raise
             self.limit = "max_completion_tokens"  # what hosted reasoning models call it
             texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)

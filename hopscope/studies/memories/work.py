@@ -1,22 +1,24 @@
-"""The work behind `memories`: the gradient lemma checked, recall at given sizes, and how much memories hold."""
+"""What `memories` does beside training: the gradient lemma checked, recall at given sizes, searches of capacities."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
-from hopscope.experiments.base import Stopped, Work
-from hopscope.experiments.capacity import ENOUGH, Search
+from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
+from hopscope.experiments.work import Work
+from hopscope.studies.memories.models.associative_memory import MemoryArchitecture
+from hopscope.studies.memories.tasks.associations import Associations
 from hopscope.theory import memories
-
-CHECKS = 128  # times that a training looks at its recall (mlp_sweep.py)
 
 
 @dataclass(frozen=True)
@@ -108,67 +110,45 @@ def written(kind: str, inputs: Tensor, outputs: Tensor, answers: Tensor, random:
 
 
 @dataclass(frozen=True)
-class Capacity(Search):
-    """How many pairs a memory of width d holds, each with its own answer or with `n_classes` answers among them."""
+class WrittenCapacity(Search):
+    """How many pairs outer products hold in a matrix of width d."""
 
-    label = "capacity"
+    label = "written-capacity"
 
-    memory: str = setting("linear", "which", choices=("outer_product", "linear", "mlp"))
     d: int = setting(16, "width")
-    ratio: int = setting(0, "m / d of an MLP's hidden width")
+    seed: int = setting(0, "of the embeddings")
+
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
+        random, answers = generator(self.seed, "capacity", size), torch.arange(size)
+        inputs, outputs = (memories.random_rows(size, self.d, random) for _ in range(2))
+        memory = written("outer_product", inputs, outputs, answers, random)
+        return memories.recall(memories.scores(memory, outputs, inputs), answers)
+
+
+@dataclass(frozen=True)
+class TrainedCapacity(Search):
+    """How many pairs a trained memory of width d holds, each with its own answer or with `n_classes` among them."""
+
+    label = "trained-capacity"
+
+    d: int = setting(16, "width")
+    ratio: int = setting(0, "m / d of an MLP's hidden width; 0: a matrix")
     n_classes: int = setting(0, "answers; 0: as many as inputs")
     steps: int = setting(4096, "of AdamW at most; training ends when recall is enough")
-    lr: float = setting(1000.0, "its learning rate (paper's code: 1000 linear, 0.03 MLP)")
+    lr: float = setting(1000.0, "its learning rate (paper's code: 1000 for a matrix, 0.03 for an MLP)")
     seed: int = setting(0, "of embeddings and initial weights")
 
     @property
-    def n_parameters(self) -> int:
-        """d² of a matrix, 2 m d of an MLP without its biases."""
-        return 2 * self.ratio * self.d**2 if self.memory == "mlp" else self.d**2
+    def model(self) -> MemoryArchitecture:
+        """What holds the pairs."""
+        return MemoryArchitecture(self.d, self.ratio * self.d)
 
-    def recall_at(self, size: int, should_stop: Callable[[], bool]) -> float:
-        random = generator(self.seed, "capacity", size)
-        n_classes = self.n_classes or size
-        inputs = memories.random_rows(size, self.d, random)
-        outputs = memories.random_rows(n_classes, self.d, random)
-        answers = memories.even_classes(size, n_classes)
-        if self.memory == "outer_product":
-            return memories.recall(
-                memories.scores(written(self.memory, inputs, outputs, answers, random), outputs, inputs), answers
-            )
-        weights, hidden = self.start(random)
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
+        return best_recall(self.training_of(size), folder, should_stop)
 
-        def scores() -> Tensor:
-            return hidden(inputs) @ outputs.T
-
-        return self.train(weights, scores, answers, should_stop)
-
-    def start(self, random: torch.Generator) -> tuple[list[Tensor], Callable[[Tensor], Tensor]]:
-        """Trained tensors, and what they make of inputs: W e from W = 0, or W_2 relu(W_1 e + b), fan-in normal."""
-        if self.memory == "linear":
-            matrix = torch.zeros(self.d, self.d, requires_grad=True)
-            return [matrix], lambda inputs: inputs @ matrix.T
-        m = self.ratio * self.d
-        read = (torch.randn(m, self.d, generator=random) / self.d**0.5).requires_grad_()
-        bias = torch.zeros(m, requires_grad=True)
-        write = (torch.randn(self.d, m, generator=random) / m**0.5).requires_grad_()
-        return [read, bias, write], lambda inputs: torch.relu(inputs @ read.T + bias) @ write.T
-
-    def train(
-        self, weights: list[Tensor], scores: Callable[[], Tensor], answers: Tensor, should_stop: Callable[[], bool]
-    ) -> float:
-        """Full-batch AdamW without decay; the best recall seen, and no more steps once it is enough."""
-        optimizer = torch.optim.AdamW(weights, lr=self.lr, weight_decay=0.0, fused=True)
-        best, every = 0.0, max(1, self.steps // CHECKS)
-        for step in range(self.steps):
-            found = scores()
-            if step % every == 0:
-                best = max(best, memories.recall(found.detach(), answers))
-                if best >= ENOUGH:
-                    break
-                if should_stop():
-                    raise Stopped
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(found, answers).backward()
-            optimizer.step()
-        return best
+    def training_of(self, size: int) -> Config:
+        """Full-batch AdamW without decay, until enough is recalled."""
+        recipe: dict[str, Any] = {"steps": self.steps, "batch": size, "lr": self.lr, "weight_decay": 0.0}
+        looks: dict[str, Any] = {"log_every": max(1, self.steps // LOOKS), "val_size": size, "stop_accuracy": ENOUGH}
+        training = Training(**recipe, **looks, checkpoints=str(max(1, self.steps)), seed=self.seed)
+        return Config(Associations(size, self.n_classes), self.model, training)

@@ -15,7 +15,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, setting
 from hopscope.core.storage import read_json, write_json
-from hopscope.experiments.base import Stopped, Work
+from hopscope.experiments.work import Stopped, Work
 from hopscope.interventions.truncation import Laser
 from hopscope.studies.noisy_bigram.theory.associations import OneStep
 

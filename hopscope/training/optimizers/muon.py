@@ -88,7 +88,9 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     def lend(self, matrix: Tensor, views: list[Tensor]) -> None:
         """Give a weight's gradient and momentum to the views on it; the momentum is kept in one piece."""
-        if matrix.grad is None:
+        if matrix.grad is None:  # frozen in this update
+            for view in views:
+                view.grad = None
             return
         momentum = self.state[matrix].setdefault("momentum_buffer", torch.zeros_like(matrix))
         for view, gradient, buffer in zip(views, single(matrix.grad), single(momentum), strict=True):

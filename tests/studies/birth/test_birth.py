@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from click.testing import CliRunner
 from pandas import DataFrame
 
 from bench.pack_bigrams import pack
-from hopscope import Architecture, Config, Training, train
+from hopscope import Architecture, Config, Training, Transformer, train
+from hopscope.cli import hopscope as command_line
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
-from hopscope.experiments.base import Stopped
+from hopscope.measures import observe
 from hopscope.problem.paths import Path
-from hopscope.studies.birth.experiments.birth import about_joint
-from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicTransformer, recall, recalls
+from hopscope.studies.birth.claims import about_joint
+from hopscope.studies.birth.experiments import birth
+from hopscope.studies.birth.measures.memory_recall import memory_recall, recall, recalls
+from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
 from hopscope.studies.birth.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
-from hopscope.studies.birth.work import SGD, Basic, ThreeSteps, loss_of, memory_blocks, orthonormal
+from hopscope.studies.birth.three_steps import ThreeSteps, memory_blocks, orthonormal
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
 
 # The corpus ------------------------------------------------------------------------------------------------------
 
@@ -67,7 +73,7 @@ def test_characters_follow_as_often_as_in_the_corpus():
 
 @pytest.mark.parametrize(("triggers", "outputs", "predictable"), [("frequent", 0.308, 0.289), ("drawn", 0.244, 0.226)])
 def test_as_many_positions_are_predictable_as_published(triggers, outputs, predictable):
-    """Of T = 256: outputs of any trigger, and those of triggers that occurred before (card 3, from its own code)."""
+    """Of T = 256: outputs of any trigger, and those of triggers that occurred before (by the authors' code)."""
     task = TriggerBigrams(length=256, trigger_choice=triggers)
     trigger = task.trigger(task.sample(2000, 0).draw)
     assert float((trigger >= 0).float().mean()) == pytest.approx(outputs, abs=0.012)
@@ -134,15 +140,63 @@ def test_clamps_and_emergence_take_the_task_as_it_is(tmp_path):
 # The basic model -------------------------------------------------------------------------------------------------
 
 
+TASK = TriggerBigrams(length=24)
+
+
+def basic(task=TASK, seed: int = 0, **shape) -> BasicTransformer:
+    return BasicArchitecture(**{"d_model": 16, **shape}).build(task, generator(seed, "init"))
+
+
+@torch.no_grad()
+def as_transformer(basic: BasicTransformer) -> Transformer:
+    """The same function as the project's Transformer of two layers with one head each."""
+    d_model = basic.architecture.d_model
+    shape = Architecture(n_layers=2, n_heads=1, d_model=d_model, mlp=False, layer_norm=False)
+    model = shape.build(TASK, generator(0, "init"))
+    for name in ("W_E", "W_pos", "W_U"):
+        model.get_parameter(name).copy_(getattr(basic, name))
+    layers = ((basic.W_K1, basic.W_V1, basic.W_O1), (basic.W_K2, basic.W_V2, basic.W_O2))
+    for block, (W_K, W_V, W_O) in zip(model.blocks, layers, strict=True):
+        block.attn.W_QKV.copy_(torch.stack([torch.eye(d_model), W_K, W_V])[:, None])
+        block.attn.W_O.copy_(W_O[None])
+    return model
+
+
 def test_the_basic_model_is_a_transformer():
-    model = BasicTransformer(16, 65, 24, generator(0, "init"))
-    tokens = TriggerBigrams(length=24).sample(4).inputs
-    assert torch.allclose(model(tokens), model.as_transformer()(tokens), atol=1e-4)
+    """The same outputs, and the same activations under the same names."""
+    model, tokens = basic(), TASK.sample(4).inputs
+    outputs, cache = model(tokens, cache=True)
+    expected, theirs = as_transformer(model)(tokens, cache=model.activation_names)
+    assert torch.allclose(outputs, expected, atol=1e-4)
+    for name in model.activation_names:
+        assert torch.allclose(cache[name], theirs[name], atol=1e-4), name
+
+
+def test_a_linear_layer_adds_what_it_makes_of_the_stream():
+    model, tokens = basic(feed_forward=True), TASK.sample(4).inputs
+    with torch.no_grad():
+        model.W_F.copy_(torch.randn(16, 16, generator=generator(0, "test")))
+    outputs, cache = model(tokens, cache=True)
+    stream = cache["resid_mid", 1]
+    assert torch.allclose(outputs, (stream + stream @ model.W_F) @ model.W_U, atol=1e-5)
 
 
 def test_only_three_matrices_are_trained():
-    model = BasicTransformer(16, 65, 24, generator(0, "init"))
-    assert sorted(name for name, _ in model.named_parameters()) == sorted(TRAINED)
+    assert sorted(name for name, _ in basic().named_parameters()) == sorted(TRAINED)
+    assert basic().n_parameters == 3 * 16 * 16
+
+
+def test_a_task_of_vectors_is_refused():
+    with pytest.raises(BadInput, match="choose a task of tokens"):
+        BasicArchitecture().build(Retrieval())
+
+
+def test_the_measure_probes_triggers_where_they_are_fixed_and_all_tokens_where_they_are_drawn():
+    model = basic(seed=1)
+    batch = TASK.sample(4)
+    assert memory_recall(observe(model, batch)) == recalls(model, TASK.bigrams.first.topk(5).indices)
+    drawn = TASK.but(trigger_choice="drawn").sample(4)
+    assert memory_recall(observe(model, drawn)) == recalls(model, range(65))
 
 
 def ideal(model: BasicTransformer) -> None:
@@ -156,7 +210,7 @@ def ideal(model: BasicTransformer) -> None:
 def test_ideal_memories_are_recalled_and_solve_induction():
     """But for triggers at the very start: nothing stands before them, so they themselves look like what followed."""
     task = Induction(length=10, d_vocab=20)
-    model = orthonormal(20, 11, generator(0, "init"))
+    model = orthonormal(task, generator(0, "init"))
     batch = task.sample(64)
     blank = {"W_O2": 1 / 20, "W_K2": 1 / 20, "W_K1": 1 / 10, "W_K1 first": 1 / 10}  # every argmax is the first
     assert recalls(model, range(20)) == pytest.approx(blank)
@@ -171,53 +225,72 @@ def test_recall_counts_rows_whose_own_score_is_highest():
 
 
 def test_what_should_be_orthonormal_is():
-    for read, written in memory_blocks(orthonormal(7, 5, generator(0, "init"))).values():
+    for read, written in memory_blocks(orthonormal(Induction(length=4, d_vocab=7), generator(0, "init"))).values():
         for rows in (read, written):
             assert torch.allclose(rows @ rows.T, torch.eye(len(rows)), atol=1e-5)
 
 
-# Work ------------------------------------------------------------------------------------------------------------
+# Training ----------------------------------------------------------------------------------------------------------
 
-SMALL = Basic(d_model=8, length=12, batch=4, steps=6, every=2, val_size=8, later=2)
-
-
-def test_our_sgd_is_pytorchs(tmp_path):
-    """Six steps of both, all matrices from the start."""
-    work = SMALL.but(later=0)
-    ours, theirs = SGD(work, tmp_path), SGD(work, tmp_path)
-    parameters = list(theirs.model.parameters())
-    optimizer = torch.optim.SGD(parameters, work.lr, work.momentum, weight_decay=work.weight_decay)
-    for step in range(6):
-        ours.advance()
-        optimizer.zero_grad()
-        loss_of(theirs.model, theirs.task.sample(work.batch, generator(0, "train", step))).backward()
-        optimizer.step()
-    for mine, other in zip(ours.model.parameters(), parameters, strict=True):
-        assert torch.allclose(mine, other, atol=1e-6)
+RECIPE = {"steps": 6, "batch": 4, "log_every": 2, "val_size": 8, "checkpoints": "2", "lr": 0.2, "weight_decay": 1e-4}
+SMALL = Config(
+    TriggerBigrams(length=12),
+    BasicArchitecture(d_model=8),
+    Training(**RECIPE, optimizer="sgd(momentum=0.9)", measures="memory_recall"),
+)
 
 
-def test_stages_leave_later_matrices_as_drawn(tmp_path):
-    training = SGD(SMALL, tmp_path)
-    drawn = {name: value.clone() for name, value in training.model.named_parameters()}
-    moved = []
-    for _ in range(6):
-        training.advance()
-        moved.append([not torch.equal(drawn[n], w) for n, w in dict(training.model.named_parameters()).items()])
-    names = list(drawn)
-    first = {name: [row[names.index(name)] for row in moved].index(True) for name in names}
-    assert first == {"W_O2": 0, "W_K2": 2, "W_K1": 4}
+def by_hand(config: Config, begins: dict[str, int]) -> BasicTransformer:
+    """Plain SGD with momentum, written out: matrices join in at their steps, loss at the positions that are asked."""
+    training, model = config.training, config.model.build(config.task, generator(0, "init"))
+    weights, velocity = dict(model.named_parameters()), {}
+    for step in range(training.steps):
+        batch = config.task.sample(training.batch, generator(0, "train", step))
+        targets = batch.targets[..., 0]
+        loss = torch.nn.functional.cross_entropy(model(batch.inputs)[targets >= 0], targets[targets >= 0])
+        trained = {name: weight for name, weight in weights.items() if step >= begins.get(name, 0)}
+        gradients = torch.autograd.grad(loss, list(trained.values()))
+        with torch.no_grad():
+            for (name, weight), gradient in zip(trained.items(), gradients, strict=True):
+                velocity[name] = 0.9 * velocity.get(name, 0.0) + gradient + training.weight_decay * weight
+                weight -= training.lr * velocity[name]
+    return model
 
 
-def test_stopped_work_goes_on_bit_for_bit(tmp_path):
-    for folder in (whole := tmp_path / "whole", parts := tmp_path / "parts"):
-        folder.mkdir()
-    SMALL.do(whole, lambda: False)
-    calls = iter([False, False, False, True])
-    with pytest.raises(Stopped):
-        SMALL.do(parts, lambda: next(calls))
-    assert not (parts / "rows.json").exists()
-    SMALL.do(parts, lambda: False)
-    assert (parts / "rows.json").read_bytes() == (whole / "rows.json").read_bytes()
+@pytest.mark.parametrize("begins", [{}, {"W_K2": 2, "W_K1": 4}], ids=["at once", "in stages"])
+def test_the_common_loop_trains_it_as_sgd_written_out_would(begins, tmp_path):
+    frozen = ", ".join(f"{name}@0-{step}" for name, step in begins.items())
+    run = train(replace(SMALL, training=SMALL.training.but(frozen=frozen)), tmp_path, threads=1, compile="off")
+    expected = by_hand(SMALL, begins)
+    for (name, mine), other in zip(run.model.named_parameters(), expected.parameters(), strict=True):
+        assert torch.allclose(mine, other, atol=1e-5), name
+        assert torch.equal(mine, run.at(0).get_parameter(name)) is False
+    for step in (2, 4):
+        waiting = [name for name, begin in begins.items() if step <= begin]
+        stands = [n for n, w in run.at(step).named_parameters() if torch.equal(w, run.at(0).get_parameter(n))]
+        assert sorted(stands) == sorted(waiting)
+    assert set(run.rows[0]["measures"]["memory_recall"]) == {"W_O2", "W_K2", "W_K1", "W_K1 first"}
+
+
+def test_stages_are_those_of_the_experiment():
+    staged = next(config for config in birth.runs("cpu") if isinstance(config, Config) and config.training.frozen)
+    assert staged.training.frozen == "W_K2@0-150, W_K1@0-300"
+    assert (staged.training.steps, birth.stage_of(staged)) == (550, 150)
+
+
+def test_every_tool_takes_a_run_of_the_basic_model(tmp_path):
+    """Circuit, emergence, pictures and a clamp, as of any other model."""
+    clamps = "L0H0 value[1]->key[1] ideal@0-4"
+    run = train(replace(SMALL, training=SMALL.training.but(clamps=clamps)), tmp_path / "run", threads=1, compile="off")
+    for command in (["circuit"], ["emerge", "--path", "L1H0 query->value[1]", "--n", "8"], ["draw"]):
+        said = CliRunner().invoke(
+            command_line, [command[0], str(run.path), *command[1:], "--out", str(tmp_path / "out")]
+        )
+        assert said.exit_code == 0, said.output
+    assert list((tmp_path / "out").iterdir())
+
+
+# Three steps -------------------------------------------------------------------------------------------------------
 
 
 def test_three_steps_find_the_memories_of_a_small_problem(tmp_path):

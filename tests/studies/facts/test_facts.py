@@ -10,17 +10,26 @@ import pytest
 import torch
 from pandas import DataFrame
 
-from hopscope import Architecture, Transformer
+from hopscope import Architecture, Config, Training, Transformer, train
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import read_json
-from hopscope.experiments.base import Stopped
+from hopscope.experiments.capacity import tries_of
+from hopscope.experiments.work import Finished, Stopped
 from hopscope.measures import observe
+from hopscope.studies.facts.capacity import FactCapacity, one_layer
+from hopscope.studies.facts.claims import CURVES
 from hopscope.studies.facts.experiments import facts
+from hopscope.studies.facts.measures.other_subject_loss import other_subject_loss
+from hopscope.studies.facts.measures.part_accuracy import part_accuracy
 from hopscope.studies.facts.measures.part_loss import part_loss
-from hopscope.studies.facts.models.recall import LinearRecall, OneLayerRecall, counted
+from hopscope.studies.facts.measures.relation_divergence import given_relation, relation_divergence
+from hopscope.studies.facts.models.linear_recall import LinearArchitecture
+from hopscope.studies.facts.models.one_layer_recall import OneLayerArchitecture
+from hopscope.studies.facts.phases import phases, stretch
 from hopscope.studies.facts.tasks.factual_recall import FactualRecall
-from hopscope.studies.facts.work import CURVES, FactCapacity, Linear, TradeOff, given_relation, phases, stretch
+from hopscope.theory.memories import surprise
+from hopscope.training.loop import Interrupted
+from tests.small_runs import fingerprint
 
 NAN = float("nan")
 
@@ -94,41 +103,75 @@ def test_a_model_that_says_p_of_a_given_r_pays_ln_d():
     said = given_relation(task)[batch.draw["relation"][:, 0]].float().clamp(min=1e-30)
     found = part_loss(saying(batch, said))
     assert found == pytest.approx({"whole": math.log(8), "relation-only": 0, "subject-only": math.log(8)}, abs=1e-5)
+    assert relation_divergence(saying(batch, said))["answer"] == pytest.approx(0, abs=1e-5)
+    even = torch.full_like(said, 1 / 32)  # knows nothing: KL of one in 8 from one in 32
+    assert relation_divergence(saying(batch, even))["answer"] == pytest.approx(math.log(4), abs=1e-5)
 
 
-def test_the_linear_models_gradients_are_autograds():
-    task, random = FactualRecall(), generator(0, "test")
-    batch = task.sample(32)
-    counts, answers = counted(batch.inputs, task.d_vocab, torch.float64), batch.targets.flatten()
-    assert counts.sum(-1).eq(task.length).all()
-    V = torch.randn(task.d_output, task.d_vocab, generator=random, dtype=torch.float64, requires_grad=True)
-    w = torch.randn(task.d_vocab, generator=random, dtype=torch.float64, requires_grad=True)
-    model = LinearRecall(V, w)
-    torch.nn.functional.cross_entropy(model.logits(counts), answers).backward()
+def test_parts_that_are_right_are_counted():
+    """Of four sentences one is answered rightly, one in the right block, one in the right place, one neither."""
+    task = FactualRecall(n_subjects=2, n_relations=2, n_answers=2)
+    batch = task.sample(4)
+    right = batch.targets[:, 0, 0]
+    block, place = right // 2, right % 2
+    wrong_block, wrong_place = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
+    named = (block + wrong_block) % 2 * 2 + (place + wrong_place) % 2
+    said = torch.nn.functional.one_hot(named, 4).float().clamp(min=1e-9)
+    assert part_accuracy(saying(batch, said)) == {"relation-only": 0.5, "subject-only": 0.5}
+
+
+def test_a_model_that_ignores_the_subject_does_not_mind_another():
+    """Weights put in by hand: it listens to relations alone, or to subjects, too."""
+    task = FactualRecall(length=6)
+    batch, model = task.sample(256), LinearArchitecture(start=0.0).build(task)
+    first = task.first_relation
     with torch.no_grad():
-        found = model.gradients(counts, answers)
-    assert (found[0] - V.grad).abs().max() < 1e-10
-    assert (found[1] - w.grad).abs().max() < 1e-10
+        model.w[first : first + 4] = 1.0
+        model.V[:, first : first + 4] = 20.0 * given_relation(task).T.gt(0)
+        deaf = observe(model, batch)
+        assert other_subject_loss(deaf)["answer"] == pytest.approx(float(task.loss(deaf.outputs, batch.targets)))
+        model.w[32:first] = 1.0
+        model.V[:, 32:first] = 10.0 * torch.nn.functional.one_hot(task.known, 32).sum(1).T
+    heard = observe(model, batch)
+    assert float(task.loss(heard.outputs, batch.targets)) < 0.1 < 5 < other_subject_loss(heard)["answer"]
 
 
 def test_counts_are_all_that_linear_attention_sees():
     """The published form: row of the asking token of (x A x^T) x V, on one-hot tokens."""
     task, random = FactualRecall(length=6), generator(0, "test")
     tokens = task.sample(4).inputs
-    x = torch.nn.functional.one_hot(tokens, task.d_vocab).double()
-    A = torch.randn(task.d_vocab, task.d_vocab, generator=random, dtype=torch.float64)
-    V = torch.randn(task.d_vocab, task.d_output, generator=random, dtype=torch.float64)
-    published = ((x @ A @ x.mT) @ x @ V)[:, -1]
-    ours = LinearRecall(V.T, A[-1]).logits(counted(tokens, task.d_vocab, torch.float64))
-    assert (published - ours).abs().max() < 1e-12
+    x = torch.nn.functional.one_hot(tokens, task.d_vocab).float()
+    A = torch.randn(task.d_vocab, task.d_vocab, generator=random)
+    V = torch.randn(task.d_vocab, task.d_output, generator=random)
+    published = ((x @ A @ x.mT) @ x @ V)[:, -1:]
+    model = LinearArchitecture().build(task)
+    model.load_state_dict({"V": V.T, "w": A[-1]})
+    assert torch.allclose(model(tokens, at=task.query_positions), published, atol=1e-4)
 
 
-def test_counts_are_all_that_a_one_layer_transformer_sees():
-    """The published form, token by token, with its MLP."""
+def test_the_linear_models_gradients_are_a_memory():
+    """Sums of outer products, as the gradient lemma has them."""
+    task, random = FactualRecall(), generator(0, "test")
+    batch, model = task.sample(32), LinearArchitecture().build(task).double()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=random))
+    outputs = model(batch.inputs, at=task.query_positions)
+    torch.nn.functional.cross_entropy(outputs[:, 0], batch.targets.flatten()).backward()
+    counts = torch.nn.functional.one_hot(batch.inputs, task.d_vocab).sum(1).double()
+    right = torch.nn.functional.one_hot(batch.targets.flatten(), task.d_output).double() / 32
+    off = surprise(outputs[:, 0].detach(), right)
+    assert torch.allclose(model.V.grad, off.T @ (counts * model.w.detach()), atol=1e-12)
+    assert torch.allclose(model.w.grad, (counts * (off @ model.V.detach())).sum(0), atol=1e-12)
+
+
+def test_a_one_layer_transformer_is_the_published_one():
+    """Token by token, with its MLP."""
     task = FactualRecall(length=6)
     tokens = task.sample(4).inputs
-    m = OneLayerRecall(task.d_vocab, task.d_output, 10, 3, 4, 5, generator(0, "init"))
-    assert m.n_parameters == 4 * 3 * 4 * 10 + 2 * 5 * 10
+    shape = OneLayerArchitecture(10, 3, 4, 5)
+    m = shape.build(task, generator(0, "init"))
+    assert shape.attention_weights + shape.mlp_weights == 4 * 3 * 4 * 10 + 2 * 5 * 10 == m.n_parameters - 5
     x = m.E[tokens]
     heads = []
     for h in range(3):
@@ -136,7 +179,8 @@ def test_counts_are_all_that_a_one_layer_transformer_sees():
         heads.append(torch.einsum("bij,bi->bj", x @ m.V[h], scores.softmax(-1)))
     out = torch.cat(heads, -1) @ m.O
     out = out + torch.relu(out @ m.W_1.T + m.b_1) @ m.W_2.T
-    assert torch.allclose(out @ m.U.T, m(counted(tokens, task.d_vocab)), atol=1e-5)
+    assert torch.allclose(out @ m.U.T, m(tokens)[:, -1], atol=1e-5)
+    assert torch.allclose(out @ m.U.T, m(tokens, at=task.query_positions)[:, 0], atol=1e-5)
 
 
 def test_phases_of_a_curve_made_by_hand():
@@ -157,33 +201,81 @@ def test_the_longest_stretch_counts():
     assert all(math.isnan(x) for x in stretch([0, 1], numpy.array([False, False])))
 
 
-def test_training_goes_on_with_the_same_bits(tmp_path):
-    work = Linear(steps=40, batch=16, log_every=8)
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
-    for folder in (whole, parted):
-        folder.mkdir()
-    work.do(whole, lambda: False)
-    asked = iter([False] * 13 + [True] * 2)
-    with pytest.raises(Stopped):
-        work.do(parted, lambda: next(asked))
-    work.do(parted, lambda: False)
-    assert (whole / "curves.json").read_bytes() == (parted / "curves.json").read_bytes()
-    curves = read_json(whole / "curves.json")
-    assert list(curves) == list(CURVES)
-    assert curves["step"] == [0, 8, 16, 24, 32, 40]
-    assert curves["loss"][0] == pytest.approx(math.log(32), abs=1e-6)
+def gradient_descent(config: Config) -> tuple[torch.Tensor, torch.Tensor]:
+    """The linear model's training written out, in float64: V and w at its end."""
+    task, training = config.task, config.training
+    V, w = (torch.full(size, 1e-5, dtype=torch.float64) for size in ((task.d_output, task.d_vocab), (task.d_vocab,)))
+    for step in range(training.steps):
+        batch = task.sample(training.batch, generator(training.seed, "train", step))
+        counts = torch.nn.functional.one_hot(batch.inputs, task.d_vocab).sum(1).double()
+        right = torch.nn.functional.one_hot(batch.targets.flatten(), task.d_output).double()
+        off = (((counts * w) @ V.T).softmax(-1) - right) / len(counts)
+        V, w = V - training.lr * off.T @ (counts * w), w - training.lr * (counts * (off @ V)).sum(0)
+    return V, w
+
+
+def test_the_common_loop_is_gradient_descent(tmp_path):
+    config = facts.linear("even", 0, steps=300, batch=64, val_size=64, log_every=100)
+    run = train(config, tmp_path, threads=1, compile="off")
+    for mine, other in zip(run.model.parameters(), gradient_descent(config), strict=True):
+        assert mine.dtype == torch.float32 and torch.allclose(mine.double(), other, rtol=1e-3, atol=1e-7)
+        assert float(mine.detach().std()) > 1e-6  # it has left the start, where all are alike
+
+
+def test_the_common_loop_is_adamws_for_one_layer(tmp_path):
+    config = one_layer(OneLayerArchitecture(8, 2, 2, 4), 3, n_answers=2, length=5, steps=6, batch=8)
+    run = train(config, tmp_path, threads=1, compile="off")
+    assert run.step == 6
+    model = config.model.build(config.task, generator(0, "init"))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+    for step in range(6):
+        batch = config.task.sample(8, generator(0, "train", step))
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(batch.inputs)[:, -1], batch.targets.flatten()).backward()
+        optimizer.step()
+    for mine, other in zip(run.model.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(mine, other, atol=1e-5)
+
+
+def test_curves_come_from_the_rows_of_a_run_that_resumes(tmp_path):
+    config = facts.linear("even", 0, steps=40, batch=16, val_size=64, log_every=8)
+    whole = train(config, tmp_path / "whole", threads=1, compile="off")
+    stops = iter([False] * 13 + [True])
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "parted", threads=1, compile="off", should_stop=lambda: next(stops))
+    assert fingerprint(train(config, tmp_path / "parted", threads=1, compile="off")) == fingerprint(whole)
+    table = facts.table([whole])
+    assert list(table.step) == [0, 8, 16, 24, 32, 40]
+    assert table.loss[0] == pytest.approx(math.log(32), abs=1e-6)
+    assert set(CURVES) <= set(table) and not table[list(CURVES)].isna().any(axis=None)
+
+
+def test_training_ends_once_enough_is_recalled(tmp_path):
+    """One fact with two answers: soon all sentences are answered. A higher bound than 1 cannot be asked for."""
+    config = one_layer(OneLayerArchitecture(8, 1, 4), 1, n_answers=2, length=4, steps=1280, batch=32, lr=0.05)
+    run = train(config, tmp_path, threads=1, compile="off")
+    assert run.rows[-1]["accuracy"] >= 0.99 and run.step < 1280
+    assert all(row["accuracy"] < 0.99 for row in run.rows[:-1])
+    with pytest.raises(BadInput, match="stop-accuracy must be at most 1"):
+        Training(stop_accuracy=1.5)
 
 
 def test_parameters_are_counted_as_in_the_paper():
     work = FactCapacity(d=16, n_heads=8, alpha=2.0, beta=0.5)
-    assert work.shape.d_head == 4 and work.shape.d_mlp == 8
+    assert work.model.d_head == 4 and work.model.d_mlp == 8
     assert work.n_parameters == 4 * 8 * 4 * 16 + 2 * 8 * 16
 
 
-def test_a_stopped_cell_leaves_nothing(tmp_path):
+def test_a_search_trains_runs_below_its_folder_and_goes_on(tmp_path):
+    work = FactCapacity(2, 5, d=4, n_heads=2, n_answers=2, length=4, steps=16, batch=16)
+    calls = iter([False] * 12)
     with pytest.raises(Stopped):
-        TradeOff(1, 0, size=2, n_answers=2, d=4, d_head=2, length=4, steps=4, batch=4).do(tmp_path, lambda: True)
-    assert not list(tmp_path.iterdir())
+        Finished.of(work, tmp_path / "parts", lambda: next(calls, True))
+    for folder in (tmp_path / "parts", whole := tmp_path / "whole"):
+        Finished.of(work, folder, lambda: False)
+    assert tries_of(tmp_path / "parts") == tries_of(whole)
+    runs = sorted(whole.glob("factual_recall-*/report.json"))
+    assert len(runs) == len(tries_of(whole)) > 1
 
 
 def curve(facts: str, run: str, relation: list[float], subject: list[float], **columns) -> list[dict]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from hopscope import Architecture, Transformer
+from hopscope import Architecture, Transformer, train
+from hopscope.cli import main
 from hopscope.core.seeds import generator
-from hopscope.experiments.base import Stopped
+from hopscope.core.settings import BadInput
 from hopscope.experiments.capacity import Search, capacity
 from hopscope.experiments.judging import power_law
-from hopscope.studies.memories.work import Capacity, Lemma
+from hopscope.experiments.work import Stopped
+from hopscope.studies.memories.models.associative_memory import MemoryArchitecture
+from hopscope.studies.memories.tasks.associations import Associations
+from hopscope.studies.memories.work import Lemma, TrainedCapacity, WrittenCapacity
 from hopscope.tasks.induction import Induction
 from hopscope.theory import memories
 
@@ -144,16 +149,16 @@ class UpTo(Search):
 
     label = "up-to"
 
-    def recall_at(self, size, should_stop):
+    def recall_at(self, size, folder, should_stop):
         return 1.0 if size <= 37 else 0.5
 
 
 @pytest.mark.parametrize(("low", "high", "held"), [(2, 100, 37), (30, 39, 37), (37, 90, 37), (40, 90, math.nan)])
-def test_the_search_ends_at_the_greatest_size_that_passes(low, high, held):
+def test_the_search_ends_at_the_greatest_size_that_passes(low, high, held, tmp_path):
     search, tries = UpTo(low, high, 1.0), {}
     while (size := search.next_size(tries)) is not None:
         assert size not in tries
-        tries[size] = search.recall_at(size, lambda: False)
+        tries[size] = search.recall_at(size, tmp_path, lambda: False)
     assert capacity(tries) == pytest.approx(held, nan_ok=True)
 
 
@@ -174,8 +179,68 @@ def test_power_laws_are_fitted():
     assert all(math.isnan(x) for x in power_law([1, 1, math.nan], [3, 12, 48]))
 
 
-def test_a_small_trained_matrix_holds_more_than_outer_products():
+def test_a_small_trained_matrix_holds_more_than_outer_products(tmp_path):
     """d = 8: outer products hold fewer than 10 pairs, training more than 15 (the law: N log N = 64/1.3, so 17)."""
-    assert Capacity(2, 30, memory="outer_product", d=8).recall_at(16, lambda: False) < 0.9
-    assert Capacity(2, 30, memory="linear", d=8, steps=1024).recall_at(16, lambda: False) >= 0.99
-    assert Capacity(2, 30, memory="mlp", d=8, ratio=2, n_classes=4, steps=512, lr=0.03).n_parameters == 256
+    assert WrittenCapacity(2, 30, d=8).recall_at(16, tmp_path, lambda: False) < 0.9
+    assert TrainedCapacity(2, 30, d=8, steps=1024).recall_at(16, tmp_path, lambda: False) >= 0.99
+    assert TrainedCapacity(2, 30, d=8, ratio=2, n_classes=4, steps=512, lr=0.03).model.stored == 256
+
+
+# What is trained ---------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_n_holds_every_input_once():
+    task = Associations(7)
+    assert task.sample(7, 3).inputs.flatten().sort().values.tolist() == list(range(7))
+    assert task.sample(17, 3).inputs.flatten().bincount().sort().values.tolist() == [2] * 4 + [3] * 3
+    assert task.sample(3, 3).inputs.flatten().unique().numel() == 3
+
+
+def test_baselines_of_uneven_classes_by_hand():
+    """Seven inputs in three classes: 3, 2, 2."""
+    expected = -3 / 7 * math.log(3 / 7) - 4 / 7 * math.log(2 / 7)
+    assert list(Associations(7, 3).baselines.values()) == pytest.approx([expected, 0.0])
+    with pytest.raises(BadInput, match="2 to the number of inputs, 4; got 5"):
+        Associations(4, 5)
+
+
+@torch.no_grad()
+def test_scores_are_those_of_theory():
+    """u_k^T W e_z, and u_k^T W_2 relu(W_1 e_z + b), of every input at once."""
+    task, inputs = Associations(6, 3), torch.arange(6)[:, None]
+    matrix = MemoryArchitecture(5).build(task, generator(0, "init"))
+    matrix.W.copy_(torch.randn(5, 5, generator=generator(0, "test")))
+    assert torch.allclose(matrix(inputs)[:, 0], memories.scores(matrix.W, matrix.U, matrix.E), atol=1e-6)
+    assert torch.allclose(matrix.E.norm(dim=1), torch.ones(6), atol=1e-6)
+    mlp = MemoryArchitecture(5, 9).build(task, generator(0, "init"))
+    rows = [[float(u @ (mlp.W_2 @ (mlp.W_1 @ e + mlp.b_1).clamp(min=0))) for u in mlp.U] for e in mlp.E]
+    assert torch.allclose(mlp(inputs)[:, 0], torch.tensor(rows), atol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_the_common_loop_is_full_batch_adamw(ratio, tmp_path):
+    """Ten steps written out, on all inputs in order."""
+    work = TrainedCapacity(d=6, ratio=ratio, n_classes=5, steps=10, lr=0.03)
+    config = work.training_of(40)
+    run = train(config, tmp_path, threads=1, compile="off")
+    assert run.step == 10
+    model = config.model.build(config.task, generator(0, "init"))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.03, weight_decay=0.0)
+    inputs, answers = torch.arange(40)[:, None], memories.even_classes(40, 5)
+    for _ in range(10):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs)[:, 0], answers).backward()
+        optimizer.step()
+    for mine, other in zip(run.model.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(mine, other, atol=1e-4)
+    assert run.rows[-1]["accuracy"] == pytest.approx(memories.recall(model(inputs)[:, 0], answers))
+
+
+def test_a_model_without_heads_has_no_circuit_and_says_so(tmp_path, capsys):
+    config = TrainedCapacity(d=4, steps=4).training_of(8)
+    config = replace(config, training=config.training.but(checkpoints="1", stop_accuracy=None))
+    train(config, tmp_path / "run", threads=1, compile="off")
+    for command in ("circuit", "emerge"):
+        assert main([command, str(tmp_path / "run")]) == 2
+        assert "no attention" in capsys.readouterr().err
+    assert main(["draw", str(tmp_path / "run"), "--out", str(tmp_path / "pictures")]) == 0

@@ -13,7 +13,7 @@ from hopscope import Config, Training, train
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments.base import Stopped
+from hopscope.experiments.work import Stopped
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer

@@ -174,10 +174,10 @@ def test_a_path_is_in_a_circuit_only_if_that_was_accepted(accepted: bool, tmp_pa
     """It is followed all the same: what a model uses can be told of, but not as a circuit."""
     path = paths.Path(0, 0, "value[1]", "key[1]")
     circuit = SimpleNamespace(accepted=accepted, paths=[SimpleNamespace(path=path)])
-    monkeypatch.setattr(circuit_tables, "circuit_of", lambda run: circuit)
+    monkeypatch.setattr(circuit_tables, "circuit_of", lambda run, scale: circuit)
     run = trained(tmp_path / "run")
     for experiment in (appendix_d, reuse):
-        table = experiment.table([run])
+        table = experiment.table([run], "quick")
         assert set(table.path) == {str(path)}
         assert set(table.in_circuit) == {accepted}
 

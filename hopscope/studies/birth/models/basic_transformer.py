@@ -2,34 +2,56 @@
 
 All that can be learnt is which positions attend to which (`W_K1`, `W_K2`) and what is put out (`W_O2`, perhaps a linear
 `W_F`); embeddings and values stay as drawn. In high dimension random vectors are nearly orthogonal, so each of the
-three matrices can only be an associative memory, a sum of outer products, and `recalls` reads off what it has stored.
-No LayerNorm, W_Q = 1. `as_transformer` gives the same function as the project's Transformer, for all of its tools.
+three matrices can only be an associative memory, a sum of outer products: the measure `memory_recall` reads off what
+it has stored. No LayerNorm, W_Q = 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.models.transformer import Architecture, Block, Transformer
+from hopscope.core.settings import BadInput, setting
+from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.tasks.base import Task
 
 TRAINED = ("W_O2", "W_K2", "W_K1")  # in the order in which the paper finds them learnt
 
 
-class BasicTransformer(nn.Module):
+@dataclass(frozen=True)
+class BasicArchitecture(Shape):
+    """Two layers of one head each, as wide as the residual stream."""
+
+    d_model: int = setting(128, "width; the higher, the nearer random vectors are to orthogonal", low=1, high=65536)
+    feed_forward: bool = setting(False, "whether a linear layer follows, which can hold global bigrams")
+    blank: bool = setting(False, "whether what is trained starts at 0, as in the paper's theory")
+
+    n_layers = 2
+    n_heads = 1
+
+    def build(self, task: Task, generator: torch.Generator | None = None) -> BasicTransformer:
+        if task.d_vocab is None:
+            raise BadInput(f"basic_transformer reads tokens, and {task.name()} has vectors; choose a task of tokens")
+        widths = {"n_positions": task.n_positions, "d_vocab": task.d_vocab, "d_output": task.d_output}
+        return BasicTransformer(self, **widths, generator=generator)
+
+
+class BasicTransformer(Model):
     """Parameters are the matrices of `TRAINED` (and `W_F`); buffers all that is frozen. Rows are inputs: x W.
 
     Args:
-        d_model: width, the higher the nearer to orthogonal.
-        d_vocab: number of different tokens, in and out.
+        architecture: its settings.
         n_positions: the longest sequence.
-        generator: draws embeddings from N(0, 1), all else evenly in ±1/√d_model, as the authors' code does.
-        feed_forward: whether to add a linear layer W_F after the second attention, which can hold global bigrams.
-        blank: whether what can be learnt starts at 0, as in the paper's theory, so that attention is uniform.
+        d_vocab: number of different tokens.
+        d_output: numbers put out per position.
+        generator: draws embeddings from N(0, 1), all else evenly in ±1/√d_model, as the authors' code does. Without
+            one everything waits for `load_state_dict`.
     """
 
     W_E: Tensor
@@ -44,90 +66,97 @@ class BasicTransformer(nn.Module):
 
     def __init__(
         self,
-        d_model: int,
-        d_vocab: int,
-        n_positions: int,
-        generator: torch.Generator,
+        architecture: BasicArchitecture,
         *,
-        feed_forward: bool = False,
-        blank: bool = False,
+        n_positions: int,
+        d_vocab: int,
+        d_output: int,
+        generator: torch.Generator | None = None,
     ):
         super().__init__()
-        self.d_model = d_model
+        self.architecture: BasicArchitecture = architecture
+        d_model = architecture.d_model
 
-        def even(*shape: int) -> Tensor:
-            return (2 * torch.rand(shape, generator=generator) - 1) / math.sqrt(d_model)
+        def normal(rows: int) -> Tensor:
+            return torch.zeros(rows, d_model) if generator is None else drawn_normal(rows, d_model, generator)
 
-        self.register_buffer("W_E", torch.randn(d_vocab, d_model, generator=generator))
-        self.register_buffer("W_pos", torch.randn(n_positions, d_model, generator=generator))
-        self.register_buffer("W_U", even(d_model, d_vocab))
+        def even(columns: int = d_model) -> Tensor:
+            shape = (d_model, columns)
+            return torch.zeros(shape) if generator is None else drawn_even(shape, generator) / math.sqrt(d_model)
+
+        self.register_buffer("W_E", normal(d_vocab))
+        self.register_buffer("W_pos", normal(n_positions))
+        self.register_buffer("W_U", even(d_output))
         for name in ("W_V1", "W_O1", "W_V2"):
-            self.register_buffer(name, even(d_model, d_model))
+            self.register_buffer(name, even())
         for name in TRAINED:
-            drawn = even(d_model, d_model)
-            self.register_parameter(name, nn.Parameter(torch.zeros_like(drawn) if blank else drawn))
-        self.W_F = nn.Parameter(torch.zeros(d_model, d_model)) if feed_forward else None
+            drawn = even()
+            self.register_parameter(name, nn.Parameter(torch.zeros_like(drawn) if architecture.blank else drawn))
+        self.W_F = nn.Parameter(torch.zeros(d_model, d_model)) if architecture.feed_forward else None
 
-    def pattern(self, x: Float[Tensor, "batch position d_model"], W_K: Tensor) -> Float[Tensor, "batch query key"]:
-        """Causal attention of one head without query weights."""
-        scores = x @ (x @ W_K).transpose(1, 2) / math.sqrt(self.d_model)
-        hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=x.device).triu(1)
-        return scores.masked_fill(hidden, -math.inf).softmax(-1)
+    @property
+    def activation_names(self) -> list[str]:
+        names = ["hook_embed", "hook_pos_embed"]
+        for layer in range(2):
+            fed = ["hook_resid_mid", "hook_mlp_out"] if layer and self.W_F is not None else []
+            local = ["hook_resid_pre", "attn.hook_pattern", "hook_attn_out", *fed, "hook_resid_post"]
+            names += [f"blocks.{layer}.{name}" for name in local]
+        return names
 
     def forward(
-        self, tokens: Int[Tensor, "batch position"], at: Bool[Tensor, "batch position"] | None = None
-    ) -> Float[Tensor, "*answer token"]:
-        """Logits at every position, or at the chosen ones, one after the other."""
-        x = self.W_E[tokens] + self.W_pos[: tokens.shape[1]]
-        x = x + self.pattern(x, self.W_K1) @ (x @ (self.W_V1 @ self.W_O1))
-        z = self.pattern(x, self.W_K2) @ (x @ self.W_V2)
-        if at is not None:
-            x, z = x[at], z[at]
-        x = x + z @ self.W_O2
-        return (x if self.W_F is None else x + x @ self.W_F) @ self.W_U
+        self,
+        inputs: Int[Tensor, "batch position"],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
+        tap = self.tap(replace, cache) if replace or cache is not False else None
+        x = self.embed(inputs, tap)
+        x = passes(tap, "blocks.0.hook_resid_pre", x)
+        x = x + self.attention(0, x, self.W_K1, self.W_V1 @ self.W_O1, tap)
+        x = passes(tap, "blocks.0.hook_resid_post", x)
+        x = passes(tap, "blocks.1.hook_resid_pre", x)
+        x = x + self.attention(1, x, self.W_K2, self.W_V2 @ self.W_O2, tap)
+        outputs = self.read_off(self.fed_forward(x, tap), at)
+        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
 
-    @torch.no_grad()
-    def as_transformer(self) -> Transformer:
-        """The same function as a Transformer of two layers with one head each."""
+    def embed(self, tokens: Int[Tensor, "batch position"], tap: Tap | None) -> Float[Tensor, "batch position d_model"]:
+        n = tokens.shape[1]
+        if n > len(self.W_pos):
+            raise BadInput(f"this model reads at most {len(self.W_pos)} positions; got {n}")
+        embedded = passes(tap, "hook_embed", self.W_E[tokens])
+        return embedded + passes(tap, "hook_pos_embed", self.W_pos[:n].expand_as(embedded))
+
+    def attention(
+        self, layer: int, x: Float[Tensor, "batch position d_model"], W_K: Tensor, W_OV: Tensor, tap: Tap | None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """What the one head of a layer writes: it attends causally, without query weights."""
+        scores = x @ (x @ W_K).mT / math.sqrt(self.architecture.d_model)
+        hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=x.device).triu(1)
+        pattern = scores.masked_fill(hidden, -math.inf).softmax(-1)[:, None]
+        pattern = passes(tap, f"blocks.{layer}.attn.hook_pattern", pattern)
+        return passes(tap, f"blocks.{layer}.hook_attn_out", pattern[:, 0] @ (x @ W_OV))
+
+    def fed_forward(
+        self, x: Float[Tensor, "batch position d_model"], tap: Tap | None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The residual stream at the end, with what the linear layer adds where there is one."""
         if self.W_F is not None:
-            raise ValueError("a linear feed-forward layer has no place in the Transformer")
-        d_vocab, d_model = self.W_E.shape
-        shape = Architecture(n_layers=2, n_heads=1, d_model=d_model, mlp=False, layer_norm=False)
-        widths = {"n_positions": len(self.W_pos), "d_output": d_vocab, "d_vocab": d_vocab}
-        model = Transformer(shape, **widths, learned_positions=True, generator=torch.Generator().manual_seed(0))
-        model.W_E.copy_(self.W_E)
-        assert model.W_pos is not None
-        model.W_pos.copy_(self.W_pos)
-        model.W_U.copy_(self.W_U)
-        one = torch.eye(d_model)
-        layers = ((self.W_K1, self.W_V1, self.W_O1), (self.W_K2, self.W_V2, self.W_O2))
-        for block, (W_K, W_V, W_O) in zip(model.blocks, layers, strict=True):
-            assert isinstance(block, Block)
-            block.attn.W_QKV.copy_(torch.stack([one, W_K, W_V])[:, None])
-            block.attn.W_O.copy_(W_O[None])
-        return model
+            x = passes(tap, "blocks.1.hook_resid_mid", x)
+            x = x + passes(tap, "blocks.1.hook_mlp_out", x @ self.W_F)
+        return passes(tap, "blocks.1.hook_resid_post", x)
+
+    def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
+        return (stream if at is None else stream[:, at]) @ self.W_U
 
 
-def recall(scores: Float[Tensor, "item item"]) -> float:
-    """Share (0–1) of items, one a row, that score highest themselves."""
-    return float((scores.argmax(-1) == torch.arange(len(scores), device=scores.device)).float().mean())
+def drawn_normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    """Standard normal numbers, on the generator's device."""
+    return torch.randn(rows, columns, generator=generator, device=generator.device)
 
 
-@torch.no_grad()
-def recalls(model: BasicTransformer, triggers: Sequence[int] | Tensor, first: int = 64) -> dict[str, float]:
-    """How much of its ideal memory each matrix holds (the paper's probes).
-
-    `W_O2`: of all tokens, those of which the value, attended to, is put out as itself. `W_K2`: of the triggers, those
-    that attend most to positions after themselves. `W_K1`, `W_K1 first`: of the positions from the second on, all or
-    the first 64, those that attend most to the one before.
-    """
-    put_out = model.W_E @ model.W_V2 @ model.W_O2 @ model.W_U
-    asking = model.W_E[torch.as_tensor(triggers)]
-    remapped = asking @ model.W_V1 @ model.W_O1 @ model.W_K2
-    places = model.W_pos[1:] @ (model.W_pos[:-1] @ model.W_K1).T
-    return {
-        "W_O2": recall(put_out),
-        "W_K2": recall(asking @ remapped.T),
-        "W_K1": recall(places),
-        "W_K1 first": recall(places[: first - 1, : first - 1]),
-    }
+def drawn_even(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Numbers even in ±1, on the generator's device."""
+    return 2 * torch.rand(shape, generator=generator, device=generator.device) - 1

@@ -20,7 +20,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SOLVED, final, first_below, hop_curves_of
+from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags, power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -74,7 +74,7 @@ def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Confi
     return Config(task, MODEL.but(n_layers=layers, **({"d_model": 16} if scale == "quick" else {})), training)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, logged step and number of hops.
 
     Columns: as of `hop_curves_of`, with curriculum, task_k (the greatest k), k (of the row), layers, chance (ln N).

@@ -22,8 +22,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.experiments.base import Finished, crossing
+from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
+from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation
@@ -111,7 +112,7 @@ def transformers(scale: str) -> Iterator[Config]:
 # Table -----------------------------------------------------------------------------------------------------------
 
 
-def table(runs: list[Run | Finished]) -> DataFrame:
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     """Four kinds of rows.
 
     `curve`: both probabilities by step of training. `truncation`: both, the margin and the share of sequences whose
@@ -121,7 +122,7 @@ def table(runs: list[Run | Finished]) -> DataFrame:
     rows: list[dict[str, Any]] = []
     for run in runs:
         if isinstance(run, Run):
-            rows += rows_of_run(run)
+            rows += rows_of_run(run, scale)
             continue
         kind = "samples" if isinstance(run.work, Sampled) else "language"
         settings = {"seed": 0, **run.work.as_dict()}
@@ -133,7 +134,7 @@ def table(runs: list[Run | Finished]) -> DataFrame:
     return DataFrame(rows)
 
 
-def rows_of_run(run: Run) -> Iterator[dict[str, Any]]:
+def rows_of_run(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """The curves of one transformer, and its truncations."""
     task, training = run.task, run.config.training
     about = {
@@ -147,7 +148,7 @@ def rows_of_run(run: Run) -> Iterator[dict[str, Any]]:
     for row in run.rows:
         numbers = row["measures"]["in_context_recall"] | row["measures"]["global_association"]
         yield {"kind": "curve", **about, "step": row["step"], **numbers}
-    n = SEQUENCES["quick" if training.steps <= 100 else "full"]
+    n = SEQUENCES["quick" if scale == "quick" else "full"]
     batch = task.sample(n, generator(training.seed_eval, "truncation"))
     for state, step, shares in (("trained", run.step, SHARES), ("untrained", 0, SHARES[:1])):
         model = run.at(step)

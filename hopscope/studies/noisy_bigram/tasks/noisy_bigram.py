@@ -90,6 +90,11 @@ class NoisyBigram(TokenTask):
         """5 % of the way from the best that can be known, H(α), to chance (ours): below H(α) no model comes."""
         return self.entropy + 0.05 * (self.chance - self.entropy)
 
+    @property
+    def best_accuracy(self) -> float:  # type: ignore[override]
+        """Whoever always names what is likelier, noise or the answer."""
+        return max(self.alpha, 1 - self.alpha)
+
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         """A trigger with its correct token is planted at an even place, so that every sequence can be answered."""
         device, size = generator.device, (n, self.length)

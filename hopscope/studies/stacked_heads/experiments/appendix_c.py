@@ -17,7 +17,7 @@ from pandas import DataFrame
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
-from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of, is_quick
+from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig5
@@ -35,13 +35,13 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig5.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Entries of the maps on one sequence, and mean strengths of paths over many.
 
     Columns: run, version, seed, layers, kind; layer, head; of a `map` entry query and key (positions) and attention; of
     a `path` (those above 0.02) its name, attention (the mean), verdict of its run's circuit and whether it is in it.
     """
-    return DataFrame([row for run in runs for row in (*entries(run), *paths(run))])
+    return DataFrame([row for run in runs for row in (*entries(run), *paths(run, scale))])
 
 
 def about(run: Run) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def entries(run: Run) -> Iterator[dict[str, Any]]:
                 yield about(run) | {"kind": "map", **where, "attention": float(attention)}
 
 
-def paths(run: Run) -> Iterator[dict[str, Any]]:
+def paths(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """How strongly each path is attended, on average, and whether the circuit has it."""
-    many = Evaluator(run.model, run.task.sample(SEQUENCES["quick" if is_quick(run) else "full"], 0))
-    circuit = circuit_of(run)
+    many = Evaluator(run.model, run.task.sample(SEQUENCES["quick" if scale == "quick" else "full"], 0))
+    circuit = circuit_of(run, scale)
     used = {found.path for found in circuit.paths}
     for path, strength in sorted(many.strengths.items()):
         if strength >= FAINT or path in used:

@@ -22,6 +22,7 @@ from hopscope.studies.stacked_heads.experiments import fig7
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 520, "paper": 60_000}
 CLAIMS = ("paths_end_strong", "paths_stay")
+COMPARES_RUNS = True  # what one run follows is followed in all
 
 EMERGED = 0.5  # paper, section 9.1
 
@@ -31,20 +32,20 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig7.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, path and checkpoint.
 
     Columns: run, version, seed, path, in_circuit (of this run, and accepted), hop (that it serves), step,
     strength.
     """
     rows = []
-    for run, emergence in zip(runs, emergence_of(runs), strict=True):
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
         }
-        own = set(accepted_paths(run))
+        own = set(accepted_paths(run, scale))
         for followed in emergence.paths:
             for step, strength in zip(emergence.steps, followed.strength, strict=True):
                 what = {"path": str(followed.path), "in_circuit": followed.path in own, "hop": followed.hop or "none"}

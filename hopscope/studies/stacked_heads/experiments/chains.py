@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import endings_of
+from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import grows_with, somebody_solves, variants
 from hopscope.runs.run import Run
@@ -31,7 +31,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, task={"n_chains": n_chains})
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with N."""
     return endings_of(runs, N=lambda config: config.task.as_dict()["n_chains"])
 

@@ -15,7 +15,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import first_below, hop_curves_of
+from hopscope.experiments.curves import first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, Limit, bound, judge
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -56,7 +56,7 @@ def clamp_of(config: Config) -> str:
     return named[config.training.clamps]
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, clamps in force."""
     return hop_curves_of(runs, clamp=clamp_of)
 

@@ -15,8 +15,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import final, first_below, hop_curves_of
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.experiments.variants import SEEDS, TINY_MODEL, TINY_TRAINING
 from hopscope.runs.run import Run
@@ -38,7 +38,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield Config(ConditionalRetrieval(n_chains=2), model, demo.training.but(seed=seed))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Two kinds of rows: `loss`, of every logged step and variable; `path`, of every path of the circuit.
 
     Columns: run, version, seed, kind; step, hop, val_loss, hop_loss; path, strength, removal_loss, verdict, by_hand
@@ -46,7 +46,7 @@ def table(runs: list[Run]) -> DataFrame:
     """
     rows: list[Any] = hop_curves_of(runs).assign(kind="loss").to_dict("records")
     for run in runs:
-        circuit = circuit_of(run)
+        circuit = circuit_of(run, scale)
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],

@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import SOLVED, endings_of
+from hopscope.experiments.curves import SOLVED, endings_of
 from hopscope.experiments.judging import Claim, bound, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
     return endings_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
 

@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import final, first_below, hop_curves_of
+from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -38,7 +38,7 @@ def runs(scale: str) -> Iterator[Config]:
             yield Config(Retrieval(n_hops=2, curriculum=curriculum), model, training.but(seed=seed))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training."""
     return hop_curves_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
 

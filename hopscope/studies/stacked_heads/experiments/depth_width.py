@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import LEARNT, endings_of
+from hopscope.experiments.curves import LEARNT, endings_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.variants import grows_with, somebody_solves, variants
 from hopscope.runs.run import Run
@@ -33,7 +33,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, model={"n_layers": n_layers, "d_model": d_model})
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with layers, d_model, shape, parameters and the least depth."""
     found = endings_of(
         runs,

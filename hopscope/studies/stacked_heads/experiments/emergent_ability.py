@@ -32,9 +32,9 @@ def runs(scale: str) -> Iterator[Config]:
     yield from (config for config in fig4.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """As that of `fig4`: how each run and hop ended, with layers and the least number of them."""
-    return fig4.table(runs)
+    return fig4.table(runs, scale)
 
 
 def best(table: DataFrame) -> DataFrame:

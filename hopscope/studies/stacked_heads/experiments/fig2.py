@@ -22,8 +22,8 @@ from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import Finished, Stopped, Work
 from hopscope.experiments.judging import Bound, Claim, Limit, bound, judge
+from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
@@ -116,7 +116,7 @@ def every_depth(model: str, layout: str, count: int) -> Iterator[Asked]:
         yield Asked(model, "equations", hops, layout=layout, count=count)
 
 
-def table(finished: list[Finished]) -> DataFrame:
+def table(finished: list[Finished], scale: str) -> DataFrame:
     """The rows of `hopscope evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
     rows: list[dict[str, Any]] = []
     for one in finished:

@@ -17,7 +17,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import LEARNT, SOLVED, endings_of
+from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -62,7 +62,7 @@ def seeded(task: Retrieval, model: Architecture, training: Training, n_seeds: in
     return (Config(task, model, training.but(seed=seed)) for seed in range(n_seeds))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop: its partial loss over the last 100 steps, and the step at which it was learnt.
 
     Columns: run, version, seed, curriculum, D, layers, hop, k (of x_k), loss, learnt (NaN: never below 0.5), least (the

@@ -65,22 +65,22 @@ def runs(scale: str) -> Iterator[Config]:
         yield Config(config.task, config.model.but(n_layers=12, d_model=64), config.training)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per path of every run's circuit; a run without a circuit has one row, whose path is `none`.
 
     Columns of the run: run, version, seed, D, order, layers, heads_in_model, mse (on fresh sequences), verdict;
     by_hand, live, null (losses of the circuit); heads, fewest (of the circuit, and how many would do), n (sequences).
     Columns of the path: path, strength, removal_loss (of the circuit live), removal_by_hand (with patterns by hand).
     """
-    rows = [row for run in runs for row in rows_of(run)]
+    rows = [row for run in runs for row in rows_of(run, scale)]
     return DataFrame(rows)
 
 
-def rows_of(run: Run) -> Iterator[dict[str, Any]]:
+def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """One run's rows."""
     task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
-    circuit = circuit_of(run)
+    circuit = circuit_of(run, scale)
     about = {
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],

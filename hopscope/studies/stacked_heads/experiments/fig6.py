@@ -15,7 +15,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SOLVED, crossing, hop_curves_of
+from hopscope.experiments.curves import SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7
@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig7.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, logged step and hop; columns as of `hop_curves_of`, with train_loss."""
     trained = [
         {"run": run.config.identity, "step": row["step"], "train_loss": row["train_loss"]}

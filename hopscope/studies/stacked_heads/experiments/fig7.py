@@ -38,6 +38,7 @@ CLAIMS = (
     "order_over_seeds",
     "last_hop_late",
 )
+COMPARES_RUNS = True  # what one run follows is followed in all
 
 TOGETHER = 20.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)
 
@@ -55,15 +56,15 @@ def runs(scale: str) -> Iterator[Config]:
     yield from (demo.config(seed=seed) for seed in range(8))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per event of every run: a path of its circuit (or what the others' has), or a hop.
 
     Columns: run, version, seed, model, circuit (losses on fresh sequences, the latter by hand), verdict; kind (`path`
     or `hop`), event (the name that it has in every run), path, in_circuit, hop (that it serves), onset (as JSON).
     """
     rows: list[dict[str, Any]] = []
-    for run, emergence in zip(runs, emergence_of(runs), strict=True):
-        circuit = circuit_of(run)
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
+        circuit = circuit_of(run, scale)
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
@@ -73,7 +74,7 @@ def table(runs: list[Run]) -> DataFrame:
             "circuit": circuit.losses["circuit"].mean,
             "verdict": circuit.verdict,
         }
-        rows += [about | event for event in events_of(emergence, accepted_paths(run))]
+        rows += [about | event for event in events_of(emergence, accepted_paths(run, scale))]
     return DataFrame(rows)
 
 

@@ -15,7 +15,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.curves import compared_curves
-from hopscope.experiments.base import LEARNT, final, first_below, hop_curves_of
+from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Bound, Claim, bound, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
@@ -42,7 +42,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from variants(scale, task={"n_hops": 3}, training=LONG)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, with D and the steps that were declared."""
     return hop_curves_of(
         runs, D=lambda config: config.task.as_dict()["n_hops"], steps=lambda config: config.training.steps

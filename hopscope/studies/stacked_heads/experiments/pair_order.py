@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
-from hopscope.experiments.base import endings_of
+from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.variants import share_solved, variants
 from hopscope.runs.run import Run
@@ -33,7 +33,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield from variants(scale, task={"order": order})
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with order and layers."""
     return endings_of(
         runs, order=lambda config: config.task.as_dict()["order"], layers=lambda config: config.model.n_layers

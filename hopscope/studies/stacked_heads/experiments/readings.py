@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.base import SCALES, endings_of
+from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
@@ -54,9 +54,9 @@ def runs(scale: str) -> Iterator[Config]:
     return (config for _, config in named(scale))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with the reading."""
-    names = {config.identity: name for scale in SCALES for name, config in named(scale)}
+    names = {config.identity: name for name, config in named(scale)}
     return endings_of(runs, reading=lambda config: names[config.identity])
 
 

@@ -24,6 +24,7 @@ from hopscope.studies.stacked_heads.experiments import fig7
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 520, "paper": 60_000}
 CLAIMS = ("later_hops_reuse", "adjustments_are_slight")
+COMPARES_RUNS = True  # what one run follows is followed in all
 
 MATTERS = 0.1  # what silencing must add to a hop's loss to count as using the path (ours)
 SLIGHT = 0.25  # change of a mean attention that still is an adjustment (ours)
@@ -34,7 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
     yield from fig7.runs(scale)
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per path of a circuit and hop.
 
     Columns: run, version, seed, path, in_circuit, serves (the easiest hop that needs it), hop, cost (what silencing the
@@ -42,13 +43,13 @@ def table(runs: list[Run]) -> DataFrame:
     never), now (at the end), last_learnt (whether the last hop was).
     """
     rows = []
-    for run, emergence in zip(runs, emergence_of(runs), strict=True):
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
         about = {
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
         }
-        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run))))]
+        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run, scale))))]
     return DataFrame(rows)
 
 

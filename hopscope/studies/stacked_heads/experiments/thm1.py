@@ -34,6 +34,7 @@ CLAIMS = (
     "untrained_holds_nothing_beyond",
     "random_chain_is_not_decoded",
 )
+COMPARES_RUNS = True  # its intervals hold over all models at once
 
 #: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
 SEQUENCES = {"quick": (200, 100, 200), "full": (8000, 2000, 8000)}
@@ -53,12 +54,12 @@ def runs(scale: str) -> Iterator[Config]:
         yield from (config for config in curriculum.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """A row for every model, stream, role and piece: what `hopscope.probes.reach.probe` says of it.
 
     The intervals hold simultaneously over the whole table.
     """
-    sizes = SEQUENCES["quick" if runs[0].config.training.steps <= 100 else "full"]
+    sizes = SEQUENCES["quick" if scale == "quick" else "full"]
     by_hand = Retrieval(n_hops=1)
     cells = [(run.config.model.n_layers + 1) * (2 * run.config.task.as_dict()["n_hops"] + 1) ** 2 for run in runs]
     tests = len(KINDS) * sum(cells) + 2 * 3**2

@@ -1,0 +1,1 @@
+"""Models, found by file name."""

@@ -1,0 +1,1 @@
+"""Parity: does a recurrent network learn running sums modulo 2?"""

@@ -1,0 +1,1 @@
+"""Tasks, found by file name."""

@@ -1,0 +1,132 @@
+"""A case: one model, one task, sequences to search on, and what is known so far; the stages of discovery share it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hopscope.circuits.evaluator import NULLS, AsIs, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
+from hopscope.circuits.losses import Loss
+from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings, setting
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Task
+
+Units = frozenset[Unit]
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Discovery(Settings):
+    """How a circuit is looked for."""
+
+    null: str = setting("uniform", "what heads without a task attend to", choices=NULLS)
+    discovery: int = setting(64, "sequences to search and to choose hypotheses on", low=8)
+    selection: int = setting(128, "sequences to check what the search found on", low=8)
+    report: int = setting(512, "sequences for the reported numbers", low=8)
+    alternatives: int = setting(8, "most circuits to look for", low=1)
+    seed: int = setting(0, "of all three sets", low=0)
+
+
+class Case:
+    """Data sets, thresholds, the proof log, and how circuits are run.
+
+    Attributes:
+        strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
+            only when others are silenced, then.
+        effects: what silencing groups of rows alone costs.
+        identity: rows whose null is to attend to oneself.
+        one_null: whether all rows have the same null.
+    """
+
+    def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
+        self.model, self.task, self.settings, self.watch = model, task, settings, watch
+        self.log: list[dict[str, Any]] = []
+        self.began = time.monotonic()
+        self.data = self.evaluator("discovery", settings.discovery)
+        self.selection = self.evaluator("selection", settings.selection)
+        self.report = self.evaluator("report", settings.report)
+        self.strengths = dict(self.data.strengths)
+        self.effects: dict[frozenset[Row], float] = {}
+        self.identity: frozenset[Row] = frozenset()
+        self.one_null = True
+        self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
+        self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
+
+    def evaluator(self, purpose: str, n: int) -> Evaluator:
+        random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
+        return Evaluator(self.model, self.task.sample(n, random))
+
+    @property
+    def solved(self) -> bool:
+        """Whether the model, on the search's sequences, is good enough for a circuit to be accepted."""
+        return self.whole.mean < min(self.threshold, self.task.model_threshold)
+
+    # How circuits are run ------------------------------------------------------------------------------------
+
+    def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
+        """Units as computed, all else null."""
+        return Kept(frozenset(units), self.settings.null, self.identity, **rows)
+
+    def rows(self, units: Iterable[Unit]) -> Kept:
+        """The rows of some units, whole and as computed; all other rows null.
+
+        A row that is cut down to one path is helped: a head that attends evenly to all chains does not know its own;
+        where only what falls on its own is kept, it seems to. Whole rows are not.
+        """
+        return self.kept(map(row_of, units))
+
+    def frozen(self, units: Iterable[Unit], whole: Sequence[Pattern] | None = None) -> Frozen:
+        """Units with the patterns of the model as it is, or as given; all else null."""
+        return Frozen(frozenset(units), self.data.patterns if whole is None else whole, self.settings.null)
+
+    def by_hand(self, units: Iterable[Unit]) -> Hard:
+        """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model."""
+        return Hard({u: self.strengths[u] for u in units if isinstance(u, Path)}, self.settings.null)
+
+    def silenced(self, units: Iterable[Unit], null: str | None = None) -> Silenced:
+        """The model as it is, but for some units."""
+        return Silenced(frozenset(units), null or self.settings.null)
+
+    # What is known -------------------------------------------------------------------------------------------
+
+    def name(self, rows: Iterable[Row]) -> frozenset[Path]:
+        """Each row's strongest path; rows without a role have none."""
+        ground = self.data.ground
+        return frozenset(
+            max(ground.paths_in(row), key=lambda path: self.strengths[path]) for row in rows if row.query != NO_ROLE
+        )
+
+    def ranked(self, groups: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
+        """Groups of rows by what silencing each alone costs, most first; of what costs the same, the sharper first."""
+        unknown = [group for group in groups if group not in self.effects]
+        losses = self.data.losses([self.silenced(group) for group in unknown])
+        for group, loss in zip(unknown, losses, strict=True):
+            verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
+            self.write("1 single", sorted(map(str, group)), f"unused: {self.settings.null}", loss, verdict)
+            self.effects[group] = loss.mean
+        return sorted(groups, key=lambda g: (-self.effects[g], -max(map(self.sharpness, g)), sorted(map(str, g))))
+
+    def sharpness(self, row: Row) -> float:
+        """The share of the row's attention on its strongest path."""
+        return max((self.strengths[path] for path in self.data.ground.paths_in(row)), default=0.0)
+
+    def write(self, stage: str, about: Any, hypothesis: str, loss: Loss | None, verdict: str, **more: Any) -> None:
+        """A line of the proof log."""
+        numbers = asdict(loss) if loss else {}
+        self.log.append(
+            {"stage": stage, "unit": about, "hypothesis": hypothesis, **numbers, "verdict": verdict, **more}
+        )
+
+
+def said(passed: bool) -> str:
+    return "accepted" if passed else "rejected"
+
+
+def names(units: Iterable[Unit]) -> list[str]:
+    """Units in the short form, in order."""
+    return sorted(map(str, units))

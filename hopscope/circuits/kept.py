@@ -1,0 +1,56 @@
+"""Circuits that are searched for once: kept beside their runs, and shared by whoever wants them.
+
+A search takes seconds to minutes, and several experiments, the report and the page look at the same models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.core.exact import plain, restored
+from hopscope.core.storage import to_json
+from hopscope.runs.kept import EXACT, kept, weights
+from hopscope.runs.run import Run
+
+#: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
+#: for again.
+VERSION = 1
+LOG = "hypotheses.jsonl"
+
+
+def circuit_of(
+    run: Run,
+    settings: Discovery | None = None,
+    *,
+    step: int | None = None,
+    watch: Callable[[str], None] = lambda _: None,
+) -> Circuit:
+    """The circuit of a run's model, found now or before.
+
+    Args:
+        run: trained, built or imported; what is found is kept in `circuit-…` beside its folder.
+        settings: how it is looked for; by default all at their defaults.
+        step: of which checkpoint; None: the newest.
+        watch: told in words what is being done, if it is.
+
+    Raises:
+        Damaged: there is no such checkpoint, or it is not what was written.
+    """
+    how, at = settings or Discovery(), run.step if step is None else step
+    about = {"weights": weights(run, [at]), "settings": how.identifying(), "version": VERSION}
+    return kept(run, "circuit", about, lambda: discover(run.at(at), run.task, how, watch), files_of, circuit_in)
+
+
+def files_of(circuit: Circuit) -> dict[str, bytes]:
+    """circuit.json and its proof log, as `hopscope circuit` writes them, and the circuit to the bit."""
+    log = "".join(json.dumps(line) + "\n" for line in circuit.log)
+    exact = {name: value for name, value in plain(circuit).items() if name != "log"}
+    return {"circuit.json": to_json(circuit.as_dict()), LOG: log.encode(), EXACT: to_json(exact)}
+
+
+def circuit_in(files: dict[str, bytes]) -> Circuit:
+    """The inverse of `files_of`. Raises Damaged."""
+    return restored(Circuit, json.loads(files[EXACT]), log=[json.loads(line) for line in files[LOG].splitlines()])

@@ -1,0 +1,71 @@
+"""Losses and shares of right answers, measured on some sequences, with their intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.core.intervals import wilson
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss over sequences.
+
+    Attributes:
+        mean: of the sequences' losses.
+        low: lower end of its 95 % confidence interval (normal approximation over sequences).
+        high: its upper end.
+        n: number of sequences.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, losses: Float[Tensor, "batch"]) -> Loss:
+        mean, n = float(losses.mean()), len(losses)
+        margin = 1.96 * float(losses.std()) / math.sqrt(n) if n > 1 else math.inf
+        return cls(mean, mean - margin, mean + margin, n)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of answers.
+
+    Attributes:
+        mean: 0–1.
+        low: lower end of its 95 % confidence interval (Wilson, answers taken as independent).
+        high: its upper end.
+        n: number of answers.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, hits: Bool[Tensor, "..."]) -> Share:
+        n, right = hits.numel(), int(hits.sum())
+        return cls(right / n if n else math.nan, *wilson(right, n), n)
+
+
+@dataclass(frozen=True)
+class Account:
+    """All that one forward pass over the sequences tells of a change.
+
+    Attributes:
+        losses: of every sequence.
+        hop_losses: the partial losses, over all of them.
+        hits: which answers are right.
+    """
+
+    losses: Float[Tensor, "batch"]
+    hop_losses: dict[str, float]
+    hits: Bool[Tensor, "answer"]

@@ -1,0 +1,151 @@
+"""Sufficiency: whether a set of paths does what the model does, by hand and live; and the minimal sets that do.
+
+Losses of many sets are near the threshold of none, so a few sequences reject most; the closer a set comes the more
+are drawn (a sequential test; Wald, 1945). To be sufficient a set must be below the threshold by more than its error.
+Nothing is assumed about supersets: heads can undo each other, so that less does what more does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.case import Case, Units, names, said
+from hopscope.circuits.evaluator import Change, Evaluator
+from hopscope.circuits.losses import Loss
+from hopscope.circuits.search import minimal
+from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.problem.paths import Path
+
+STAGES = (8, 32, 256, 1024)  # sequences in all, after which sets are decided (ours)
+ACCEPTS = 256  # from so many on: rare failures do not show on fewer
+SURE = 3.0  # standard errors from the threshold, to stop early
+FAIR = 1.96  # standard errors below it, to be accepted in the end
+EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
+TOGETHER = 8  # paths: up to here also those of all circuits together
+REMOVALS = 3  # of larger ones, all removals of up to so many
+
+
+class Sufficiency:
+    """The joint test of sets of units. What depends on their rows alone is measured once."""
+
+    def __init__(self, case: Case):
+        self.case = case
+        self.alive: dict[frozenset[Row], bool] = {}
+        self.known: dict[Units, bool] = {}
+
+    @cached_property
+    def stages(self) -> list[Evaluator]:
+        """Further sequences for every stage."""
+        sizes = [b - a for a, b in itertools.pairwise((0, *STAGES))]
+        return [self.case.evaluator(f"joint {i}", n) for i, n in enumerate(sizes)]
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that were run, all changes together."""
+        return sum(e.forwards * len(e.batch) for e in self.stages) if "stages" in self.__dict__ else 0
+
+    def __call__(self, units: Iterable[Unit]) -> bool:
+        """Whether one set suffices."""
+        return self.all_of([frozenset(units)])[0]
+
+    def all_of(self, sets: Sequence[Units]) -> list[bool]:
+        """Which of some sets suffice: live with their rows whole, live as they are, and by hand."""
+        unknown = [units for units in dict.fromkeys(sets) if units not in self.known]
+        self.known |= dict.fromkeys(unknown, False)
+        whole = self.whole([frozenset(map(row_of, units)) for units in unknown])
+        left = [units for units, passed in zip(unknown, whole, strict=True) if passed]
+        for words, change in (("live, all else null", self.case.kept), ("all by hand", self.case.by_hand)):
+            passing = self.decide([change(units) for units in left], left, words)
+            left = [units for units, passed in zip(left, passing, strict=True) if passed]
+        self.known |= dict.fromkeys(left, True)
+        return [self.known[units] for units in sets]
+
+    def whole(self, groups: Sequence[frozenset[Row]]) -> list[bool]:
+        """Which sets of rows suffice live."""
+        new = [rows for rows in dict.fromkeys(groups) if rows not in self.alive]
+        found = self.decide([self.case.rows(rows) for rows in new], new, "rows live, all else null")
+        self.alive |= dict(zip(new, found, strict=True))
+        return [self.alive[rows] for rows in groups]
+
+    def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
+        """Whether each change keeps the loss under the threshold."""
+        verdicts: list[bool | None] = [None] * len(changes)
+        losses: list[list[Tensor]] = [[] for _ in changes]
+        for seen, stage in zip(STAGES, self.stages, strict=True):
+            open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
+            if not open_:
+                break
+            for i, found in zip(open_, stage.sequence_losses([changes[i] for i in open_]), strict=True):
+                losses[i].append(found)
+                verdicts[i] = self.decided(torch.cat(losses[i]), seen)
+        for units, verdict, found in zip(about, verdicts, losses, strict=True):
+            if verdict or len(found) > 1:  # of the many that are far away only the number is told
+                self.case.write("4 joint", names(units), words, Loss.of(torch.cat(found)), said(bool(verdict)))
+        far = sum(len(found) == 1 for found in losses)
+        if far:
+            self.case.write("4 joint", f"{far} sets", words, None, "rejected", n=STAGES[0])
+        return [bool(verdict) for verdict in verdicts]
+
+    def decided(self, losses: Tensor, seen: int) -> bool | None:
+        """The decision on a change after so many sequences; None where more are needed."""
+        mean, error = float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
+        bound = self.case.threshold
+        if seen == STAGES[-1]:
+            return mean + FAIR * error < bound
+        if not math.isfinite(mean) or mean - SURE * error >= bound:
+            return False
+        return True if seen >= ACCEPTS and mean + SURE * error < bound else None
+
+    # Minimal sets --------------------------------------------------------------------------------------------
+
+    def minimal_sets(self, units: Collection[Unit], limit: int = 64) -> list[Units]:
+        """All minimal sufficient sets among a few units, whatever the order in which they undo each other."""
+        ordered = sorted(units, key=str)
+        found: list[Units] = []
+        for size in range(len(ordered) + 1):
+            sets = [frozenset(chosen) for chosen in itertools.combinations(ordered, size)]
+            sets = [chosen for chosen in sets if not any(known <= chosen for known in found)]
+            found += [chosen for chosen, passed in zip(sets, self.all_of(sets), strict=True) if passed]
+            if len(found) >= limit:
+                break
+        return found
+
+    def minimised(self, units: Units) -> Units:
+        """A sufficient set from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`."""
+        case = self.case
+        while len(units) > EXHAUSTIVE:
+            smaller = self.without_some(units)
+            if smaller is None:
+                return units
+            ordered = sorted(smaller, key=lambda unit: (-case.effects.get(frozenset([row_of(unit)]), 0.0), str(unit)))
+            units = minimal(ordered, lambda chosen: self(chosen))
+        found = self.minimal_sets(units)
+        return smallest_first(case, found)[0] if found else units
+
+    def without_some(self, units: Units) -> Units | None:
+        """The set without a few units, if it still suffices."""
+        for size in range(1, REMOVALS + 1):
+            sets = [units - set(removed) for removed in itertools.combinations(sorted(units, key=str), size)]
+            passing = [chosen for chosen, passed in zip(sets, self.all_of(sets), strict=True) if passed]
+            if passing:
+                return passing[0]
+        return None
+
+
+def smallest_first(case: Case, sets: Iterable[Units]) -> list[Units]:
+    """Sets without any that contain another; those of few units, then those most attended to, first."""
+
+    def attended(units: Units) -> float:
+        return round(
+            min((case.data.strengths.get(unit, 0.0) for unit in units if isinstance(unit, Path)), default=0), 1
+        )
+
+    found = list(dict.fromkeys(sets))
+    least = [chosen for chosen in found if not any(other < chosen for other in found)]
+    return sorted(least, key=lambda chosen: (len(chosen), -attended(chosen), names(chosen)))

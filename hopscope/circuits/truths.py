@@ -1,0 +1,42 @@
+"""Truths of built models, checked by trying: do the circuits in truth.json suffice, and does nothing less?
+
+The plan of a build says which paths it uses. Whether each is needed depends on what the others leak when it is gone, so
+it is tried, by the same test as discovery's (`sufficiency`): all subsets of all circuits where there are few paths,
+else of each circuit all removals of up to three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopscope.circuits.case import Case, Discovery, Units
+from hopscope.circuits.sufficiency import REMOVALS, TOGETHER, Sufficiency
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Task
+
+FEW = Discovery(discovery=32, selection=8, report=8)
+
+
+def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, Any]:
+    """The truth with its circuits for uniform nulls as they are found by trying, and how that was done.
+
+    Returns:
+        The same with `verified`: `suffices`, whether a planned circuit does; `how` it was tried; and `spare`, the paths
+        that the plan has and no minimal circuit needs.
+    """
+    case = Case(model, task, FEW, lambda _: None)
+    planned: list[Units] = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]
+    suffices = Sufficiency(case)
+    together: Units = frozenset().union(*planned)
+    if len(together) <= TOGETHER:
+        found, how = suffices.minimal_sets(together), f"all subsets of the {len(together)} paths were tried"
+    else:
+        working = [units for units, passed in zip(planned, suffices.all_of(planned), strict=True) if passed]
+        found = list(dict.fromkeys(suffices.minimised(units) for units in working))
+        how = f"of each circuit all removals of up to {REMOVALS} paths were tried, or all subsets"
+    circuits = [[path.as_dict() for path in sorted(p for p in units if isinstance(p, Path))] for units in found]
+    spare = sorted(map(str, together - frozenset().union(*found)))
+    about = {"suffices": bool(found), "how": how, "spare": spare}
+    return {**truth, "circuits": {**truth["circuits"], "uniform": circuits}, "verified": about}

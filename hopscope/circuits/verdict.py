@@ -1,0 +1,184 @@
+"""The verdict on a circuit: what it is asked for, on sequences that the search has not seen, and the words for it.
+
+`circuit` needs four things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
+same with every head idle; at least one path; and both tests, all patterns by hand (paper, appendix E) and live, all but
+the circuit being null (ours): as its paths alone, and as their whole rows. Losses count by the worse end of their 95 %
+intervals. `partial` passed one of the two tests. Thresholds are the task's (docs/contracts.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from hopscope.circuits.evaluator import Change, Evaluator
+from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.tasks.base import Task
+
+Verdict = Literal["circuit", "partial", "none"]
+MORE = 7  # times as many sequences are drawn beside the first, where an interval holds its threshold
+TESTS = {
+    "circuit": "with all patterns by hand",
+    "live": "as computed, all else null,",
+    "rows": "with their rows whole, all else null,",
+}
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a task asks of a model and its circuits.
+
+    Attributes:
+        model_loss: the model must be below.
+        model_accuracy: and at least so accurate.
+        loss: a circuit must be below.
+        accuracy: and at least so accurate.
+    """
+
+    model_loss: float
+    model_accuracy: float
+    loss: float
+    accuracy: float
+
+    @classmethod
+    def of(cls, task: Task, loss: float, model: Share, null: Share) -> Demands:
+        """Of a task, given the circuits' threshold, and how accurate its model is, as it is and idle."""
+        accuracy = task.circuit_accuracy(model.mean, null.mean)
+        return cls(task.model_threshold, task.model_accuracy, loss, accuracy)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The model, its circuit by hand and live, and the null, on the same fresh sequences.
+
+    Attributes:
+        losses: by name: model, circuit (by hand), live, rows (live, rows whole), null.
+        accuracies: of the same.
+        hop_losses: of the same.
+        gap: by how much null is worse than the model, sequence by sequence.
+        demands: of the task.
+    """
+
+    losses: dict[str, Loss]
+    accuracies: dict[str, Share]
+    hop_losses: dict[str, dict[str, float]]
+    gap: Loss
+    demands: Demands
+
+    @classmethod
+    def of(cls, task: Task, threshold: float, accounts: Mapping[str, Account]) -> Trial:
+        accuracies = {name: Share.of(account.hits) for name, account in accounts.items()}
+        return cls(
+            {name: Loss.of(account.losses) for name, account in accounts.items()},
+            accuracies,
+            {name: account.hop_losses for name, account in accounts.items()},
+            Loss.of(accounts["null"].losses - accounts["model"].losses),
+            Demands.of(task, threshold, accuracies["model"], accuracies["null"]),
+        )
+
+    def solved(self) -> bool:
+        """Whether the model has solved its task."""
+        return (
+            self.losses["model"].high < self.demands.model_loss
+            and self.accuracies["model"].low >= self.demands.model_accuracy
+        )
+
+    def passes(self, test: str) -> bool:
+        """Whether the circuit passes a test, `circuit` (by hand) or `live`."""
+        return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
+
+    def fits(self) -> bool:
+        """Whether the circuit passes both."""
+        return all(map(self.passes, TESTS))
+
+    def settled(self) -> bool:
+        """Whether no interval holds its threshold, so that more sequences would tell the same."""
+        asked = {"model": self.demands.model_loss, **dict.fromkeys(TESTS, self.demands.loss)}
+        least = {"model": self.demands.model_accuracy, **dict.fromkeys(TESTS, self.demands.accuracy)}
+        losses = all(not self.losses[name].low < bound <= self.losses[name].high for name, bound in asked.items())
+        shares = all(not self.accuracies[n].low < bound <= self.accuracies[n].high for n, bound in least.items())
+        return losses and shares and not self.gap.low <= 0 < self.gap.high
+
+
+def on_trial(
+    task: Task, changes: Mapping[str, Change], threshold: float, first: Evaluator, more: Callable[[], Evaluator]
+) -> Trial:
+    """Put a circuit on trial; where that leaves something open, once more with further sequences beside the first."""
+    accounts = dict(zip(changes, first.accounts(list(changes.values())), strict=True))
+    found = Trial.of(task, threshold, accounts)
+    if found.settled():
+        return found
+    further = dict(zip(changes, more().accounts(list(changes.values())), strict=True))
+    return Trial.of(task, threshold, {name: pooled(accounts[name], further[name]) for name in changes})
+
+
+def pooled(one: Account, two: Account) -> Account:
+    """Two accounts of different sequences as one."""
+    n, m = len(one.losses), len(two.losses)
+    hops = {name: (n * loss + m * two.hop_losses[name]) / (n + m) for name, loss in one.hop_losses.items()}
+    return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))
+
+
+# In words --------------------------------------------------------------------------------------------------------
+
+
+def judge(trial: Trial, n_paths: int, hint: str = "") -> tuple[Verdict, str]:
+    """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
+
+    Args:
+        trial: of the circuit.
+        n_paths: of the circuit.
+        hint: what may be the matter where no set of paths was found.
+    """
+    if not trial.solved():
+        return "none", unsolved(trial)
+    if trial.gap.low <= 0:
+        return "none", (
+            f"with every head idle the loss is {trial.losses['null'].mean:.3g}, and the model's is no better by more "
+            "than chance, so there is nothing for attention to explain; try another --null, or look into the MLPs"
+        )
+    if not n_paths:
+        return "none", f"no set of paths was found; {hint or 'try another --null, or more sequences (--discovery)'}"
+    failed = [test for test in TESTS if not trial.passes(test)]
+    loss = {test: f"{trial.losses[test].mean:.3g}" for test in TESTS}
+    if not failed:
+        below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
+        return "circuit", f"{below}, and {loss['live']} as computed, all else null"
+    said = ", and ".join(short(trial, test) for test in failed)
+    live = [test for test in ("live", "rows") if test in failed]
+    if live and "circuit" in failed:
+        return "none", f"{said}; {ADVICE['circuit']}"
+    passed = "by hand it passes" if live else "live it passes"
+    value = loss["circuit" if live else "live"]
+    return "partial", f"{passed} at {value}, but {said}; {ADVICE[failed[0]]}"
+
+
+def unsolved(trial: Trial) -> str:
+    """That the model has not solved its task, and by which measure."""
+    loss, share, asked = trial.losses["model"], trial.accuracies["model"], trial.demands
+    if loss.high >= asked.model_loss:
+        words = f"at {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.model_loss:.3g}"
+    else:
+        words = f"right in {share.mean:.1%} ({share.low:.1%} to {share.high:.1%}), not in {asked.model_accuracy:.1%}"
+    return f"the model itself has not solved its task: it is {words}; train it longer, or take a later --step"
+
+
+def short(trial: Trial, test: str) -> str:
+    """What a failed test falls short of."""
+    loss, share, asked = trial.losses[test], trial.accuracies[test], trial.demands
+    if loss.high >= asked.loss:
+        words = f"the loss is {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.loss:.3g}"
+    else:
+        words = f"only {share.mean:.1%} of the answers are right, of {asked.accuracy:.1%} that are asked for"
+    return f"{TESTS[test]} {words}"
+
+
+#: What to try after a failed test.
+ADVICE = {
+    "rows": "what these rows do beside these paths is in the way: try another --null, or roles for more positions",
+    "live": "something beside these paths tells them where to attend: try another --null, or --alternatives",
+    "circuit": "more than ideal patterns carries the answers: try another --null, or more sequences (--discovery)",
+}

@@ -1,0 +1,110 @@
+"""`hopscope verify DIR …`: whether runs and results are what was written."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli.options import as_json, print_json
+
+if TYPE_CHECKING:
+    from hopscope.runs.integrity import Checked, Watch
+
+QUIET = 2.0  # seconds without a word
+
+
+@click.command("verify")
+@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--write", is_flag=True, help="Write the manifest of a finished folder without one, if it has no fault.")
+@as_json
+def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
+    """Check every file of runs and results against its manifest, and runs against themselves.
+
+    DIR is a run, the results of an experiment, or a folder of these, such as runs or results. Each fault is a line:
+    which file, what was found, what was expected, what to do. The exit code is 2 if there is one. Files that no
+    manifest lists are called unverified: they are from before there were manifests, or a kill came while they were
+    written.
+    """
+    from hopscope.runs.integrity import check, folders_in, vouch
+    from hopscope.runs.run import SHIPPED, is_shipped
+
+    found = [each for folder in folders for each in folders_in(SHIPPED if is_shipped(folder) else folder)]
+    with progress(sum(map(size, found))) as watch:
+        checked = [check(folder, watch) for folder in found]
+    for index, one in enumerate(checked):
+        if write and one.state == "unverified":
+            vouch(one.path)
+            checked[index] = check(one.path)
+    print_json([as_value(one) for one in checked]) if as_json else tell(checked)
+    if any(one.faults for one in checked):
+        click.get_current_context().exit(2)
+
+
+def size(folder: Path) -> int:
+    """Bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Watch]:
+    """How far it is, on stderr, if it takes longer than two seconds: a bar, or lines where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    err = Console(stderr=True)
+    columns = (TextColumn("verifying"), BarColumn(bar_width=24), DownloadColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=err, transient=True)
+    task, told, done = bar.add_task("", total=total), time.monotonic(), 0
+
+    def watch(read: int) -> None:
+        nonlocal told, done
+        done += read
+        bar.update(task, completed=done)
+        if time.monotonic() - told > QUIET:
+            told = time.monotonic()
+            if err.is_terminal:
+                bar.start()
+            else:
+                print(f"hopscope: verified {done / 1e6:.0f} of {total / 1e6:.0f} MB …", file=sys.stderr, flush=True)
+
+    try:
+        yield watch
+    finally:
+        bar.stop()
+
+
+def as_value(one: Checked) -> dict[str, Any]:
+    """What --json prints of a folder."""
+    return {
+        "folder": str(one.path),
+        "kind": one.kind,
+        "state": one.state,
+        "files": one.files,
+        "unverified": list(one.unverified),
+        "faults": list(one.faults),
+    }
+
+
+def tell(checked: list[Checked]) -> None:
+    """A line per folder, and one per fault."""
+    for one in checked:
+        click.echo(f"{one.path}: {one.state}, {one.files} files as written{without_manifest(one)}")
+        for fault in one.faults:
+            click.echo(f"  {fault}")
+    faults = sum(len(one.faults) for one in checked)
+    folders = f"{len(checked)} folder{'s' * (len(checked) > 1)}"
+    click.echo(f"{folders} checked: {faults or 'no'} fault{'s' * (faults != 1)}")
+
+
+def without_manifest(one: Checked, shown: int = 4) -> str:
+    """The files that nothing vouches for, if that is worth a word: of an unfinished run none has a manifest yet."""
+    if not one.unverified or one.state == "unfinished":
+        return ""
+    more = f" and {len(one.unverified) - shown} more" if len(one.unverified) > shown else ""
+    return f", {len(one.unverified)} unverified ({', '.join(one.unverified[:shown])}{more})"

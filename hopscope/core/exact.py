@@ -1,0 +1,79 @@
+"""Frozen dataclasses as JSON and back, to the bit: what was measured once can be read again as if it were now.
+
+What a file is to hold for people is another matter: there numbers are rounded (`as_dict` of each class). Here a value
+is restored from its class's annotations: nested dataclasses, tuples, lists, sets, dictionaries with names as keys,
+arrays of float64, optional values. A number that is not finite, which JSON does not have, is written as its name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy
+
+from hopscope.core.storage import Damaged
+
+T = TypeVar("T")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; sets in a fixed order."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain, value), key=lambda part: json.dumps(part, sort_keys=True))
+    if isinstance(value, tuple | list | numpy.ndarray):
+        return [plain(part) for part in value]
+    if isinstance(value, float | numpy.floating):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value.item() if isinstance(value, numpy.generic) else value
+
+
+def restored(kind: type[T], values: Any, **given: Any) -> T:
+    """The inverse of `plain` for a dataclass; `given` are fields that are known already.
+
+    Raises Damaged if the values are not those of such a dataclass.
+    """
+    try:
+        hints = typing.get_type_hints(kind)
+        names = [field.name for field in fields(typing.cast(Any, kind)) if field.name not in given]
+        return kind(**{name: part_of(hints[name], values[name]) for name in names}, **given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"what is stored is no {kind.__name__}: {type(error).__name__} {error}") from error
+
+
+def part_of(hint: Any, value: Any) -> Any:
+    """A value of an annotated type, from JSON."""
+    origin, of = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return part_of(chosen(of, value), value)
+    if origin is numpy.ndarray:
+        return numpy.array(value, dtype=float)  # of names of numbers, too
+    if origin in (tuple, list, frozenset):
+        return origin(part_of(of[0], part) for part in value)
+    if origin in (dict, Mapping):
+        return {name: part_of(of[1], part) for name, part in value.items()}
+    if hint is float:
+        return float(value)
+    if is_dataclass(hint):
+        return restored(typing.cast(type, hint), value)
+    return value
+
+
+def chosen(kinds: tuple[Any, ...], value: Any) -> Any:
+    """Which type of a union a JSON value is of: none, the dataclass with these fields, or whatever else there is."""
+    if value is None:
+        return types.NoneType
+    if isinstance(value, dict):
+        for kind in kinds:
+            if is_dataclass(kind) and {field.name for field in fields(kind)} == value.keys():
+                return kind
+    return next(kind for kind in kinds if kind is not types.NoneType)

@@ -1,0 +1,51 @@
+"""Paths over training that are measured once: kept beside their runs, and shared by whoever wants them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from pandas import DataFrame
+
+from hopscope.core.exact import plain, restored
+from hopscope.core.storage import to_json
+from hopscope.emergence.track import SAMPLES, Emergence, follow
+from hopscope.problem.paths import Path
+from hopscope.runs.kept import EXACT, kept, weights
+from hopscope.runs.run import Run
+
+#: Of what is measured and made of it. It is raised whenever that may come out otherwise than before.
+VERSION = 1
+
+
+def emergence_of(
+    run: Run,
+    paths: Sequence[Path],
+    *,
+    n: int = 256,
+    seed: int = 0,
+    null: str = "uniform",
+    watch: Callable[[str], None] = lambda _: None,
+) -> Emergence:
+    """Paths over a run's checkpoints, measured now or before; arguments and errors as of `follow`."""
+    about = {
+        "weights": weights(run, run.steps),
+        "paths": [str(path) for path in dict.fromkeys(paths)],
+        "settings": {"n": n, "seed": seed, "null": null, "samples": SAMPLES},
+        "version": VERSION,
+    }
+
+    def read(files: dict[str, bytes]) -> Emergence:
+        values = json.loads(files[EXACT])
+        hops = {hop: losses if hop == "step" else list(map(float, losses)) for hop, losses in values["hops"].items()}
+        return restored(Emergence, values, run=str(run.path), hops=DataFrame(hops))
+
+    return kept(
+        run, "emergence", about, lambda: follow(run, paths, n=n, seed=seed, null=null, watch=watch), files_of, read
+    )
+
+
+def files_of(emergence: Emergence) -> dict[str, bytes]:
+    """What is kept of an emergence: all of it, to the bit, but for where its run lies."""
+    values = {name: value for name, value in vars(emergence).items() if name != "run"}
+    return {EXACT: to_json(plain(values | {"hops": emergence.hops.to_dict("list")}))}

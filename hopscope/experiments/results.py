@@ -1,0 +1,191 @@
+"""The results of experiments on disk: `results/NAME/table.csv`, and from it alone a figure and claims.json.
+
+Rows of several scales stand side by side in a table; a scale that is measured anew replaces its own, and at scale
+`long` each cell its own. Rows that stay are kept to the letter.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import filelock
+import pandas
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.core.storage import (
+    Damaged,
+    clear_errors,
+    enlist,
+    listed,
+    parse_json,
+    read_listed,
+    unlist,
+    write_file,
+    write_json,
+)
+from hopscope.drawing.style import save
+from hopscope.experiments.base import CELL_BY_CELL, SCALES, declared, experiment
+from hopscope.experiments.judging import Claim
+from hopscope.experiments.work import Finished, Work
+from hopscope.runs.run import Run
+
+TABLE, LOCK = "table.csv", ".lock"
+DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
+
+
+def make_ready(results: Path, name: str) -> None:
+    """Make the folder of results before anything is trained that could not be written there.
+
+    Raises CannotSave; and Damaged if the table that is there, of which other scales are kept, is altered.
+    """
+    with clear_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
+    if (results / name / TABLE).is_file():
+        table_in(results / name)
+
+
+def publish(name: str, table: DataFrame, results: Path) -> Path:
+    """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
+    scales = set(table.scale)
+    return rewrite(name, results, lambda earlier: [earlier[~earlier.scale.isin(scales)], as_text(table)])
+
+
+def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
+    """Measure one cell and put its rows into the table, with the claims judged anew.
+
+    Raises TypeError if the experiment's table has no rows of it, or rows of others.
+    """
+    table = experiment(name).table([cell], CELL_BY_CELL).assign(scale=CELL_BY_CELL)
+    identity = (cell.work if isinstance(cell, Finished) else cell.config).identity
+    if set(table.get("run", ())) != {identity}:
+        raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}: each run must have rows of its own in the table")
+    return publish_rows(name, table, results)
+
+
+def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
+    """Put cells' rows where they belong: in the order in which cells are declared; rows of what no longer is, go."""
+    place = {config.identity: index for index, config in enumerate(declared(name, CELL_BY_CELL))}
+
+    def merged(earlier: DataFrame) -> list[DataFrame]:
+        cells = earlier[earlier.scale == CELL_BY_CELL]
+        if table is not None:
+            cells = pandas.concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
+        cells = cells[cells.run.isin(place)].sort_values("run", key=lambda run: run.map(place), kind="stable")
+        return [earlier[earlier.scale != CELL_BY_CELL], cells]
+
+    return rewrite(name, results, merged)
+
+
+def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFrame]]) -> Path:
+    """Replace a table by what becomes of it, then its figure and claims; nobody else writes in the meantime.
+
+    Rows are handled as text, so that those that are kept are kept to the letter.
+    """
+    folder = results / name
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(results / LOCK)  # drivers on several machines may end together
+    with lock:
+        there = (folder / TABLE).is_file()
+        earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
+        table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)
+        unlist(folder, (TABLE, *DRAWN))
+        write_file(folder / TABLE, table.to_csv(index=False).encode())
+        redraw(name, folder)
+    return folder
+
+
+def as_text(table: DataFrame) -> DataFrame:
+    """A table as its file has it: every entry as text, what is not known as none."""
+    written = io.StringIO(table.to_csv(index=False, float_format="%.6g"))
+    return pandas.read_csv(written, dtype=str, keep_default_na=False)
+
+
+def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
+    """The table of a results folder, perhaps with every entry as text.
+
+    Raises Damaged if it is missing, altered, or none of ours.
+    """
+    if not (folder / TABLE).is_file():
+        raise Damaged(f"{folder / TABLE} cannot be read as a table: it is missing")
+    data = read_listed(folder, TABLE)
+    how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
+    try:
+        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
+    except ValueError as error:  # of which pandas' own are
+        raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
+    if not {"scale", "run", "version"} <= set(table.columns):
+        raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
+    return table
+
+
+def standing(folder: Path) -> set[str]:
+    """Identities of the cells whose rows stand in a folder of results. Raises Damaged if its table is none of ours."""
+    if not (folder / TABLE).is_file():
+        return set()
+    table = table_in(folder, as_text=True)
+    return set(table.run[table.scale == CELL_BY_CELL])
+
+
+def outstanding(name: str, scale: str, results: Path | None = None) -> list[Config | Work]:
+    """What of an experiment is to be done: all of it, but for cells whose rows stand. Raises BadInput, Damaged."""
+    stand = standing(results / name) if results and scale == CELL_BY_CELL else ()
+    return [config for config in declared(name, scale) if config.identity not in stand]
+
+
+def redraw(name: str, folder: Path) -> None:
+    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each.
+
+    Then all of it is listed in the folder's manifest. Raises Damaged if the table is not what the manifest lists.
+    """
+    source = experiment(name)
+    table = table_in(folder)
+    unlist(folder, DRAWN)
+    scales = [scale for scale in SCALES if (table.scale == scale).any()]
+    save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
+    rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
+    write_json(folder / "claims.json", rows)
+    enlist(folder, (TABLE, *DRAWN))
+
+
+def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
+    """The claims as rows of claims.json. At the scale `quick`, which tests plumbing, every verdict is undecided."""
+    claim: Claim
+    for claim in source.claims(table):
+        row = asdict(claim) | {"spread": list(claim.spread), "seeds": list(claim.seeds)}
+        row |= {"verdict": "undecided" if scale == "quick" else claim.verdict}
+        row |= {"number": finite(claim.number), "spread": [finite(x) for x in claim.spread]}
+        yield {
+            **row,
+            "scale": scale,
+            "runs": sorted(map(str, table.run.unique())),
+            "version": ", ".join(sorted(map(str, table.version.unique()))),
+        }
+
+
+def finite(number: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return round(float(number), 6) if math.isfinite(number) else None
+
+
+def all_claims(results: Path) -> list[dict[str, Any]]:
+    """Every claim under `results/`, with its experiment: the data of `hopscope report`. Raises Damaged."""
+    return [row for path in sorted(results.glob("*/claims.json")) for row in claims_in(path)]
+
+
+def claims_in(path: Path) -> list[dict[str, Any]]:
+    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` wrote."""
+    rows = parse_json(path, read_listed(path.parent, path.name))
+    if TABLE in listed(path.parent):
+        read_listed(path.parent, TABLE)  # of which they tell
+    needed = {field.name for field in fields(Claim)} | {"scale"}
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+        raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")
+    return [{"experiment": path.parent.name, **row} for row in rows]

@@ -1,0 +1,149 @@
+"""From declared runs to results: what is missing is trained, within a budget, then measured and written down."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.base import CELL_BY_CELL, declared, experiment
+from hopscope.experiments.results import make_ready, publish, publish_cell, publish_rows, standing
+from hopscope.experiments.work import Finished, Stopped, Work
+from hopscope.runs.run import Run
+from hopscope.training.loop import Interrupted, Watcher, train
+
+
+def run_folder(runs: Path, config: Config | Work) -> Path:
+    """Where a configuration is trained: shared by all experiments, and by `hopscope train` without --out."""
+    label = config.label if isinstance(config, Work) else config.task.name()
+    return runs / f"{label}-{config.identity}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a reproduction came."""
+
+    name: str
+    scale: str
+    trained: list[Path]
+    left: int
+    results: Path | None
+
+    @property
+    def done(self) -> bool:
+        """Whether every run is finished and the results are written."""
+        return self.left == 0 and self.results is not None
+
+
+def reproduce(
+    name: str,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    budget: float | None = None,
+    watcher: Callable[[str], Watcher] | None = None,
+    **how: Any,
+) -> Outcome:
+    """Train what is missing, then write `results/NAME/`: table.csv, figure.svg and .png, claims.json.
+
+    Args:
+        name: which experiment.
+        scale: at which of `SCALES`.
+        runs: folder of run folders.
+        results: folder of results folders.
+        budget: seconds after which training stops, resumably, and nothing is measured any more; None: no limit.
+        watcher: makes someone who is told how the labelled run goes.
+        how: `device`, `threads`, `compile` of `hopscope.train`.
+
+    Raises:
+        BadInput: the experiment or scale is unknown, or a run cannot be trained. Busy: another process trains one.
+        CannotSave: a folder cannot be written to; that of the results is tried before anything is trained.
+    """
+    source, configs = experiment(name), declared(name, scale)
+    deadline = time.monotonic() + budget if budget is not None else math.inf
+    spent = lambda: time.monotonic() >= deadline  # noqa: E731
+    if not spent():
+        make_ready(results, name)
+
+    def finish(index: int) -> Run | Finished | None:
+        """One of the runs, finished; None if there was no time."""
+        folder = run_folder(runs, configs[index])
+        if spent() and not (folder / "DONE").is_file():
+            return None
+        watchers = (watcher(f"{name} {index + 1}/{len(configs)}"),) if watcher else ()
+        try:
+            return carry_out(configs[index], folder, spent, watchers, experiment=name, **how)
+        except Stopped:
+            return None
+
+    if scale == CELL_BY_CELL:
+        return cell_by_cell(name, configs, finish, spent, results)
+    finished: list[Run | Finished] = []
+    for index in range(len(configs)):
+        if (run := finish(index)) is None:
+            return as_far_as_it_got(source, name, scale, configs, runs, results)
+        finished.append(run)
+    if spent():
+        return Outcome(name, scale, [run.path for run in finished], 0, None)
+    table = source.table(finished, scale).assign(scale=scale)
+    return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+
+
+def cell_by_cell(
+    name: str,
+    configs: Sequence[Config | Work],
+    finish: Callable[[int], Run | Finished | None],
+    spent: Callable[[], bool],
+    results: Path,
+) -> Outcome:
+    """Every cell whose rows do not stand yet, finished and written down, one after the other, as far as time allows."""
+    trained = []
+    for index, config in enumerate(configs):
+        if config.identity in standing(results / name):  # looked up anew: others may be at work on the same table
+            continue
+        if (cell := finish(index)) is None or spent():
+            break
+        publish_cell(name, cell, results)
+        trained.append(cell.path)
+    stand = standing(results / name)
+    left = sum(config.identity not in stand for config in configs)
+    if left < len(configs) and not trained and not spent():
+        publish_rows(name, None, results)  # a kill may have come between a table and its claims
+    return Outcome(name, CELL_BY_CELL, trained, left, results / name if stand else None)
+
+
+def as_far_as_it_got(
+    source: ModuleType, name: str, scale: str, configs: list[Config | Work], runs: Path, results: Path
+) -> Outcome:
+    """What a spent budget leaves: of an experiment that declares `PARTIAL`, a table of all that was begun, too."""
+    folders = [run_folder(runs, config) for config in configs]
+    begun = [Run(folder) for folder in folders if (folder / "metrics.jsonl").is_file()]
+    done = [folder for folder in folders if (folder / "DONE").is_file()]
+    left = len(folders) - len(done)
+    if not (begun and getattr(source, "PARTIAL", False)):
+        return Outcome(name, scale, done, left, None)
+    return Outcome(name, scale, done, left, publish(name, source.table(begun, scale).assign(scale=scale), results))
+
+
+def carry_out(
+    config: Config | Work,
+    folder: Path,
+    should_stop: Callable[[], bool],
+    watchers: tuple[Watcher, ...] = (),
+    **how: Any,
+) -> Run | Finished:
+    """Train, or work, to the end, from wherever the folder stands. Raises `Stopped`, after saving, when asked to."""
+    if isinstance(config, Work):
+        return Finished.of(config, folder, should_stop)
+    try:
+        return train(config, folder, watchers=watchers, should_stop=should_stop, **how)
+    except Interrupted as stopped:
+        if stopped.asked:
+            raise Stopped(str(stopped)) from stopped
+        raise

@@ -1,0 +1,271 @@
+"""Whether what is on disk is what was written: a folder's manifest against its files, and a run against itself.
+
+Of a run more can be said than its manifest says: its rows parse and count up, its checkpoints are of this run and saw
+these very rows, and their tensors are those of its model. So a run without a manifest, from before there were any or
+still in training, is checked as far as that goes. What no manifest lists is called unverified, which is no fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_json, parse_lines, read_checked, read_file
+from hopscope.runs.run import OWN, Run
+
+Kind = Literal["run", "work", "results", "files"]
+State = Literal["whole", "unverified", "unfinished", "damaged"]
+TABLE = "table.csv"
+DONE = "DONE"  # lists nothing and is listed nowhere: it is written after the manifest
+REDRAW, CIRCUIT, EMERGE = (f"'hopscope {words}' makes it anew" for words in ("report --redraw", "circuit", "emerge"))
+COPY = "restore it from a copy, or"
+#: What to do about a damaged file: by what it, or the folder that it is in, is called, else by the kind of folder.
+ADVICE: Mapping[str, str] = {
+    **dict.fromkeys(("claims.json", "figure.svg", "figure.png"), REDRAW),
+    **dict.fromkeys(("circuit.json", "hypotheses.jsonl"), CIRCUIT),
+    **dict.fromkeys(("emergence.json", "emergence.csv"), EMERGE),
+    "pictures": "'hopscope draw', 'circuit' or 'emerge' makes it anew",
+    MANIFEST: f"{COPY} delete it and take the files as they are, unverified",
+    "run": f"{COPY} delete the folder and make the run again",
+    "work": f"{COPY} delete the folder and reproduce its experiment again",
+    "results": f"{COPY} delete the folder and reproduce the experiment again",
+    "files": f"{COPY} make it anew",
+}
+Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found of a folder.
+
+    Attributes:
+        path: the folder.
+        kind: `run`, `work` (of an experiment, no training), `results`, or other `files` that a manifest lists.
+        state: `whole`; `unverified`, if no manifest vouches for what is read of it; `unfinished`; or `damaged`.
+        files: how many were read and found to be as they should.
+        unverified: names of those that nothing vouches for.
+        faults: sentences, each about one file: what was found, what was expected, and what to do.
+    """
+
+    path: Path
+    kind: Kind
+    state: State
+    files: int
+    unverified: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What a folder is; None if it is nothing of ours."""
+    names: dict[str, Kind] = {"config.json": "run", "claims.json": "results", TABLE: "results", DONE: "work"}
+    found = [kind for name, kind in names.items() if (folder / name).is_file()]
+    if found == ["work"] and (folder / "checkpoints").is_dir():  # of a run whose config.json is gone
+        return "run"
+    return found[0] if found else "files" if (folder / MANIFEST).is_file() else None
+
+
+def folders_in(path: Path) -> list[Path]:
+    """The folder itself, or those in it, that can be checked. Raises BadInput if there are none."""
+    if kind_of(path) is not None:
+        return [path]
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    found = [folder for folder in inside if folder.name[0] != "." and folder.is_dir() and kind_of(folder) is not None]
+    if not found:
+        raise BadInput(f"{path} holds nothing to verify: it is no run, no results, and no folder of these")
+    return found
+
+
+def is_unverified(folder: Path) -> bool:
+    """Whether it is finished, and no manifest vouches for what is read of it. Raises Damaged for an altered one."""
+    kind = kind_of(folder)
+    if kind == "results":
+        return any(name not in listed(folder) for name in (TABLE, "claims.json") if (folder / name).exists())
+    if kind in ("run", "work") and (folder / DONE).is_file():
+        return "config.json" not in listed(folder) if kind == "run" else bool(there_in(folder)) and not listed(folder)
+    return False
+
+
+def vouch(folder: Path) -> None:
+    """Write the manifest of a finished folder that has none, from what is there. Raises CannotSave, Damaged."""
+    if kind_of(folder) == "run":
+        Run(folder).seal()
+    elif names := there_in(folder):
+        enlist(folder, names)
+
+
+def there_in(folder: Path) -> list[str]:
+    """The files of a folder that a manifest would list: of a checkpoint its own manifest alone."""
+    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    shown = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+    tensors = {path for path in shown if path.parts[0] == "checkpoints" and path.name != MANIFEST}
+    return [str(path) for path in shown if path not in tensors and str(path) not in (MANIFEST, DONE)]
+
+
+# Checking --------------------------------------------------------------------------------------------------------
+
+
+def check(folder: Path, watch: Watch = lambda _: None, *, partial: bool = False) -> Checked:
+    """Read all files of a folder, and compare them with what vouches for them.
+
+    Args:
+        folder: a run, an experiment's work or results, or any other that has a manifest.
+        watch: told how many bytes were read, file by file.
+        partial: whether it is a part of a run, whose other checkpoints and whatever was found later are elsewhere.
+    """
+    kind = kind_of(folder) or "files"
+    run = Run(folder) if kind == "run" else None
+    unfinished = run is not None and not run.done
+    faults: dict[Path, str] = {}
+    files = 0
+    for path, damage in [
+        *damages(folder, unfinished, watch, partial),
+        *(damages_of_run(run, watch, partial=partial) if run else ()),
+    ]:
+        files += damage is None
+        if damage is not None and path not in faults:
+            name = path.relative_to(folder)
+            faults[path] = f"{damage}; {ADVICE.get(name.parts[0]) or ADVICE[kind]}"
+    state: State = "damaged" if faults else "unfinished" if unfinished else "whole"
+    if state == "whole" and is_unverified(folder):
+        state = "unverified"
+    return Checked(folder, kind, state, files, tuple(unlisted(folder)), tuple(faults.values()))
+
+
+def unlisted(folder: Path) -> list[str]:
+    """Files that no manifest vouches for."""
+    try:
+        names = listed(folder)
+    except Damaged:
+        return []
+    return [name for name in there_in(folder) if name not in names]
+
+
+Damages = Iterator[tuple[Path, Damaged | None]]
+
+
+def damages(folder: Path, unfinished: bool, watch: Watch, partial: bool) -> Damages:
+    """Each file that the manifest lists, with what is wrong with it; of an unfinished run only what it will not change.
+
+    What is checked as a part of a run, the manifests of its checkpoints, is counted there.
+    """
+    try:
+        names = listed(folder)
+    except Damaged as damage:
+        yield folder / MANIFEST, damage
+        return
+    for name, expected in names.items():
+        own = name in OWN or name.startswith("checkpoints/")
+        if (unfinished and own) or (partial and name not in OWN and not (folder / name).exists()):
+            continue
+        yield folder / name, found_by(lambda: read_checked(folder / name, expected))  # noqa: B023 (called at once)
+        watch(expected["bytes"])
+
+
+def found_by(look: Callable[[], object]) -> Damaged | None:
+    """What a look finds to be damaged."""
+    try:
+        look()
+    except Damaged as damage:
+        return damage
+    except BadInput as strange:
+        return Damaged(str(strange))
+    return None
+
+
+def damages_of_run(
+    run: Run, watch: Watch = lambda _: None, *, steps: Sequence[int] | None = None, partial: bool = False
+) -> Damages:
+    """What is wrong with a run, whatever its manifest says: first with its small files, then with its checkpoints.
+
+    Of these only some, if `steps` says so. Of a part of a run not even the newest need be one to go on from.
+    """
+    if (damage := found_by(lambda: run.config)) is not None:
+        yield run.path / "config.json", damage
+        return
+    yield from damages_of_rows(run)
+    goes_on = run.done or partial or any((run.folder(step) / "optimizer.safetensors").exists() for step in run.steps)
+    for step in run.steps if steps is None else steps:
+        yield from damages_of_checkpoint(run, step, watch, needed=not goes_on and step == run.step)
+
+
+def damages_of_rows(run: Run) -> Damages:
+    """What is wrong with the configuration, the rows, the sessions and the report of a run."""
+    path = run.path / "metrics.jsonl"
+    if (damage := found_by(lambda: check_rows(path, parse_lines(path, run_file(run, "metrics.jsonl"))))) is not None:
+        yield path, damage
+    for name in ("sessions.jsonl", *(["report.json"] if run.done else [])):
+        parse = parse_json if name.endswith(".json") else parse_lines
+        if (damage := found_by(lambda: parse(run.path / name, run_file(run, name)))) is not None:  # noqa: B023
+            yield run.path / name, damage
+
+
+def run_file(run: Run, name: str) -> bytes:
+    """One of its files as it is; an unfinished run need not have it yet."""
+    return read_file(run.path / name) if run.done or (run.path / name).exists() else b""
+
+
+def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Raise Damaged unless these can be the rows of a run: steps that count up, each with its losses."""
+    before = -1
+    for number, row in enumerate(rows, 1):
+        step, hops = row.get("step"), row.get("hop_losses")
+        losses = [row.get("val_loss"), *(hops.values() if isinstance(hops, dict) else [None])]
+        if type(step) is not int or not all(isinstance(loss, int | float) for loss in losses):
+            raise Damaged(f"{path} is altered: its line {number} is no row of a run")
+        if step <= before:
+            raise Damaged(
+                f"{path} is altered: its line {number} is of step {step}, though the one before is of {before}"
+            )
+        before = step
+
+
+def damages_of_checkpoint(run: Run, step: int, watch: Watch = lambda _: None, *, needed: bool = False) -> Damages:
+    """What is wrong with a checkpoint: its tensors, its optimizer's if `needed`, and whether it saw these very rows."""
+    folder = run.folder(step)
+    for name in ("model", "optimizer"):
+        path = folder / f"{name}.safetensors"
+        if name == "model" or path.exists() or needed:
+            yield path, found_by(lambda: check_tensors(run, step, name))  # noqa: B023 (called at once)
+            watch(path.stat().st_size if path.exists() else 0)
+    if (damage := found_by(lambda: check_course(run, step))) is not None:
+        yield run.path / "metrics.jsonl", damage
+
+
+def check_tensors(run: Run, step: int, name: str) -> None:
+    """Raise Damaged unless a checkpoint's tensors are as written, and the model's are those of this architecture."""
+    _, [tensors] = run.stored(step, name)
+    if name == "model" and (misfit := first_misfit(run, tensors)):
+        raise Damaged(f"{run.folder(step)} holds the weights of another model: {misfit}")
+
+
+def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that is not of the shape that the run's model has; where it can be, without the memory."""
+    try:
+        with torch.device("meta"):
+            wanted = run.config.model.build(run.task).state_dict()
+    except RuntimeError:  # a model that computes something of its own when it is built
+        wanted = run.config.model.build(run.task).state_dict()
+    for name in sorted({*wanted, *tensors}):
+        ours, theirs = (tuple(found[name].shape) if name in found else None for found in (wanted, tensors))
+        if ours != theirs:
+            return f"{name} should be {ours or 'absent'}, and is {theirs or 'absent'}"
+    return None
+
+
+def check_course(run: Run, step: int) -> None:
+    """Raise Damaged unless the rows that a checkpoint saw are those that the run has."""
+    about = run.stored(step)[0]
+    path, seen = run.path / "metrics.jsonl", about.get("metrics_bytes")
+    data = run_file(run, "metrics.jsonl")
+    if type(seen) is not int or len(data) < seen:
+        raise Damaged(f"{path} is cut short: {len(data)} bytes, though the checkpoint of step {step} saw {seen}")
+    expected = about.get("metrics_sha256")
+    if expected is not None and hashlib.sha256(data[:seen]).hexdigest() != expected:
+        raise Damaged(f"{path} is altered: its sha256 does not match what the checkpoint of step {step} saw")

@@ -1,0 +1,251 @@
+"""What a run folder says, checked as it is read. What stands where is told in `hopscope.runs.run`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from hopscope.configuration.config import Config
+from hopscope.core import catalogue, environment, outside
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import (
+    MANIFEST,
+    Damaged,
+    listed,
+    parse_json,
+    parse_lines,
+    read_file,
+    read_folder,
+    read_json,
+    read_listed,
+    read_manifest,
+)
+from hopscope.models.base import Model
+from hopscope.tasks.base import Task
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMAT = 1
+OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # of a run, but for checkpoints
+
+
+class Checkpoint(NamedTuple):
+    """A state from which training goes on bit for bit."""
+
+    step: int
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    metrics_bytes: int
+    metrics_sha256: str | None
+    seconds: float
+
+
+class RunReader:
+    """A run folder as it is read: every file as its manifest lists it, where there is one."""
+
+    def __init__(self, path: Path | str):
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {self.config.task.name()}, step {self.step}{', done' if self.done else ''})"
+
+    # Reading -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def config(self) -> Config:
+        """Task, architecture and training. Raises BadInput if the folder is no run."""
+        if not (self.path / "config.json").is_file():
+            raise BadInput(f"{self.path} is not a run folder: it has no config.json")
+        stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")
+        try:
+            config = Config.from_dict(stored)
+        except catalogue.Unknown as error:
+            used = f"it was trained with {', '.join(sorted(files))}, and " if (files := self.plugins) else ""
+            raise catalogue.Unknown(f"{self.path} cannot be read: {error}; {used}{outside.ADVICE}") from error
+        if config.identity != stored.get("identity"):
+            raise Damaged(f"{self.path / 'config.json'} is altered: its settings do not match its identity")
+        return config
+
+    @property
+    def task(self) -> Task:
+        """What the model was trained on."""
+        return self.config.task
+
+    @property
+    def done(self) -> bool:
+        """Whether the run came to its end."""
+        return (self.path / "DONE").is_file()
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether a manifest vouches for the run; None while it is not done. Raises Damaged if a small file differs."""
+        if not self.done:
+            return None
+        for name in (names := listed(self.path)):
+            if name in OWN:
+                self.read(name)
+        return "config.json" in names
+
+    def read(self, name: str) -> bytes:
+        """One of the run's own files; if it is done, as its manifest lists it. Raises Damaged."""
+        path = self.path / name
+        return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
+
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of one that is JSON lines; none if it is not there yet. Raises Damaged."""
+        return parse_lines(self.path / name, self.read(name))
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps whose weights are on disk."""
+        folders = (self.path / "checkpoints").glob("step_*")
+        return sorted(int(f.name[5:]) for f in folders if re.fullmatch(r"step_\d+", f.name))
+
+    @property
+    def step(self) -> int:
+        """The newest of them; 0 if there is none."""
+        return max(self.steps, default=0)
+
+    def at(self, step: int) -> Model:
+        """The model as it was after `step` updates. Raises Damaged if the checkpoint is not what was written."""
+        if step not in self.steps:
+            raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
+        _, [weights] = self.stored(step, "model")
+        model = self.config.model.build(self.task)
+        try:
+            model.load_state_dict(weights, strict=True)
+        except RuntimeError as error:
+            raise Damaged(f"{self.folder(step)} holds the weights of another model") from error
+        return model.eval()
+
+    @cached_property
+    def model(self) -> Model:
+        """The newest model, on the CPU."""
+        if not self.steps:
+            raise BadInput(f"{self.path} has no checkpoint yet; train it with the command that made it")
+        return self.at(self.step)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The logged steps as dictionaries."""
+        return self.read_lines("metrics.jsonl")
+
+    @property
+    def metrics(self) -> DataFrame:
+        """The logged steps as a table: step, train_loss, val_loss, one column per hop."""
+        import pandas
+
+        flat = [
+            {**{k: v for k, v in row.items() if k not in ("hop_losses", "measures")}, **row["hop_losses"]}
+            for row in self.rows
+        ]
+        return pandas.DataFrame(flat)
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """Final measures on fresh data; None while the run is not done."""
+        return parse_json(self.path / "report.json", self.read("report.json")) if self.done else None
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """What each start of the run ran on."""
+        return self.read_lines("sessions.jsonl")
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """Files from outside that the last start used, by name, with their sha256."""
+        return next((s.get("environment", {}).get("plugins", {}) for s in reversed(self.sessions)), {})
+
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """What differs between sessions since the last start from nothing: by entry, its value before and after."""
+        sessions = self.sessions
+        begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
+        return environment.changes([session["environment"] for session in sessions[begun:]])
+
+    @property
+    def bit_exact(self) -> bool:
+        """Whether nothing that its bits depend on changed; what was not recorded then is not held against it."""
+        return not self.changed
+
+    def summary(self) -> dict[str, Any]:
+        """What `hopscope show --json` prints (docs/contracts.md)."""
+        last = self.report or next(reversed(self.rows), {})
+        manifest = read_manifest(self.folder(self.step)) if self.steps else {}
+        return {
+            "config": {"identity": self.config.identity, **self.config.as_dict()},
+            "done": self.done,
+            "step": self.step,
+            "loss": last.get("loss", last.get("val_loss")),
+            "hop_losses": last.get("hop_losses"),
+            "accuracy": last.get("accuracy"),
+            "parameters": self.config.model.build(self.task).n_parameters,
+            "seconds": manifest.get("seconds"),
+            "bit_exact": self.bit_exact,
+            "verified": self.verified,
+        }
+
+    def folder(self, step: int) -> Path:
+        return self.path / "checkpoints" / f"step_{step:08d}"
+
+    def compare_plugins(self) -> None:
+        """Warn if files from outside that the run was trained with are others now."""
+        if (then := self.plugins) and then != (now := self.config.plugins):
+            told = environment.in_words("plugins", then, now)
+            warnings.warn(
+                f"{self.path} was trained with other files of yours than are found now ({told})", stacklevel=3
+            )
+
+    def newest(self) -> Checkpoint | None:
+        """The newest whole checkpoint; warns about, and passes over, damaged ones. Raises Damaged if all are."""
+        damages: list[Damaged] = []
+        for step in reversed(self.steps):
+            try:
+                checkpoint = self.checkpoint(step)
+            except Damaged as damage:
+                damages.append(damage)
+                continue
+            for found in damages:
+                warnings.warn(f"{found}; going on from step {step} instead", stacklevel=2)
+            return checkpoint
+        if damages:
+            raise Damaged(f"{damages[0]}; no checkpoint in {self.path} is whole: delete the folder to start anew")
+        return None
+
+    def checkpoint(self, step: int) -> Checkpoint:
+        """A state to resume from. Raises Damaged."""
+        manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
+        return Checkpoint(
+            step, model, optimizer, manifest["metrics_bytes"], manifest.get("metrics_sha256"), manifest["seconds"]
+        )
+
+    def stored(self, step: int, *names: str) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
+        """A checkpoint's manifest and some of its tensors. Raises Damaged, also for another run's or step's."""
+        folder = self.folder(step)
+        manifest = read_manifest(folder)
+        mine = self.config.identity
+        if manifest.get("step") != step or manifest.get("identity", mine) != mine:
+            raise Damaged(f"{folder / MANIFEST} is of another run or step")
+        files = read_folder(folder, [f"{name}.safetensors" for name in names])
+        try:
+            tensors = [safetensors.torch.load(data) for data in files.values()]
+        except safetensors.SafetensorError as error:
+            raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
+        if self.done:  # a checkpoint that is whole, but not the one that was there when the run came to its end
+            read_listed(self.path, vouching(folder))
+        return manifest, tensors
+
+
+def vouching(checkpoint: Path) -> str:
+    """A checkpoint's manifest, which vouches for its tensors, as its run's manifest lists it."""
+    return f"checkpoints/{checkpoint.name}/{MANIFEST}"

@@ -1,0 +1,1 @@
+"""Measures that only this study uses, one per file."""

@@ -1,0 +1,54 @@
+"""Recall of the basic model's memories (Bietti et al., 2023, section 4.2): how much of its ideal each matrix holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.measures.base import Need, Observation, several_positions
+from hopscope.studies.birth.models.basic_transformer import BasicArchitecture, BasicTransformer
+from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
+
+RANGE = (0.0, 1.0)
+NEEDS = (
+    Need("the basic transformer", lambda task, shape: isinstance(shape, BasicArchitecture)),
+    Need("a task that answers with the tokens it shows", lambda task, _: task.d_output == task.d_vocab),
+    several_positions,
+)
+FIRST = 64  # positions of `W_K1 first`
+
+
+def memory_recall(seen: Observation) -> dict[str, float]:
+    """The paper's probes, by matrix: the share (0–1) of items whose own score is the highest.
+
+    `W_O2`: of all tokens, those of which the value, attended to, is put out as itself. `W_K2`: of the triggers, those
+    that attend most to positions after themselves; where triggers are not fixed, of all tokens. `W_K1`, `W_K1 first`:
+    of the positions from the second on, all or the first 64, those that attend most to the one before.
+    """
+    model, task = seen.model, seen.task
+    assert isinstance(model, BasicTransformer)
+    fixed = isinstance(task, TriggerBigrams) and task.trigger_choice == "frequent"
+    return recalls(model, seen.batch.draw["triggers"][0] if fixed else range(len(model.W_E)))
+
+
+@torch.no_grad()
+def recalls(model: BasicTransformer, triggers: Sequence[int] | Tensor) -> dict[str, float]:
+    """`memory_recall` of a model, given the tokens that W_K2 is probed on."""
+    put_out = model.W_E @ model.W_V2 @ model.W_O2 @ model.W_U
+    asking = model.W_E[torch.as_tensor(triggers, device=model.device)]
+    remapped = asking @ model.W_V1 @ model.W_O1 @ model.W_K2
+    places = model.W_pos[1:] @ (model.W_pos[:-1] @ model.W_K1).T
+    return {
+        "W_O2": recall(put_out),
+        "W_K2": recall(asking @ remapped.T),
+        "W_K1": recall(places),
+        "W_K1 first": recall(places[: FIRST - 1, : FIRST - 1]),
+    }
+
+
+def recall(scores: Float[Tensor, "item item"]) -> float:
+    """Share (0–1) of items, one a row, that score highest themselves."""
+    return float((scores.argmax(-1) == torch.arange(len(scores), device=scores.device)).float().mean())

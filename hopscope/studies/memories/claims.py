@@ -1,0 +1,184 @@
+"""The claims of `memories`: the lemma, one step, the laws of capacity, overlap; judged from the table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+from pandas import DataFrame
+
+from hopscope.experiments.capacity import ENOUGH
+from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
+
+LEMMA, CAPACITY = "Bietti et al. (2023), lemma 1", "Nichani et al. (2024), 4"
+EXACT = 1e-10
+WIDE = 32  # narrower, two random directions overlap too much for a law
+#: Memory and answers: what grows as a power of the parameters, and the published constant.
+LAWS = {("linear", 0): (True, 1 / 1.3), ("mlp", 0): (True, 1 / 0.35), ("mlp", 32): (False, 1 / 1.2)}
+
+
+def searches(table: DataFrame, memory: str, n_classes: int = 0) -> DataFrame:
+    """A row per finished search of one kind of memory, with `law`: what should grow as its parameters do."""
+    kind = (table.kind == "capacity") & (table.memory == memory) & (table.n_classes == n_classes)
+    found = table[kind].drop_duplicates("run").assign(law=lambda rows: rows.capacity)
+    if LAWS.get((memory, n_classes), (True, 0))[0]:
+        found = found.assign(law=found.capacity * numpy.log(found.capacity))
+    return found.assign(size=found.parameters / (2 if memory == "mlp" else 1))  # d² or m d, as the laws have it
+
+
+def overlapping(table: DataFrame) -> DataFrame:
+    """Recall at every overlap, of width and number of pairs alike."""
+    rows = table[table.kind == "recall"]
+    d = rows[rows.overlap > 0].d.max()
+    same = (rows.d == d) & (rows.n == d) & (rows.orthonormal == False)  # noqa: E712 (a column)
+    return rows[same & rows.memory.isin(("outer_product", "one_step", "pseudo_inverse"))]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The lemma, one step, the laws, overlap."""
+    yield from lemma_claims(table)
+    yield from recall_claims(table)
+    yield from capacity_claims(table)
+    yield from overlap_claims(table)
+
+
+def lemma_claims(table: DataFrame) -> Iterator[Claim]:
+    """Autograd against the sum of outer products."""
+    for name, which, sentence in (
+        (
+            "gradient_is_a_memory",
+            "one matrix",
+            "The population loss's gradient is Σ_k E_z[(p̂(k|z) − p(k|z)) u_k e_z^T], at random weights and for noisy "
+            "answers.",
+        ),
+        (
+            "deep_gradient_is_a_memory",
+            "among layers",
+            "The same holds of a matrix with layers below and above, with backward vectors for u_k and activations for "
+            "e_z.",
+        ),
+    ):
+        rows = table[(table.kind == "lemma") & (table.memory == which)]
+        sentence = f"{sentence} (Greatest difference {rows.error.max():.1e}.)"
+        what = "difference to autograd's entries (float64)"
+        yield judge(name, sentence, rows.error, what, section=LEMMA, rows=rows, below=EXACT)
+
+
+def recall_claims(table: DataFrame) -> Iterator[Claim]:
+    """What is written in one go."""
+    written = table[(table.kind == "recall") & (table.overlap == 0)]
+    one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
+    yield judge(
+        "one_step_recalls",
+        "After one gradient step from 0 on the population loss all of N = d pairs are recalled, from orthonormal and "
+        "from random directions (d ≥ 64).",
+        one.recall,
+        "recall",
+        section=LEMMA,
+        rows=one,
+        among=written,
+        at_least=ENOUGH,
+        source="Bietti's talk: near-perfect",
+    )
+    control = written[written.memory == "random"]
+    yield judge(
+        "unwritten_recalls_nothing",
+        "A random matrix, which holds nothing, recalls about one pair by chance.",
+        control.recall,
+        "recall",
+        section=LEMMA,
+        rows=control,
+        number="mean",
+        also=[bound("number of pairs recalled", control.recall * control.n, within=around(1, 5))],
+        source="ours",
+    )
+    curve = written[(written.memory == "outer_product") & (written.d >= 64)]
+    yield judge(
+        "outer_product_curve",
+        "Recall of Σ u_i e_i^T follows the curve expected of random directions, from N = d/4 to 4 d (d ≥ 64).",
+        (curve.recall - curve.expected).abs(),
+        "difference of recall",
+        section="ours",
+        rows=curve,
+        among=written,
+        below=0.1,
+        source="ours; the curve takes scores as independent",
+    )
+
+
+def capacity_claims(table: DataFrame) -> Iterator[Claim]:
+    """Laws with their fitted exponents and constants."""
+    outer, linear = searches(table, "outer_product"), searches(table, "linear")
+    wide = outer[outer.d >= WIDE]
+    yield judge(
+        "outer_product_law",
+        f"What outer products hold grows nearly as the number of parameters d² (d ≥ {WIDE}).",
+        power_law(wide["size"], wide.capacity)[1],
+        "exponent of N in d²",
+        section=CAPACITY,
+        rows=wide,
+        within=between(0.75, 1.1),
+        source="ours",
+    )
+    both = linear.merge(outer[["d", "seed", "capacity"]], on=["d", "seed"], suffixes=("", "_untrained"))
+    yield judge(
+        "trained_holds_more",
+        "A trained matrix holds more pairs than outer products in the same width (number: how many times as many).",
+        both.capacity / both.capacity_untrained,
+        "ratio",
+        section=CAPACITY,
+        rows=both,
+        above=1,
+        source="ours",
+    )
+    for (memory, n_classes), name in zip(LAWS, ("linear_law", "mlp_law", "mlp_32_answers_law"), strict=True):
+        yield law(name, memory, searches(table, memory, n_classes), *LAWS[memory, n_classes])
+
+
+def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) -> Claim:
+    """Whether N log N (or N) is a constant times the parameters, and whether the constant is the published one."""
+    _, exponent = power_law(found["size"], found.law)
+    shares = (found.law / found["size"]).dropna()
+    ratio = float(numpy.exp(numpy.log(shares).mean())) / constant
+    what, size = "N log N" if grows else "N", "m d" if memory == "mlp" else "d²"
+    return judge(
+        name,
+        f"A trained {'MLP' if memory == 'mlp' else 'matrix'} holds {what} ≈ {size}/{1 / constant:.3g} pairs"
+        f"{'' if grows else ' of 32 answers'} (fitted exponent of {size}: {exponent:.2f}; ours is {ratio:.2f} times "
+        "the published constant).",
+        shares,
+        f"constant ({what} over {size})",
+        section=CAPACITY,
+        rows=found,
+        number="mean",
+        of="geometric mean",
+        within=factor(constant, 1.5),
+        also=[bound("the exponent", exponent, within=between(0.85, 1.15))],
+        source="paper's lines; bounds ours",
+    )
+
+
+def overlap_claims(table: DataFrame) -> Iterator[Claim]:
+    """Embeddings that share a part."""
+    rows = overlapping(table)
+    most = rows[rows.overlap == rows.overlap.max()]
+    kinds: tuple[tuple[str, str, str, Limit], ...] = (
+        (
+            "overlap_costs_outer_products",
+            "outer_product",
+            "Outer products of embeddings that are far from orthogonal (mean inner product 0.4) lose most of their "
+            "recall: what inputs share adds the same vector to every score.",
+            {"below": 0.5},
+        ),
+        (
+            "one_step_withstands_overlap",
+            "one_step",
+            "One gradient step, which subtracts the mean output, recalls them all the same.",
+            {"at_least": 0.9},
+        ),
+    )
+    for name, memory, sentence, limit in kinds:
+        part = most[most.memory == memory]
+        about: dict[str, Any] = {"section": "ours", "rows": part, "number": "mean", "source": "ours"}
+        yield judge(name, sentence, part.recall, "recall", **about, **limit)

@@ -1,0 +1,99 @@
+"""A matrix or an MLP between fixed random embeddings of inputs and outputs (Nichani, Lee & Bietti, 2024, section 4).
+
+Scores are u_k^T W e_z, or u_k^T W_2 relu(W_1 e_z + b) (`linear_AM.ipynb`, `mlp_sweep.py` of their code). Embeddings are
+random directions and stay as drawn; a matrix starts at 0, an MLP normal with variance 1 / inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput, setting
+from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.tasks.base import Task
+from hopscope.theory.memories import random_rows
+
+
+@dataclass(frozen=True)
+class MemoryArchitecture(Shape):
+    """A memory of every token by itself: nothing is attended to."""
+
+    width: int = setting(16, "of embeddings, d", low=1, high=65536)
+    hidden: int = setting(0, "width of an MLP's hidden layer, m; 0: one matrix", low=0, high=1 << 20)
+
+    @property
+    def stored(self) -> int:
+        """Parameters as the paper counts them: d², or 2 m d without the biases."""
+        return 2 * self.hidden * self.width if self.hidden else self.width**2
+
+    def build(self, task: Task, generator: torch.Generator | None = None) -> AssociativeMemory:
+        if task.d_vocab is None:
+            raise BadInput(f"associative_memory reads tokens, and {task.name()} has vectors; choose a task of tokens")
+        return AssociativeMemory(self, task.d_vocab, task.d_output, generator)
+
+
+class AssociativeMemory(Model):
+    """What is trained, `W` or `W_1`, `b_1` and `W_2`, between embeddings that are not.
+
+    Args:
+        architecture: its settings.
+        d_vocab: number of inputs.
+        d_output: number of outputs.
+        generator: draws everything. Without one it waits for `load_state_dict`.
+    """
+
+    E: Tensor
+    U: Tensor
+
+    def __init__(
+        self, architecture: MemoryArchitecture, d_vocab: int, d_output: int, generator: torch.Generator | None
+    ):
+        super().__init__()
+        self.architecture: MemoryArchitecture = architecture
+        d, m = architecture.width, architecture.hidden
+        self.register_buffer("E", torch.zeros(d_vocab, d) if generator is None else random_rows(d_vocab, d, generator))
+        self.register_buffer(
+            "U", torch.zeros(d_output, d) if generator is None else random_rows(d_output, d, generator)
+        )
+        if not m:
+            self.W = nn.Parameter(torch.zeros(d, d))
+            return
+        self.W_1 = nn.Parameter(torch.zeros(m, d) if generator is None else normal(m, d, generator))
+        self.b_1 = nn.Parameter(torch.zeros(m))
+        self.W_2 = nn.Parameter(torch.zeros(d, m) if generator is None else normal(d, m, generator))
+
+    @property
+    def activation_names(self) -> list[str]:
+        return ["hook_embed", *(["mlp.hook_post"] if self.architecture.hidden else []), "hook_recalled"]
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch position"],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        """Scores of the outputs, position by position: (batch, position, d_output). See `Model.forward`."""
+        tap = self.tap(replace, cache) if replace or cache is not False else None
+        recalled = self.recalled(passes(tap, "hook_embed", self.E[inputs]), tap)
+        outputs = (recalled if at is None else recalled[:, at]) @ self.U.T
+        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+
+    def recalled(self, x: Float[Tensor, "batch position d"], tap: Tap | None) -> Float[Tensor, "batch position d"]:
+        """What the memory makes of embeddings."""
+        if not self.architecture.hidden:
+            return passes(tap, "hook_recalled", x @ self.W.T)
+        hidden = passes(tap, "mlp.hook_post", torch.relu(x @ self.W_1.T + self.b_1))
+        return passes(tap, "hook_recalled", hidden @ self.W_2.T)
+
+
+def normal(n_out: int, n_in: int, generator: torch.Generator) -> Float[Tensor, "n_out n_in"]:
+    """Normal numbers of variance 1 / n_in."""
+    return torch.randn(n_out, n_in, generator=generator) / n_in**0.5

@@ -1,0 +1,1 @@
+"""Tasks that only this study uses, one per file."""

@@ -1,0 +1,179 @@
+"""One step of training: a model, its optimizer and its data, all of which follow from configuration and step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from hopscope.configuration.config import Config, Training
+from hopscope.configuration.freezing import parse_frozen, turns
+from hopscope.core import catalogue
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.interventions.clamps import Clamp, in_force, parse_clamps, replacements
+from hopscope.models.base import Model
+from hopscope.tasks.base import Batch
+from hopscope.training.optimizers.base import Optimizer
+
+
+class Data:
+    """The training data: for every step one batch, the same whenever it is asked for."""
+
+    def __init__(self, config: Config, device: torch.device):
+        self.task = config.task
+        self.training = config.training
+        self.seed = config.as_dict()["training"]["seed_data"]
+        self.device = device
+        self.epoch: tuple[int, Tensor] | None = None
+        self.examples = self.draw_examples() if self.training.examples else None
+
+    def draw_examples(self) -> Batch:
+        """The finite training set (paper: 2^20 or 262k examples), drawn in pieces that fit into memory."""
+        total, piece = self.training.examples, 1 << 16
+        draws = [
+            self.task.draw(min(piece, total - start), generator(self.seed, "examples", start, self.device))
+            for start in range(0, total, piece)
+        ]
+        return Batch(self.task, {name: torch.cat([draw[name] for draw in draws]) for name in draws[0]})
+
+    def batch(self, step: int) -> Batch:
+        """The batch of the step after `step` updates."""
+        if self.examples is not None:
+            return self.examples.rows(self.shuffled(step))
+        task = self.task.stage(step / self.training.steps, generator(self.seed, "difficulty", step))
+        return task.sample(self.training.batch, generator(self.seed, "train", step, self.device))
+
+    def shuffled(self, step: int) -> Tensor:
+        """Which examples a step sees: every pass through the set is in a new order; an incomplete batch is left out."""
+        per_epoch = self.training.examples // self.training.batch
+        epoch, within = divmod(step, per_epoch)
+        if self.epoch is None or self.epoch[0] != epoch:
+            random = generator(self.seed, "epoch", epoch, self.device)
+            self.epoch = epoch, torch.randperm(self.training.examples, generator=random, device=self.device)
+        return self.epoch[1][within * self.training.batch : (within + 1) * self.training.batch]
+
+
+def learning_rate(training: Training, step: int) -> float:
+    """The rate of the step after `step` updates: linear warm-up, then constant, then the schedule's decay to 0."""
+    rate = training.lr
+    if step < training.warmup:
+        return rate * (step + 1) / training.warmup
+    decay = training.decay_steps or training.steps - training.warmup
+    left = training.steps - step  # steps to come, this one included
+    if training.schedule == "constant" or left >= decay:
+        return rate
+    if training.schedule == "linear":
+        return rate * left / decay
+    return rate * 0.5 * (1 - math.cos(math.pi * left / decay))
+
+
+def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
+    """The training's optimizer. Parameters that are frozen throughout are left out."""
+    stretches = [step for step in turns(parse_frozen(training.frozen)) if step < max(1, training.steps)]
+    trained = {step: {n for n, _ in model.named_parameters() if not training.is_frozen(n, step)} for step in stretches}
+    for step, names in trained.items():
+        if not names:
+            raise BadInput(
+                f"frozen must leave some weight to train; got {training.frozen!r}, which at step {step} does not"
+            )
+    ever = set().union(*trained.values())
+    parameters = {n: p for n, p in model.named_parameters() if n in ever}
+    freeze(model, training, 0)
+    kind: Optimizer = catalogue.chosen("training.optimizers", training.optimizer)
+    return kind.make(parameters, training)
+
+
+def freeze(model: Model, training: Training, step: int) -> None:
+    """Let gradients go to the weights that are trained in the update after `step` others, and to no more."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not training.is_frozen(name, step))
+
+
+def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state under the parameters' names: `exp_avg.W_E`, `exp_avg_sq.W_E`, `step.W_E`, …"""
+    return {
+        f"{kind}.{name}": value
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+        if value is not None
+    }
+
+
+def restore_optimizer(model: Model, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """The inverse of `optimizer_tensors`."""
+    for name, parameter in model.named_parameters():
+        kinds = {key.partition(".")[0] for key in tensors if key.partition(".")[2] == name}
+        optimizer.state[parameter] = {kind: tensors[f"{kind}.{name}"].to(parameter.device) for kind in sorted(kinds)}
+
+
+@dataclass
+class Trainer:
+    """A model, its optimizer and its data: all that one step of training needs."""
+
+    config: Config
+    device: torch.device
+    model: Model = field(init=False)
+    optimizer: torch.optim.Optimizer = field(init=False)
+    data: Data = field(init=False)
+
+    def __post_init__(self) -> None:
+        seed = self.config.as_dict()["training"]["seed_init"]
+        self.model = self.config.model.build(self.config.task, generator(seed, "init")).to(self.device)
+        self.optimizer = make_optimizer(self.model, self.config.training)
+        self.data = Data(self.config, self.device)
+
+    def compile(self) -> None:
+        """Compile what takes the model's time."""
+        self.model.compile_parts()
+
+    def thaw(self, step: int) -> None:
+        """Freeze and thaw what the training says, before the update after `step` others."""
+        if len(turns(parse_frozen(self.config.training.frozen))) > 1:
+            freeze(self.model, self.config.training, step)
+
+    def clamps(self, step: int) -> tuple[Clamp, ...]:
+        """The clamps that hold after `step` updates."""
+        return in_force(parse_clamps(self.config.training.clamps), step)
+
+    def outputs(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
+        """The answers of the model, perhaps clamped, with matrix products in the training's dtype."""
+        replace = replacements(clamps, batch, self.config.model)
+        with self.products():
+            return self.model(batch.inputs, at=batch.task.query_positions, replace=replace)
+
+    def loss(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
+        """The loss of a batch, and with deep supervision also that of answers read off every earlier layer."""
+        weight, task = self.config.training.deep_supervision, batch.task
+        if not weight:
+            return task.loss(self.outputs(batch, clamps), batch.targets)
+        names = [f"blocks.{layer}.hook_resid_post" for layer in range(self.config.model.n_layers - 1)]
+        replace = replacements(clamps, batch, self.config.model)
+        with self.products():
+            outputs, cache = self.model(batch.inputs, at=task.query_positions, replace=replace, cache=names)
+            early = [self.model.read_off(cache[name], task.query_positions) for name in names]
+        losses = [task.loss(answers, batch.targets) for answers in early]
+        loss: Tensor = task.loss(outputs, batch.targets)
+        return loss + weight * torch.stack(losses).mean() if losses else loss
+
+    def products(self) -> torch.autocast:
+        """Matrix products in the training's dtype."""
+        low = self.config.training.dtype == "bfloat16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=low)
+
+    def step(self, step: int) -> Tensor:
+        """One update, the one after `step` others; returns the loss before it."""
+        training = self.config.training
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(training, step)
+        self.thaw(step)
+        loss = self.loss(self.data.batch(step), self.clamps(step))
+        loss.backward()
+        if training.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()

@@ -1,0 +1,298 @@
+"""Models made to flatter or to fool circuit discovery: each once got a wrong verdict, or a circuit that was not one."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from hopscope.builds.build import Build, build
+from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits.evaluator import Evaluator, Hard, Kept
+from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.sufficiency import STAGES, Sufficiency
+from hopscope.circuits.truths import verified
+from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
+from hopscope.core.seeds import generator
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.problem.paths import Path
+from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
+from hopscope.studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from tests.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
+
+
+def found_in(made):
+    assert accuracy(made) == 1.0, "the adversary must solve the task"
+    return discover(made.model.eval(), TASK)
+
+
+def accuracy(made):
+    batch = TASK.sample(256, 9)
+    outputs = made.model(batch.inputs, at=TASK.query_positions)
+    return float(TASK.correct(outputs, batch).float().mean())
+
+
+def paths(circuit):
+    return sorted(str(found.path) for found in circuit.paths)
+
+
+# Verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "seed"), [*((SymbolicRetrieval(n_hops=1), s) for s in (1, 2, 3)), (Induction(), 501), (Induction(), 504)]
+)
+def test_untrained_models_have_no_circuit(task, seed):
+    """Of these the gap from null to model is noise, of which a few paths, or none, easily keep 95 %."""
+    model = Transformer.for_task(Architecture(n_layers=2, n_heads=2, d_model=64), task, generator(seed, "init"))
+    circuit = discover(model, task)
+    assert circuit.verdict == "none" and "has not solved its task" in circuit.reason and "train" in circuit.reason
+
+
+def test_a_loud_null_is_no_allowance():
+    """Half of the answers used to do: the null was so wrong that its 95 % of the gap left room for chance."""
+    made = split_answer()
+    circuit = found_in(made)
+    assert circuit.losses["null"].mean > 40 and circuit.threshold < 0.2
+    assert circuit.verdict == "circuit"
+    assert {"L1H0 query->value[1]", "L1H1 query->value[1]"} <= set(paths(circuit))
+    assert circuit.accuracies["circuit"].low > 0.95 and circuit.accuracies["live"].low > 0.95
+
+
+def test_what_is_dead_live_is_no_circuit():
+    """By hand the reader suffices; but what tells it where to read goes through a position that holds no role."""
+    circuit = found_in(hub())
+    assert circuit.losses["circuit"].mean < 0.01 and circuit.losses["live"].mean > 1
+    assert circuit.verdict == "partial" and not circuit.accepted
+    assert "as computed, all else null" in circuit.reason and "try" in circuit.reason
+    assert circuit.as_dict()["verdict"] == "partial" and "accuracy" in circuit.as_dict()
+
+
+def test_a_plain_model_is_accepted():
+    circuit = found_in(copiers(20.0))
+    assert circuit.verdict == "circuit"
+    assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"]
+
+
+# Minimality and completeness -------------------------------------------------------------------------------------
+
+
+def independent(made, circuit, n=512):
+    """Losses of all circuits listed, by hand and live, on sequences of our own."""
+    lab = Evaluator(made.model, TASK.sample(n, 77))
+    for paths, rows in zip(circuit.alternatives, circuit.alternative_rows, strict=True):
+        hand, live = Hard(dict.fromkeys(paths, 1.0)), Kept(paths | rows)
+        yield paths | rows, [loss.mean for loss in lab.losses([hand, live])]
+
+
+@pytest.mark.parametrize("made", [copiers(20.0), copiers(20.0, 20.0), backup()], ids=["one", "two", "backup"])
+def test_every_circuit_listed_works_and_none_holds_another(made):
+    """Of the plain model with a sharp match, two of three "minimal circuits" were at 1.1 live."""
+    circuit = found_in(made)
+    listed = [units for units, losses in independent(made, circuit) if max(losses) < circuit.threshold]
+    assert len(listed) == len(circuit.alternatives) >= 1
+    assert not any(one < other for one in listed for other in listed)
+
+
+def test_positions_without_a_role_are_not_dropped():
+    """Most positions hold none; where they look decides whether the reader finds its target."""
+    made = crowd()
+    circuit = found_in(made)
+    assert circuit.verdict == "circuit" and Row(0, 0, NO_ROLE) in circuit.rows
+    for units, losses in independent(made, circuit):
+        assert max(losses) < circuit.threshold, units
+    named = frozenset(found.path for found in circuit.paths)
+    assert Evaluator(made.model, TASK.sample(256, 7)).loss(Kept(named)).mean > 1
+
+
+def test_a_backup_is_found_and_told():
+    """It attends to the answer only while the other does not write it; the search missed its circuit."""
+    circuit = found_in(backup())
+    heads = [{(p.layer, p.head) for p in one if p.query == "query"} for one in circuit.alternatives]
+    assert paths(circuit)[-1] == "L1H0 query->value[1]" and {(2, 0)} in heads
+    [takeover] = circuit.takeovers
+    assert str(takeover) == "L2H0 takes over when L1H0 is silenced" and takeover.kind == "backup"
+    assert takeover.before < 0.1 < 0.9 < takeover.after
+    assert circuit.as_dict()["takeovers"][0]["words"] == str(takeover)
+
+
+def test_a_double_is_no_backup():
+    [takeover] = found_in(copiers(20.0, 20.0)).takeovers
+    assert takeover.kind == "double" and takeover.before > 0.9
+
+
+def test_heads_that_undo_each_other_hide_no_circuit():
+    """Of four heads that write +2, −2, +2 and −1 either of the two that are positive does alone."""
+    circuit = found_in(copiers(20.0, -20.0, 20.0, -10.0))
+    readers = {next(p.head for p in one if p.layer == 1) for one in circuit.alternatives}
+    assert readers == {0, 2} and all(len(one) == 2 for one in circuit.alternatives)
+    assert circuit.completeness.claim == "proven" and circuit.completeness.size == 2
+
+
+def test_rows_that_are_needed_are_not_called_unused():
+    """A copier beside a head that unsays what the copier brings too much of."""
+    circuit = found_in(suppressor())
+    assert circuit.verdict == "circuit" and len(circuit.paths) == 3
+    assert all(found.removal_loss > circuit.threshold for found in circuit.paths)
+    assert not any("unused" in found.hypothesis for found in circuit.paths)
+
+
+def brute_force(works, units):
+    sets = [frozenset(c) for n in range(len(units) + 1) for c in itertools.combinations(units, n)]
+    passing = [s for s in sets if works(s)]
+    return {s for s in passing if not any(t < s for t in passing)}
+
+
+@pytest.mark.parametrize("strengths", [(20.0,), (20.0, -20.0, 20.0), (12.0, -5.0, 9.0)])
+def test_minimal_sets_are_those_of_brute_force(strengths):
+    """By a plain loop over all subsets, every one on 192 sequences of its own."""
+    made = copiers(*strengths)
+    case = Detective(made.model.eval(), TASK, Discovery(), lambda _: None)
+    units = [Path.parse("L0H0 value[1]->key[1]"), Path.parse("L0H0 key[1]->key[1]")]
+    units += [Path(1, head, "query", "value[1]") for head in range(len(strengths))]
+    lab = Evaluator(made.model, TASK.sample(192, 5))
+
+    def works(paths):
+        changes = [Kept(paths), Kept(frozenset(map(row_of, paths))), Hard(dict.fromkeys(paths, 1.0))]
+        return all(loss.mean < case.threshold for loss in lab.losses(changes))
+
+    assert set(Sufficiency(case).minimal_sets(units)) == brute_force(works, units)
+
+
+@pytest.mark.parametrize("kind", ["clear", "near"])
+def test_more_sequences_are_drawn_near_the_threshold(kind):
+    made = copiers(20.0)
+    case = Detective(made.model.eval(), TASK, Discovery(), lambda _: None)
+    suffices = Sufficiency(case)
+    half = frozenset([Path.parse("L1H0 query->value[1]")])
+    lab = Evaluator(made.model, TASK.sample(4096, 5))
+    case.threshold = lab.loss(case.kept(half)).mean if kind == "near" else 0.15
+    assert suffices.decide([case.kept(half)], [half], "live") == [False]
+    drawn = suffices.sequences
+    assert drawn == (STAGES[-1] if kind == "near" else STAGES[0])
+
+
+def test_large_circuits_lose_what_three_removals_can_take():
+    """Sixteen units, of which four suffice: what only three removals at once make smaller is not minimal."""
+    case = Detective(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    units = [Path(layer, 0, "query", "value[1]") for layer in range(16)]
+    suffices = Sufficiency(case)
+    knot, needed = set(units[:3]), set(units[12:])
+
+    def all_of(sets):  # three of them undo each other: without one or two of these nothing works
+        return [needed <= one and len(one & knot) in (0, 3) for one in sets]
+
+    suffices.all_of = all_of
+    assert suffices.without_some(frozenset(knot | set(units[3:]))) is not None
+    assert suffices.minimised(frozenset(units)) == frozenset(needed)
+
+
+def test_truths_of_builds_have_no_path_to_spare():
+    """Tried by all subsets; a build whose truth had a path that could go, and a truth with one put in."""
+    task = SymbolicRetrieval(n_hops=2, curriculum="none")
+    built = build(task, Build(heads=2, twins=1, layers=6, unused="noisy", seed=77019))
+    truth = verified(built.model, task, built.truth)
+    planned = built.truth["circuits"]["uniform"]
+    assert truth["verified"]["suffices"] and truth["verified"]["spare"] == []
+    assert sorted(map(str, truth["circuits"]["uniform"])) == sorted(map(str, planned))
+    more = {"circuits": {"uniform": [[*planned[0], Path(5, 1, "query", "query").as_dict()]]}}
+    again = verified(built.model, task, more)
+    assert again["verified"]["spare"] == ["L5H1 query->query"] and again["circuits"]["uniform"] == [planned[0]]
+    nothing = verified(built.model, task, {"circuits": {"uniform": [planned[0][:-1]]}})
+    assert not nothing["verified"]["suffices"] and nothing["circuits"]["uniform"] == []
+
+
+DEMANDS = Demands(model_loss=0.2, model_accuracy=0.95, loss=0.15, accuracy=0.9)
+
+
+def trial(model=0.01, by_hand=0.02, live=0.03, rows=0.03, null=3.0, right=1.0, width=0.001, gap=None):
+    losses = {"model": model, "circuit": by_hand, "live": live, "rows": rows, "null": null}
+    shares = dict.fromkeys(losses, right) if isinstance(right, float) else right
+    return Trial(
+        {name: Loss(x, x - width, x + width, 512) for name, x in losses.items()},
+        {name: Share(x, x - 0.01, min(1.0, x + 0.01), 512) for name, x in shares.items()},
+        {},
+        gap or Loss(null - model, null - model - width, null - model + width, 512),
+        DEMANDS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "n_paths", "verdict", "words"),
+    [
+        ({}, 2, "circuit", "below 0.15"),
+        ({}, 0, "none", "no set of paths"),
+        ({"model": 0.3}, 2, "none", "not below 0.2"),
+        ({"right": {"model": 0.9, "circuit": 1.0, "live": 1.0, "rows": 1.0, "null": 0.1}}, 2, "none", "right in 90.0%"),
+        ({"gap": Loss(0.01, -0.01, 0.03, 512)}, 2, "none", "every head idle"),
+        ({"live": 0.2}, 2, "partial", "as computed, all else null, the loss is 0.2"),
+        ({"rows": 0.2}, 2, "partial", "with their rows whole, all else null, the loss is 0.2"),
+        ({"by_hand": 0.2}, 2, "partial", "with all patterns by hand the loss is 0.2"),
+        ({"right": {"model": 1.0, "circuit": 0.8, "live": 1.0, "rows": 1.0, "null": 0.1}}, 2, "partial", "only 80.0%"),
+        ({"live": 0.2, "by_hand": 0.3}, 2, "none", "and as computed"),
+        ({"live": 0.149, "width": 0.01}, 2, "partial", "(0.139 to 0.159), not below 0.15"),
+    ],
+)
+def test_each_demand_is_made(numbers, n_paths, verdict, words):
+    found, reason = judge(trial(**numbers), n_paths)
+    assert found == verdict and words in reason, reason
+    assert verdict == "circuit" or "try" in reason or "train" in reason
+
+
+def test_a_trial_that_is_settled_draws_no_more():
+    assert trial().settled() and trial(live=0.2).settled()
+    for open_ in ({"live": 0.1495}, {"by_hand": 0.1505}, {"model": 0.2}, {"gap": Loss(0.01, -0.01, 0.03, 512)}):
+        assert not trial(**open_).settled(), open_
+
+
+def test_more_sequences_are_drawn_where_the_interval_holds_the_threshold():
+    model = copiers(20.0).model.eval()
+    kept = Kept(frozenset(map(Path.parse, ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"])))
+    half = Kept(frozenset([Path.parse("L1H0 query->value[1]")]))
+    changes = {"model": kept, "circuit": kept, "live": half, "rows": kept, "null": Hard()}
+    first, more = (Evaluator(model, TASK.sample(n, n)) for n in (128, 96))
+    [at] = first.losses([half])
+    drawn = on_trial(TASK, changes, at.mean, first, lambda: more)  # a threshold that its own loss cannot settle
+    assert {loss.n for loss in drawn.losses.values()} == {224}
+    both = torch.cat([first.sequence_losses([half]), more.sequence_losses([half])], 1)
+    assert drawn.losses["live"].mean == pytest.approx(float(both.mean()))
+    settled = on_trial(TASK, changes | {"live": kept}, 0.15, first, lambda: more)
+    assert {loss.n for loss in settled.losses.values()} == {128}
+
+
+def test_accounts_agree_with_what_is_measured_singly():
+    made = copiers(20.0)
+    lab = Evaluator(made.model, TASK.sample(64, 2))
+    change = Kept(frozenset([Path.parse("L1H0 query->value[1]")]))
+    [account] = lab.accounts([change])
+    assert isinstance(account, Account)
+    torch.testing.assert_close(account.losses, lab.sequence_losses([change])[0])
+    [outputs] = lab.outputs([change])
+    right = float((outputs[:, 0].argmax(-1) == lab.batch.targets[:, 0, 0]).float().mean())
+    assert Share.of(account.hits).mean == pytest.approx(right)
+
+
+# Thresholds ------------------------------------------------------------------------------------------------------
+
+
+def test_thresholds_are_capped_by_chance():
+    task = Induction(length=12, d_vocab=24)
+    assert task.circuit_threshold(0.0, 57.0) == pytest.approx(0.05 * task.chance)
+    assert task.circuit_threshold(0.1, 2.1) == pytest.approx(0.2)
+    assert task.circuit_accuracy(1.0, 0.0) == pytest.approx(0.95)
+    assert Retrieval().circuit_threshold(0.01, 0.9) == 0.05  # paper, appendix E
+    assert Retrieval().circuit_accuracy(1.0, 0.1) == 0.0
+
+
+def test_solved_is_what_can_be_known():
+    """Where nobody can know every answer, a model is measured against what can be known."""
+    noisy = NoisyBigram(alpha=0.3)
+    assert noisy.model_accuracy == pytest.approx(0.95 * 0.7) and noisy.model_threshold > noisy.entropy
+    everything = TriggerBigrams(asked="all", length=32)
+    assert everything.floor < everything.model_threshold < everything.chance
+    assert Induction().model_threshold == Induction().solved_below

@@ -1,0 +1,187 @@
+"""`hopscope new`: every kind of skeleton is written, is clean, passes the contract tests as it stands, and runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+from hopscope.cli.commands.new import KINDS, class_name
+from hopscope.core import catalogue, outside
+
+ROOT = Path(__file__).parents[2]
+#: As long as a name may be, so that no line of a skeleton is too long.
+LONG = "x_of_thirty_two_letters_"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """A copy of package and contract tests, to which one of each kind is added by the command."""
+    root = tmp_path_factory.mktemp("checkout")
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("hopscope", "tests/contracts", "tests/studies"):
+        shutil.copytree(ROOT / name, root / name, ignore=ignore)
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py", "tests/test_architecture.py"):
+        shutil.copy(ROOT / name, root / name)
+    for kind in KINDS:
+        for name in (f"new_{kind}", f"{LONG}{kind}"[:32].rstrip("_")):
+            said = python(root, "hopscope", "new", kind, name)
+            assert "is written: a skeleton that works" in said and f"pytest tests/contracts -k {name}" in said
+    return root
+
+
+def python(root: Path, *arguments: str) -> str:
+    """Run a module of the copy, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), "MYPYPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def added(root: Path) -> list[str]:
+    """The files that the copy has and we have not."""
+    files = (path.relative_to(root) for path in (root / "hopscope").rglob("*.py"))
+    return sorted(str(file) for file in files if not (ROOT / file).exists())
+
+
+def test_skeletons_are_listed(copy):
+    listed = json.loads(python(copy, "hopscope", "list", "--json"))
+    names = {variant["name"] for variants in listed.values() for variant in variants}
+    assert {f"new_{kind}" for kind in KINDS} <= names
+
+
+def test_skeletons_are_clean(copy):
+    """Style, form and types, also of a name of 32 letters."""
+    files = added(copy)
+    assert len(files) == 2 * (len(KINDS) - 1 + 3)
+    python(copy, "ruff", "check", *files)
+    python(copy, "ruff", "format", "--check", *files)
+    python(copy, "mypy", *files)
+
+
+def test_skeletons_pass_their_contract_tests(copy):
+    """All that concern them, and of each kind there are some."""
+    tests = ["tests/contracts", "tests/studies/test_every_study.py", "tests/test_architecture.py"]
+    out = python(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", *tests, "-k", "new_ and not x_of")
+    passed = [line for line in out.splitlines() if line.startswith("PASSED")]
+    assert "skipped" not in out
+    for kind in KINDS:
+        assert sum(f"new_{kind}" in line and "contracts" in line for line in passed) >= 2, kind
+
+
+def test_a_new_study_is_reproduced(copy):
+    where = ["--runs", "runs", "--results", "results", "--json"]
+    said = json.loads(python(copy, "hopscope", "reproduce", "new_study", "--scale", "quick", *where))
+    assert said["done"] and len(said["claims"]) == 1
+    readme = (copy / "hopscope" / "studies" / "new_study" / "README.md").read_text()
+    wanted = ["**Question.**", "in five lines", "Picture", "Claims", "How to run", "Our readings", "change our mind"]
+    places = [readme.index(words) for words in wanted]
+    assert places == sorted(places)
+
+
+# Outside a checkout -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def new(tmp_path, capsys):
+    """`hopscope new` in a folder of one's own; the exit code, stdout and stderr."""
+    (tmp_path / "lab").mkdir()
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--with", str(tmp_path / "lab"), "new", *arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_in_a_folder_of_ones_own_it_writes_there(new, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = new("task", "look_up")
+    assert code == 0 and out.startswith("lab/tasks/look_up.py is written")
+    assert f"HOPSCOPE_PATH={tmp_path / 'lab'} pytest tests/contracts -k look_up" in out
+    assert "hopscope --with lab sample look_up" in out
+    assert main(["--with", "lab", "sample", "look_up"]) == 0
+    assert [path.name for path in (tmp_path / "lab").rglob("*") if path.is_file()] == ["look_up.py"]
+
+
+def test_a_study_is_reproduced_from_there(new, tmp_path, capsys):
+    assert new("study", "tiny")[0] == 0
+    where = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main(["--with", str(tmp_path / "lab"), "reproduce", "tiny", "--scale", "quick", *where]) == 0
+    assert (tmp_path / "results" / "tiny" / "claims.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "complaint"),
+    [
+        ("task", "Look-Up", "small letters, digits and underscores"),
+        ("task", "9lives", "begin with a letter"),
+        ("task", "../task", "small letters"),
+        ("task", "import", "no word of Python's"),
+        ("task", "none", "no word of Python's"),
+        ("task", "a" * 33, "at most 32"),
+        ("task", "base_task", "begin with base"),
+        ("task", "retrieval", f"already, in {catalogue.LIBRARY.path / 'tasks' / 'retrieval.py'}; choose another"),
+        ("task", "trigger_bigrams", "studies/birth/tasks/trigger_bigrams.py; choose another"),
+        ("study", "birth", f"a study 'birth' already, in {catalogue.LIBRARY.path / 'studies' / 'birth'}"),
+        ("study", "fig4", "studies/stacked_heads/experiments/fig4.py; choose another"),
+        ("task", "problem", "Problem means something else in the skeleton"),
+        ("measure", "roles", "roles means something else"),
+        ("attention", "attention", "Attention means something else"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_in_one_sentence(new, tmp_path, kind, name, complaint):
+    code, out, err = new(kind, name)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert complaint in err
+    assert not list((tmp_path / "lab").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["task", "study"])
+def test_nothing_is_overwritten(new, tmp_path, kind):
+    assert new(kind, "mine")[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "lab").rglob("*") if path.is_file()}
+    code, _, err = new(kind, "mine")
+    assert code == 2 and "already" in err and str(tmp_path / "lab") in err
+    assert {path: path.read_bytes() for path in (tmp_path / "lab").rglob("*") if path.is_file()} == before
+
+
+def test_a_study_that_cannot_be_written_leaves_nothing(new, tmp_path, monkeypatch):
+    from hopscope.cli.commands import new as module
+
+    calls = iter(range(10))
+
+    def full(path, data):
+        if next(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_file", full)
+    code, _, err = new("study", "mine")
+    assert code == 1 and "free some space" in err
+    assert not list((tmp_path / "lab" / "studies").iterdir())
+
+
+def test_installed_and_without_a_folder_it_says_what_to_do(tmp_path, monkeypatch, capsys):
+    from hopscope.cli.commands import new as module
+
+    monkeypatch.setattr(module, "CONTRACTS", tmp_path / "none")
+    assert main(["new", "task", "mine"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "hopscope --with DIR new KIND NAME, or HOPSCOPE_PATH=DIR" in err
+
+
+def test_a_class_is_named_like_its_file():
+    assert class_name("two_step") == "TwoStep" and class_name("look") == "Look"
+    assert outside.folders() == []
