@@ -167,14 +167,6 @@ class Given(Task):
     def correct(self, outputs: Tensor, batch: Batch) -> Tensor:
         return self.data.correct(shaped(outputs, self.data.at), self.restored(batch.targets)).flatten()[:, None]
 
-    def circuit_threshold(self, model: float, null: float) -> float:
-        """As every task has it, of a null no worse than chance; a model that has not solved its task is not below it.
-
-        Solved is 5 % of the way from the least loss to chance, as for tasks of ours.
-        """
-        solved, start = self.floor + 0.05 * (self.constant - self.floor), min(null, self.constant)
-        return solved if model >= solved else start - 0.95 * (start - model)
-
     @property
     def baselines(self) -> dict[str, float]:
         """The owner's loss of the best answer that is the same for all rows; and what a perfect model reaches."""
