@@ -244,7 +244,7 @@ def test_curves_come_from_the_rows_of_a_run_that_resumes(tmp_path):
     with pytest.raises(Interrupted):
         train(config, tmp_path / "parted", threads=1, compile="off", should_stop=lambda: next(stops))
     assert fingerprint(train(config, tmp_path / "parted", threads=1, compile="off")) == fingerprint(whole)
-    table = facts.table([whole])
+    table = facts.table([whole], "cpu")
     assert list(table.step) == [0, 8, 16, 24, 32, 40]
     assert table.loss[0] == pytest.approx(math.log(32), abs=1e-6)
     assert set(CURVES) <= set(table) and not table[list(CURVES)].isna().any(axis=None)

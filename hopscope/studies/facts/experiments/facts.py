@@ -1,9 +1,9 @@
 """Factual recall: three phases of learning, and what attention and MLP hold.
 
-After Nichani, Lee & Bietti (2024, arXiv:2412.06538; code eshnich/factual-recall-iclr). Section 6: linear attention on
-one-hot tokens knows nothing at first, then answers from p(a | r) as if the subject did not matter, the hallucination
-phase, then knows all. Section 5: one layer of softmax attention, with or without MLP, holds facts in proportion to its
-parameters, wherever they are.
+After Nichani, Lee & Bietti (2024, arXiv:2412.06538, sections 5 and 6; code eshnich/factual-recall-iclr). In section 6
+linear attention on one-hot tokens knows nothing at first, then answers from p(a | r) as if the subject did not matter,
+the hallucination phase, then knows all. In section 5 one layer of softmax attention, with or without MLP, holds facts
+in proportion to its parameters, wherever they are.
 """
 
 from __future__ import annotations

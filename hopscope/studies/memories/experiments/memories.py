@@ -23,7 +23,7 @@ from hopscope.studies.memories.work import Lemma, Recall, TrainedCapacity, Writt
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 3, "cpu": 420, "paper": 100_000}
+SECONDS = {"quick": 3, "cpu": 360, "paper": 100_000}
 CLAIMS = (
     "gradient_is_a_memory",
     "deep_gradient_is_a_memory",
