@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits import metrics
+from hopscope.circuits import agreement, metrics
 from hopscope.circuits.baselines.base import Cost, Proposal, smallest
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Detective, Discovery
@@ -131,7 +131,7 @@ class Contest:
         about["order"] = "the circuit's paths by what leaving them out costs, then all others by attention"
         entry = self.entry(OURS, mine if circuit.accepted else None, hand, order, early, about)
         others = [self.paths(seed) for seed in range(1, self.draws)]
-        return replace(entry, stability=(metrics.stability([mine, *others]), self.draws))
+        return replace(entry, stability=(agreement.stability([mine, *others]), self.draws))
 
     def discover(self, seed: int) -> tuple[Circuit, Cost, Cost]:
         """A circuit, its cost until it was known, and the cost of everything. In forwards over the search's set."""
@@ -188,7 +188,7 @@ class Contest:
                 if other.name == proposal.name:
                     found = smallest(other, lab, self.threshold).circuit
                     circuits += [] if found is None else [found]
-        return metrics.stability(circuits), len(circuits)
+        return agreement.stability(circuits), len(circuits)
 
     # All -------------------------------------------------------------------------------------------------------
 

@@ -11,18 +11,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.evaluator import Evaluator, Hard, Pattern, RowPattern, with_rows
-from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
-from hopscope.circuits.words import symbols_at
+from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
@@ -272,112 +266,3 @@ def to_dot(paths: Iterable[Path]) -> str:
     lines = [f'    r{n} [label="{role.translate(escape)}"];' for n, role in enumerate(roles)]
     lines += [f'    r{key} -> r{query} [label="{heads}"];' for key, query, heads in edges]
     return "\n".join(["digraph circuit {", "    rankdir=LR;", "    node [shape=box];", *lines, "}"]) + "\n"
-
-
-# Attention views -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RowView:
-    """What replacing one row by its pattern by hand does: the loss of the model with this row alone replaced."""
-
-    row: Row
-    rule: str
-    loss: float
-
-
-@dataclass(frozen=True)
-class Views:
-    """Every head's attention on a few sequences, as it is and by hand: what an attention page shows.
-
-    Attributes:
-        symbols: what stands at each position, by instance.
-        roles: each position's roles, such as `b value[2]`, by instance.
-        actual: patterns of the model as it is.
-        by_hand: those of the circuit with all patterns set by hand.
-        causal: whether the upper triangles are empty.
-        rows: every row of the model with its rule (`unused` where it has none) and its loss.
-        paths: of the circuit.
-        cells: for every path, by instance, the (attending, attended) positions.
-        losses: `model`, `circuit`, `null` …, means.
-        words: about the circuit, in plain text.
-    """
-
-    symbols: list[list[str]]
-    roles: list[list[str]]
-    actual: Float[Tensor, "layer instance head query key"]
-    by_hand: Float[Tensor, "layer instance head query key"]
-    causal: bool
-    rows: list[RowView] = field(default_factory=list)
-    paths: list[Found] = field(default_factory=list)
-    cells: list[list[list[tuple[int, int]]]] = field(default_factory=list)
-    losses: dict[str, float] = field(default_factory=dict)
-    words: str = ""
-
-
-@dataclass(frozen=True)
-class OneRow:
-    """A change: one row as given, all else as computed."""
-
-    row: Row
-    given: RowPattern = field(hash=False, compare=False, repr=False)
-
-    @property
-    def first_layer(self) -> float:
-        return self.row.layer
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        return with_rows(actual.clone(), {self.row: self.given}, layer, ground) if layer == self.row.layer else actual
-
-
-def views(
-    evaluator: Evaluator,
-    circuit: Circuit,
-    *,
-    instances: int = 4,
-    rows: Mapping[Row, RowPattern] | None = None,
-    words: str = "",
-) -> Views:
-    """What a page on a circuit's attention shows.
-
-    Args:
-        evaluator: the model on sequences, over which losses are taken; the first of them are shown.
-        circuit: its paths' rows are ideal by hand, by their strengths where several share a row; all others null.
-        instances: how many sequences are shown.
-        rows: patterns by hand for some rows, such as those of hypotheses, which go before.
-        words: shown above, such as `hopscope.circuits.words.paragraph`.
-    """
-    ground, batch = evaluator.ground, evaluator.batch
-    few = range(min(instances, len(batch)))
-    change = Hard(
-        {f.path: max(f.strength, 1e-6) for f in circuit.paths}, circuit.protocol.get("null", "uniform"), rows or {}
-    )
-    actual = evaluator.patterns
-    by_hand = [change.pattern(layer, pattern, ground) for layer, pattern in enumerate(actual)]
-    losses = evaluator.losses(OneRow(row, by_hand[row.layer][:, row.head]) for row in ground.rows)
-    rules = {row_of(found.path): found.hypothesis for found in circuit.paths}
-    every = zip(ground.rows, losses, strict=True)
-    ordered = sorted(circuit.paths, key=lambda found: found.path)
-    return Views(
-        symbols=[symbols_at(batch, i) for i in few],
-        roles=[batch.roles.labels(i) for i in few],
-        actual=stacked(actual, len(few)),
-        by_hand=stacked(by_hand, len(few)),
-        causal=evaluator.model.architecture.causal,
-        rows=[
-            RowView(row, rules.get(row, "by hand" if rows and row in rows else "unused"), x.mean) for row, x in every
-        ],
-        paths=ordered,
-        cells=[[cells(ground.entries(found.path)[i]) for i in few] for found in ordered],
-        losses={name: loss.mean for name, loss in circuit.losses.items()},
-        words=words,
-    )
-
-
-def stacked(patterns: Iterable[Pattern], n: int) -> Tensor:
-    return torch.stack([pattern[:n].float().cpu() for pattern in patterns])
-
-
-def cells(mask: Tensor) -> list[tuple[int, int]]:
-    """The true entries of a map."""
-    return [(int(query), int(key)) for query, key in mask.nonzero().tolist()]

@@ -87,16 +87,21 @@ def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command of hopscope; returns the exit code."""
+    return run_command(hopscope, "hopscope", arguments)
+
+
+def run_command(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a command, ours or a tool's, as all are run; returns the exit code."""
     warnings.showwarning = warn_plainly
     with for_one_command():
-        return answer(arguments)
+        return answer(command, name, arguments)
 
 
-def answer(arguments: Sequence[str] | None) -> int:
+def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:
     """Run a command; whatever goes wrong is told in one sentence, and in the exit code."""
     try:
-        code = hopscope.main(args=arguments, prog_name="hopscope", standalone_mode=False)
+        code = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
         return code if type(code) is int else 0  # of click's Exit, which it hands back; commands return nothing
     except click.exceptions.NoArgsIsHelpError as error:

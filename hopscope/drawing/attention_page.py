@@ -16,7 +16,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.exports import Views
+from hopscope.circuits.views import Views
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 UNIT = 1000  # attention is rounded to thousandths, and stored as whole numbers of them
@@ -30,7 +30,7 @@ def attention_page(views: Views, title: str = "Attention") -> str:
     that outline their entries. Light or dark as the reader's system is.
 
     Args:
-        views: `hopscope.circuits.exports.views`.
+        views: `hopscope.circuits.views.views`.
         title: of the page.
     """
     data = json.dumps(page_data(views), separators=(",", ":"), allow_nan=False)

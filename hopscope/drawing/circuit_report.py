@@ -9,7 +9,8 @@ from pathlib import Path
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.exports import to_eap_ig, views
+from hopscope.circuits.exports import to_eap_ig
+from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.storage import enlist, unlist, write_file
 from hopscope.drawing.attention_page import attention_page

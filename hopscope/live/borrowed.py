@@ -97,7 +97,7 @@ class Hooked(Borrowed):
 
     def can_start_late(self) -> bool:
         named = "start_at_layer" in inspect.signature(self.inner.forward).parameters
-        return named and self.inner.cfg.positional_embedding_type != "shortformer"  # type: ignore[union-attr]
+        return named and getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
 
     @property
     def activation_names(self) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
+from hopscope.circuits.agreement import auroc
 from hopscope.circuits.baselines import base, learned_masks
 from hopscope.circuits.baselines.acdc import acdc, visits, walk
 from hopscope.circuits.baselines.attribution import attribution
@@ -15,7 +16,7 @@ from hopscope.circuits.baselines.base import Proposal, bisect, covered, pruned, 
 from hopscope.circuits.baselines.integrated_gradients import integrated_gradients
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
 from hopscope.circuits.gates import Gates
-from hopscope.circuits.metrics import Yardstick, auroc
+from hopscope.circuits.metrics import Yardstick
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null

@@ -22,9 +22,9 @@ from hopscope.circuits.exports import (
     to_dot,
     to_eap_ig,
     to_mermaid,
-    views,
 )
 from hopscope.circuits.units import Row
+from hopscope.circuits.views import views
 from hopscope.core.settings import BadInput
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture

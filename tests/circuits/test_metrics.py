@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
-from hopscope.circuits import metrics
+from hopscope.circuits import agreement, metrics
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.metrics import Curve, Yardstick
 from hopscope.core.seeds import generator
@@ -64,27 +64,27 @@ def test_mib_grid_rounds_down_to_whole_paths():
 
 def test_roc_by_hand_with_ties():
     scores = {A: 3.0, B: 2.0, C: 2.0, D: 1.0}
-    assert metrics.roc(scores, {A, C}) == [(0, 0), (0, 0.5), (0.5, 1), (1, 1), (1, 1)]
-    assert metrics.auroc(scores, {A, C}) == pytest.approx(0.5 * 0.75 + 0.5)
-    assert metrics.auprc(scores, {A, C}) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
-    assert metrics.precision_at_truth(scores, {A, C}) == pytest.approx((1 + 0.5) / 2)
-    assert math.isnan(metrics.auroc(scores, set())) and math.isnan(metrics.auprc(scores, set()))
+    assert agreement.roc(scores, {A, C}) == [(0, 0), (0, 0.5), (0.5, 1), (1, 1), (1, 1)]
+    assert agreement.auroc(scores, {A, C}) == pytest.approx(0.5 * 0.75 + 0.5)
+    assert agreement.auprc(scores, {A, C}) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+    assert agreement.precision_at_truth(scores, {A, C}) == pytest.approx((1 + 0.5) / 2)
+    assert math.isnan(agreement.auroc(scores, set())) and math.isnan(agreement.auprc(scores, set()))
 
 
 def test_what_is_missing_from_the_ranking_is_not_forgiven():
     """MIB's code counts an edge that the hypothesis lacks as found; here it costs recall."""
-    assert metrics.f1(frozenset({A}), frozenset({A, B})) == pytest.approx(2 / 3)
-    assert metrics.precision_at_truth({A: 1.0}, {A, B}) == pytest.approx(0.5)
-    assert metrics.f1(frozenset(), frozenset()) == 1.0
+    assert agreement.f1(frozenset({A}), frozenset({A, B})) == pytest.approx(2 / 3)
+    assert agreement.precision_at_truth({A: 1.0}, {A, B}) == pytest.approx(0.5)
+    assert agreement.f1(frozenset(), frozenset()) == 1.0
 
 
 def test_distances_between_circuits():
     one, two = frozenset({A, B, C}), frozenset({B, C, D})
-    assert metrics.shd(one, two) == 2
-    assert metrics.jaccard(one, two) == pytest.approx(0.5) and metrics.jaccard(frozenset(), frozenset()) == 1
-    assert metrics.stability([one, two, one]) == pytest.approx((0.5 + 1 + 0.5) / 3)
-    assert math.isnan(metrics.stability([one]))
-    assert metrics.nearest(frozenset({A, B}), [frozenset({D, E}), one]) == one
+    assert agreement.shd(one, two) == 2
+    assert agreement.jaccard(one, two) == pytest.approx(0.5) and agreement.jaccard(frozenset(), frozenset()) == 1
+    assert agreement.stability([one, two, one]) == pytest.approx((0.5 + 1 + 0.5) / 3)
+    assert math.isnan(agreement.stability([one]))
+    assert agreement.nearest(frozenset({A, B}), [frozenset({D, E}), one]) == one
 
 
 # Other ways of computing the same ------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_auroc_is_the_rank_formula(seed):
     truth = set(draw.sample(paths, draw.randint(1, 29)))
     pairs = [(scores[t], scores[f]) for t in truth for f in set(paths) - truth]
     ranks = sum((t > f) + 0.5 * (t == f) for t, f in pairs) / len(pairs)
-    assert metrics.auroc(scores, truth) == pytest.approx(ranks)
+    assert agreement.auroc(scores, truth) == pytest.approx(ranks)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -110,11 +110,11 @@ def test_average_precision_and_precision_at_truth_are_means_over_orders_without_
     truth = set(draw.sample(paths, 3))
     order = draw.sample(paths, 6)
     precisions = [sum(p in truth for p in order[: i + 1]) / (i + 1) for i, p in enumerate(order) if p in truth]
-    assert metrics.auprc({p: -i for i, p in enumerate(order)}, truth) == pytest.approx(sum(precisions) / 3)
+    assert agreement.auprc({p: -i for i, p in enumerate(order)}, truth) == pytest.approx(sum(precisions) / 3)
     tied = {path: float(draw.randint(0, 2)) for path in paths}
     orders = [o for o in itertools.permutations(paths) if [tied[p] for p in o] == sorted(tied.values(), reverse=True)]
     expected = sum(sum(p in truth for p in o[:3]) / 3 for o in orders) / len(orders)
-    assert metrics.precision_at_truth(tied, truth) == pytest.approx(expected)
+    assert agreement.precision_at_truth(tied, truth) == pytest.approx(expected)
 
 
 # On a model ------------------------------------------------------------------------------------------------------

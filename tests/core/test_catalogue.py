@@ -82,7 +82,7 @@ def runs(scale):
     yield Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8), Training(steps=2, batch=4, val_size=4))
 
 
-def table(runs):
+def table(runs, scale):
     return hop_curves_of(runs)
 
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from hopscope.circuits.circuit import Found
-from hopscope.circuits.exports import RowView, Views
 from hopscope.circuits.units import Row
+from hopscope.circuits.views import RowView, Views
 from hopscope.drawing.attention_page import attention_page
 from hopscope.problem.paths import Path
 

@@ -9,6 +9,7 @@ from pathlib import Path as Files
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
 import hopscope
@@ -192,6 +193,14 @@ def test_a_notebook_shows_verdict_words_and_picture(rows):
     assert {"L0H0  1.00", "L1H0  1.00", "query", "after-same-token", "−1"} <= said
     inputs = found.task.sample(32).inputs[0].tolist()
     assert "abcdefghijkl"[inputs[-1]] in said
+
+
+def test_boxes_of_one_colour_hold_one_symbol(rows):
+    axes = find(rows, names="abcdefghijkl").diagram().axes[0]
+    boxes = {patch.get_bbox().x0: patch.get_facecolor() for patch in axes.patches if isinstance(patch, FancyBboxPatch)}
+    symbols = {text.get_position()[0]: text.get_text() for text in axes.texts if len(text.get_text()) == 1}
+    colours = {(symbols[x], tint) for left, tint in boxes.items() for x in symbols if abs(x - left - 0.17) < 1e-6}
+    assert len(colours) == len({symbol for symbol, _ in colours}) == len({tint for _, tint in colours}) == 2
 
 
 def test_the_picture_of_roles_begins_at_the_answer(rows):

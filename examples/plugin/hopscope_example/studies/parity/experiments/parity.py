@@ -35,7 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
         yield Config(TASK, Elman(width=16), training.but(seed=seed))
 
 
-def table(runs: list[Run]) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """The validation loss over training."""
     return hop_curves_of(runs, width=lambda config: config.model.as_dict()["width"])
 

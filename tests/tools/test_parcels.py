@@ -26,15 +26,17 @@ from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, enlist, listed, read_folder, read_manifest, write_folder
-from hopscope.execution.collecting import collect, pieces_of, unpack
-from hopscope.execution.parcels import pack, spread
-from hopscope.execution.queue import EXPERIMENTS, ITEMS, work_off
 from hopscope.experiments.runner import run_folder
 from hopscope.models.transformer import Architecture
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
+from tools.collect import main as collect_main
+from tools.collecting import collect, pieces_of, unpack
+from tools.full_size import EXPERIMENTS, ITEMS, work_off
+from tools.full_size import main as full_size_main
+from tools.parcels import pack, spread
 
 SETTINGS = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
 
@@ -156,7 +158,7 @@ def test_a_run_of_another_course_is_refused_until_ours_is_moved_away(tmp_path, c
     on_another_machine(came)
     assert pack(tmp_path / "there", tmp_path / "parcel") == []
     before = contents(tmp_path / "home")
-    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     said = capsys.readouterr().err
     assert str(ours.path) in said and "do not go on from ours" in said and said.count("\n") == 1
     assert contents(tmp_path / "home") == before
@@ -292,7 +294,7 @@ def test_a_damaged_run_in_a_parcel_is_named_and_ours_are_not_touched(made, tmp_p
     HOSTILE[how](came)
     packed_as_it_is(tmp_path / "there", tmp_path / "parcel")
     before = contents(tmp_path / "home")
-    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and came.path.name in said and "nothing was merged" in said
     assert contents(tmp_path / "home") == before
@@ -339,7 +341,7 @@ def test_a_parcel_that_asks_for_too_much_is_refused_unread(tmp_path, capsys, wha
     """Gigabytes from some bytes: a sentence, no memory, no file."""
     as_parcel(gzip.compress(BOMBS[what]), tmp_path / "parcel")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "parcel" in said
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200_000  # KiB
@@ -352,7 +354,7 @@ def test_a_run_that_is_being_trained_is_not_taken_away(tmp_path, capsys):
     pack(tmp_path / "there", tmp_path / "parcel")
     before = contents(tmp_path / "home")
     with ours.writing():
-        assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+        assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     assert "another process is training" in capsys.readouterr().err
     assert contents(tmp_path / "home") == before
 
@@ -471,7 +473,7 @@ def test_a_table_of_times_that_takes_too_long_stops_nothing(tmp_path, monkeypatc
         assert timeout < 11
         raise subprocess.TimeoutExpired(command, timeout)
 
-    monkeypatch.setattr("hopscope.execution.queue.subprocess.run", slow)
+    monkeypatch.setattr("tools.full_size.subprocess.run", slow)
     account = work_off(
         tmp_path / "runs", tmp_path / "out", budget=30.0, scale="quick", items=("times",), device="cpu", say=print
     )
@@ -491,12 +493,12 @@ def test_altered_parcels_are_refused_and_nothing_is_left_behind(tmp_path, capsys
     part = tmp_path / "parcel" / "part-0"
     data = part.read_bytes()
     part.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
-    assert main(["collect", str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
+    assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     assert "part-0 is altered" in capsys.readouterr().err
     part.unlink()
     with pytest.raises(Damaged, match="part-0 is missing"):
         pieces_of(tmp_path / "parcel")
-    assert main(["collect", str(tmp_path), "--runs", str(tmp_path / "home")]) == 2
+    assert collect_main([str(tmp_path), "--runs", str(tmp_path / "home")]) == 2
     assert "is no parcel" in capsys.readouterr().err
     assert not list((tmp_path / "home").glob("*")) if (tmp_path / "home").exists() else True
 
@@ -525,7 +527,7 @@ def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
     asked = iter(range(10_000))  # the clock is looked at before items and runs, and after every step
     clock = SimpleNamespace(monotonic=lambda: 1e9 if next(asked) > 12 else 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr("hopscope.execution.queue.time", clock)
+        patched.setattr("tools.full_size.time", clock)
         stopped = work_off(tmp_path / "runs", tmp_path / "out", budget=600.0, **{**where, "items": ("fig5",)})
     assert stopped["items"]["fig5"]["state"] == "1 of 1 runs are left"
     [begun] = [Run(path.parent) for path in (tmp_path / "runs").glob("*/config.json")]
@@ -550,9 +552,9 @@ def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_queued_is_refused(tmp_path, capsys):
-    assert main(["queue", "--items", "smoke,fig9", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
+    assert full_size_main(["--items", "smoke,fig9", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
     assert "fig9" in capsys.readouterr().err and not list(tmp_path.iterdir())
-    assert main(["queue", "--device", "tpu", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
+    assert full_size_main(["--device", "tpu", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
     assert "device must be" in capsys.readouterr().err and not list(tmp_path.iterdir())
     with pytest.raises(BadInput):
         work_off(tmp_path / "r", tmp_path / "out", scale="large", budget=1, say=print)

@@ -1,4 +1,4 @@
-"""A parcel at home: unpacked, verified, and merged into a folder of runs (`hopscope.execution.parcels` makes it).
+"""A parcel at home: unpacked, verified, and merged into a folder of runs (`tools/parcels.py` makes it).
 
 All of a parcel is verified before any run of ours is touched. Ours then grows in place, file by file, and is a run that
 goes on at every moment: nothing of it is taken away before what comes instead is whole.
@@ -29,9 +29,9 @@ from hopscope.core.storage import (
     sync_file,
     write_file,
 )
-from hopscope.execution.parcels import ABOUT, CONTENTS, is_sound
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
+from tools.parcels import ABOUT, CONTENTS, is_sound
 
 OPENED = f"{TEMPORARY}parcel"
 CHUNK = 1 << 20
@@ -58,7 +58,8 @@ def collect(folder: Path, runs: Path) -> list[str]:
         Busy: a run of ours is being trained.
     """
     if not (folder / CONTENTS).is_file():
-        raise BadInput(f"{folder} is no parcel: it has no {CONTENTS}; 'hopscope queue --out {folder}' makes one")
+        how = f"'python -m tools.full_size --out {folder}' makes one"
+        raise BadInput(f"{folder} is no parcel: it has no {CONTENTS}; {how}")
     opened = runs / OPENED
     with clear_errors(runs):
         runs.mkdir(parents=True, exist_ok=True)

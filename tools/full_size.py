@@ -1,7 +1,9 @@
-"""The GPU queue: as much of the paper at full size as a lease allows, in order of priority, resumable.
+"""As much of the paper at full size as a borrowed GPU's time allows, in order of priority, resumable.
 
-A machine with a GPU is lent for minutes. So one command trains what matters most first, stops in time, and packs what
-there is (`hopscope.execution.parcels`) after every item, so that even a machine that is taken away leaves what was done
+    python -m tools.full_size --budget 9m --out parcel
+
+A machine with a GPU may be there for minutes. So one command trains what matters most first, stops in time, and packs
+what there is (`tools/parcels.py`) after every item, so that even a machine that is taken away leaves what was done
 before. Given the same folder of runs again it goes on. Tables and circuits are made at home: they need no GPU.
 """
 
@@ -12,22 +14,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import torch
 
+from hopscope.cli import run_command
+from hopscope.cli.commands.reproduce import seconds
+from hopscope.cli.options import as_json, print_json
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, read_json, write_json
-from hopscope.execution.parcels import pack
 from hopscope.execution.sweep import train_stacks
 from hopscope.experiments.base import SCALES, declared
 from hopscope.training.stack import train_many
 from hopscope.training.trainer import Trainer
+from tools.parcels import pack, summary_of
 
 #: Experiments to train, the most wanted first: Transformers A, B and C; D; the 128 runs of figure 4.
 EXPERIMENTS = ("fig5", "fig7", "fig4")
@@ -36,7 +42,7 @@ RESERVE = 20.0  # seconds of the budget that are kept for saving and packing
 TIMES = 300.0  # seconds that the step-time table may take
 AGREE = 0.02  # greatest difference of an answer, of variance 1, on the device and on the CPU (ours; TF32 has 1e-3)
 STEPS = 20
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 Say = Callable[[str], None]
 
@@ -136,3 +142,39 @@ def times(out: Path, device: str, seconds: float) -> dict[str, Any]:
     if done.returncode:
         return {"state": f"failed: {done.stderr.strip().splitlines()[-1:]}"}
     return {"state": "done", "models_per_minute": read_json(table)["models_per_minute"]}
+
+
+@click.command("full_size")
+@click.option("--budget", default="9m", show_default=True, metavar="TIME", help="Stop, and pack, within this time.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("parcel"), show_default=True, help="Parcel to.")
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.option("--items", metavar="A,B", help="Which, in this order  [default: all]")
+@click.option("--scale", default="paper", show_default=True, metavar="|".join(SCALES), help="Of the experiments.")
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
+@as_json
+def command(budget: str, out: Path, runs: Path, items: str | None, scale: str, device: str, as_json: bool) -> None:
+    """Train the paper's models in order of priority (smoke test, step times, Transformers A–D, figure 4), resumably.
+
+    What was done is packed into a few small files; `python -m tools.collect` merges them at home.
+    """
+    chosen = tuple(items.split(",")) if items else ITEMS
+    say = lambda words: click.echo(words, err=True)  # noqa: E731
+    limit = seconds(budget)
+    assert limit is not None
+    account = work_off(runs, out, scale=scale, budget=limit, items=chosen, device=device, say=say)
+    if as_json:
+        print_json(account)
+        return
+    for item, found in account["items"].items():
+        click.echo(f"{item}: {found['state']}")
+    if (out / "parcel.json").is_file():
+        click.echo(f"{out}: {summary_of(out)}; 'python -m tools.collect {out}' merges it into another folder of runs")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    return run_command(command, "python -m tools.full_size", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

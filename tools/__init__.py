@@ -1,0 +1,1 @@
+"""What only a checkout needs: training at full size on a machine that is borrowed for minutes, pins, packing."""
