@@ -253,7 +253,7 @@ def test_another_configuration_in_the_folder(ask, tiny_run):
         (["sample", "retreival"], ["retreival"]),
         (["sample", "retrieval", "--hops", "0"], ["hops must be at least 1"]),
         (["sample", "conditional_retrieval", "--shape", "x"], ["shape must be steps such as"]),
-        (["reproduce", "curriculum", "--scale", "huge"], ["scale must be one of quick, cpu, paper"]),
+        (["reproduce", "curriculum", "--scale", "huge"], ["scale must be one of quick, cpu, long, paper"]),
         (["reproduce", "figure5"], ["no 'figure5' in experiments"]),
         (["reproduce", "curriculum", "--budget", "soon"], ["budget must be a time such as"]),
         (["reproduce"], ["say which experiment"]),

@@ -116,7 +116,7 @@ def test_every_position_can_be_asked(rows):
     model = induction_by_hand()
     targets = model(tokens)[:, -2:].argmax(-1).detach()
     found = find((tokens, targets), model, at=slice(-2, None))
-    assert found.circuit.losses["model"].n == SMALL.report
+    assert found.circuit.losses["model"].n >= SMALL.report
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -141,8 +141,14 @@ def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows):
     numbers = (SMALL.discovery, SMALL.selection, SMALL.report)
     draws = [found.task.draw(n, generator(0, p))["row"] for n, p in zip(numbers, purposes, strict=True)]
     assert len(set(torch.cat(draws).tolist())) == sum(numbers)
-    outputs = model(inputs[draws[2]])[:, -1].detach()
-    assert found.circuit.losses["model"].mean == pytest.approx(float(F.cross_entropy(outputs, targets[draws[2]])))
+    reported = draws[2]
+    if (more := found.circuit.losses["model"].n - SMALL.report) > 0:  # an interval held its threshold
+        further = found.task.draw(more, generator(0, "circuit report, more"))["row"]
+        assert not set(further.tolist()) & set(torch.cat(draws).tolist())
+        reported = torch.cat([reported, further])
+    outputs = model(inputs[reported])[:, -1].detach()
+    wanted = float(F.cross_entropy(outputs, targets[reported]))
+    assert found.circuit.losses["model"].mean == pytest.approx(wanted, rel=1e-4)
 
 
 # Nothing is left behind ------------------------------------------------------------------------------------------
@@ -213,7 +219,7 @@ def test_the_picture_of_roles_begins_at_the_answer(rows):
 def test_all_is_stored(rows, tmp_path):
     find(rows).save(tmp_path / "new")
     names = {file.name for file in (tmp_path / "new").iterdir()}
-    assert names == {"circuit.json", "hypotheses.jsonl", "words.txt", "circuit.svg", "circuit.png"}
+    assert names >= {"circuit.json", "hypotheses.jsonl", "words.txt", "circuit.svg", "circuit.png", "manifest.json"}
     assert json.loads((tmp_path / "new" / "circuit.json").read_text())["verdict"] == "circuit"
 
 

@@ -20,7 +20,7 @@ from hopscope.cli import main
 from hopscope.core.storage import MANIFEST, Damaged, enlist, read_manifest, write_folder
 from hopscope.drawing.circuit_report import investigate
 from hopscope.drawing.run_pictures import schedule_of
-from hopscope.emergence.record import circuit_of
+from hopscope.emergence.record import circuit_paths
 from hopscope.experiments.results import all_claims, redraw
 from tests.small_runs import config, fingerprint, trained
 
@@ -309,7 +309,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "report.json": lambda path: Run(path).report,
     "manifest.json": lambda path: Run(path).rows,
     "truth.json": lambda path: schedule_of(Run(path)),
-    "circuit.json": lambda path: circuit_of(Run(path), print),
+    "circuit.json": lambda path: circuit_paths(Run(path), print),
     "checkpoints/step_00000012/manifest.json": lambda path: Run(path).model,
     "checkpoints/step_00000012/model.safetensors": lambda path: Run(path).model,
     "checkpoints/step_00000012/optimizer.safetensors": lambda path: Run(path).checkpoint(12),
