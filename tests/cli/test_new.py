@@ -113,9 +113,7 @@ def test_in_a_folder_of_ones_own_it_writes_there(new, tmp_path, monkeypatch, cap
     assert f"HOPSCOPE_PATH={tmp_path / 'lab'} pytest tests/contracts -k look_up" in out
     assert "hopscope --with lab sample look_up" in out
     assert main(["--with", "lab", "sample", "look_up"]) == 0
-    assert [path.name for path in (tmp_path / "lab").rglob("*") if path.suffix != ".pyc" and path.is_file()] == [
-        "look_up.py"
-    ]
+    assert [path.name for path in (tmp_path / "lab").rglob("*.*") if path.suffix != ".pyc"] == ["look_up.py"]
 
 
 def test_a_study_is_reproduced_from_there(new, tmp_path, capsys):
@@ -154,14 +152,10 @@ def test_a_name_that_cannot_be_is_refused_in_one_sentence(new, tmp_path, kind, n
 @pytest.mark.parametrize("kind", ["task", "study"])
 def test_nothing_is_overwritten(new, tmp_path, kind):
     assert new(kind, "mine")[0] == 0
-    before = {
-        path: path.read_bytes() for path in (tmp_path / "lab").rglob("*") if path.suffix != ".pyc" and path.is_file()
-    }
+    before = {path: path.read_bytes() for path in (tmp_path / "lab").rglob("*.*") if path.suffix != ".pyc"}
     code, _, err = new(kind, "mine")
     assert code == 2 and "already" in err and str(tmp_path / "lab") in err
-    assert {
-        path: path.read_bytes() for path in (tmp_path / "lab").rglob("*") if path.suffix != ".pyc" and path.is_file()
-    } == before
+    assert {path: path.read_bytes() for path in (tmp_path / "lab").rglob("*.*") if path.suffix != ".pyc"} == before
 
 
 def test_a_study_that_cannot_be_written_leaves_nothing(new, tmp_path, monkeypatch):
