@@ -17,7 +17,7 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 
 setup: $(VENV)/dev
 
-test: $(VENV)/dev  ## everything that tests behaviour, in under ten minutes
+test: $(VENV)/dev  ## everything that tests behaviour, some twelve minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers and not installs"
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
