@@ -10,7 +10,7 @@ PEERS_PINS = bench/peers-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures explorer explorer-check constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -58,6 +58,12 @@ docs: $(VENV)/docs
 	$(BIN)/python docs/make_cli_page.py --check
 	$(BIN)/mkdocs build --strict
 
+explorer: explorer/node_modules/.package-lock.json  ## the explorer's page, from TypeScript (needs Node 20 or later)
+	cd explorer && npm run --silent build
+
+explorer-check: explorer/node_modules/.package-lock.json  ## its types, lint and unit tests; the committed files are what the sources give
+	cd explorer && npm run --silent check
+
 figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its table
 	$(BIN)/hopscope report --redraw
 
@@ -69,6 +75,10 @@ all: check test docs
 
 clean:
 	rm -rf $(VENV) $(PEERS) site
+
+explorer/node_modules/.package-lock.json: explorer/package.json explorer/package-lock.json
+	cd explorer && npm ci --no-audit --no-fund
+	touch $@
 
 $(VENV)/core: pyproject.toml $(PINS)
 	$(PYTHON) -m venv $(VENV)
