@@ -108,8 +108,6 @@ export interface BatchEntry {
   asked: string;
   roles: string[];
   attended: string[];
-  relations: string | null;
-  kinds: [string, string, "same" | "other"][];
   instances: Instance[];
 }
 

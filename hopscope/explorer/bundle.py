@@ -55,8 +55,6 @@ taken; losses over different numbers of sequences are never to be compared.
     candidates      block float32 (n, symbol, d_symbol) of vector tasks: the nearest is the answer; null for tokens
     asked           block int32 (n, query, hop): the right candidate's index, or token; −100: nothing is asked
     roles, attended names of roles, and of those that paths may lead to
-    relations       null; or where attended names are relations of positions and no roles, block uint8 of the path's
-                    entries: (kind, n, query, key), with `kinds`: [[query, key, chain], …]
     instances       [{symbols, roles, facts, queries, answers, candidates}] of the first 8: per position the symbol's
                     name and the role's label; facts as [[premises], conclusion]; names of candidates
 
