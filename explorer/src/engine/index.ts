@@ -18,7 +18,7 @@ export interface Engine {
   ): Promise<void>;
 
   /** Patterns, outputs and answers of one sequence under changes. */
-  look(request: { model: string; batch: string; row: number; changes: readonly Change[] }, signal?: AbortSignal): Promise<Look>;
+  look(request: { model: string; batch: string; row: number; changes: readonly Change[]; n?: number }, signal?: AbortSignal): Promise<Look>;
 }
 
 /** The engine in a web worker: it must be given what it is to compute on, once. */

@@ -30,6 +30,8 @@ export interface LookRequest {
   batch: string;
   row: number;
   changes: readonly Change[];
+  /** Where sequences look at one another: they are the first so many; else it is not looked at. */
+  n?: number;
 }
 
 /** What the model as it is did on a slice: its residual streams, or its patterns, by layer. */
@@ -84,12 +86,12 @@ export class Session {
     }
   }
 
-  /** One sequence. Where sequences look at one another it is one of the first eight, or of the whole batch. */
+  /** One sequence. */
   look(request: LookRequest): Look {
     const work = this.#work(request);
     const { batch, changes } = work;
     if (!(request.row >= 0 && request.row < batch.n)) throw new Error(`There is no sequence ${request.row} here.`);
-    const together = mixes(changes) ? Math.min(batch.n, request.row < 8 ? 8 : batch.n) : 1;
+    const together = mixes(changes) ? Math.min(batch.n, Math.max(request.n ?? batch.n, request.row + 1)) : 1;
     return work.look(request.row, together);
   }
 
