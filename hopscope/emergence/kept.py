@@ -29,7 +29,7 @@ def emergence_of(
     watch: Callable[[str], None] = lambda _: None,
     place: Folder | None = None,
 ) -> Emergence:
-    """Paths over a run's checkpoints, measured now or before; arguments and errors as of `follow`, `place` of `kept`."""
+    """Paths over a run's checkpoints, now or before; arguments and errors as of `follow`; `place`: of `kept`."""
     about = {
         "weights": weights(run, run.steps),
         "paths": [str(path) for path in dict.fromkeys(paths)],

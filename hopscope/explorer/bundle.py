@@ -17,8 +17,8 @@ not know. Steps count updates; layers, heads and positions count from 0; losses 
     blocks          {NAME: {dtype, shape, bytes, sha256, scale}}
 
 Blocks are little-endian and in C order; `dtype` is float32, float16, int32, int8 or uint8. A `scale` [low, high] says
-that bytes stand for numbers: low + (high − low) · byte / 255; else it is null. Text (CSV, SVG) is uint8 of one dimension. A
-block of a name may be replaced by another of a greater revision; its sha256 tells them apart.
+that bytes stand for numbers: low + (high − low) · byte / 255; else it is null. Text (CSV, SVG) is uint8 of one
+dimension. A block may be replaced by another of its name in a greater revision; the sha256 tells them apart.
 
 A run:
 

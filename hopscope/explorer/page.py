@@ -1,8 +1,8 @@
 """The explorer's page: as one file that works from disk, and as the server gives it.
 
-A file fetches nothing: script, style, manifest and blocks are in it, and its content security policy allows the script and
-the style by their hashes, and WebAssembly made of the script's own bytes. Data are in elements that are no scripts, with
-every `<` escaped or in base64, so that no name of a run or symbol can become markup.
+A file fetches nothing: script, style, manifest and blocks are in it, and its content security policy allows the script
+and the style by their hashes, and WebAssembly made of the script's own bytes. Data are in elements that are no scripts,
+with every `<` escaped or in base64, so that no name of a run or symbol can become markup.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SHELL = """<!doctype html>
 """
 #: What no page of ours does: fetch from elsewhere, be a base for addresses, send forms.
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; worker-src blob:"
-SERVED = f"{NOTHING_ELSE}; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+FROM_HERE = "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'"
+SERVED = f"{NOTHING_ELSE}; {FROM_HERE}; frame-ancestors 'none'"
 
 
 def static(name: str) -> str:

@@ -55,7 +55,9 @@ class Part:
             self.entry = describe(self.run, str(folder))
         self.entry["warnings"] += said
         self.seen = Sequences.of(self.run)
-        self.entry["batch"], self.blocks = batch_entry(self.seen, self.identity)
+        self.blocks: dict[str, Block | Lazy] = {}
+        self.entry["batch"], blocks = batch_entry(self.seen, self.identity)
+        self.blocks |= blocks
         self.entry["paths"] = [{"name": str(path), **path.as_dict()} for path in self.seen.paths]
         self.entry["checkpoints"] = []
         self.strengths: dict[int, Any] = {}
@@ -99,7 +101,7 @@ class Part:
         return [(checkpoint["step"], checkpoint["state"]) for checkpoint in self.entry["checkpoints"]]
 
     def new_checkpoints(self) -> None:
-        """Enter checkpoints that have come, and tell of those that have gone; ones that training thinned out just go."""
+        """Enter checkpoints that have come, and tell of missing ones; those that training thinned out just go."""
         known = {checkpoint["step"]: checkpoint for checkpoint in self.entry["checkpoints"]}
         promised = {step for step in scheduled(self.run) if step not in self.run.steps}
         current = {step: known.get(step) or blank(step) for step in self.run.steps}

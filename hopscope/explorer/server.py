@@ -1,8 +1,8 @@
 """The explorer's server: on this machine alone, for whoever has the token, and for reading only.
 
-It binds 127.0.0.1. The address that is printed carries a random token, which becomes a cookie; every request must carry
-that, name this very host, and come from this very origin. What is given stands in a table by its exact path: no path of a
-request is ever joined to a folder.
+It binds 127.0.0.1. The address that is printed carries a random token, which becomes a cookie; every request must
+carry that, name this very host, and come from this very origin. What is given stands in a table by its exact path: no
+path of a request is ever joined to a folder.
 """
 
 from __future__ import annotations
@@ -150,9 +150,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
             traceback.print_exc()
-            return self.refuse(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "this is a fault of hopscope; its terminal has the lines"
-            )
+            return self.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of hopscope's; see its terminal")
         return self.send(HTTPStatus.OK, given)
 
     def check_place(self) -> None:
