@@ -33,6 +33,7 @@ FLOORS = [
     "drawing",
     "live",
     "experiments",
+    "explorer",
     "execution",
     "studies",
     "cli",

@@ -67,6 +67,17 @@ export interface Task {
   ideal_over: "even" | "latest";
   null: "uniform" | "identity";
   carries_position: boolean;
+  scoring: Scoring | null;
+}
+
+/** The losses' rule (hopscope/explorer/scoring.py). */
+export interface Scoring {
+  kind: "vectors" | "tokens";
+  hops: string[];
+  width: number;
+  shared: boolean;
+  unscored: number[];
+  total: "hops" | "answers" | number;
 }
 
 export interface Model {

@@ -16,9 +16,9 @@ not know. Steps count updates; layers, heads and positions count from 0; losses 
                     (CSV, SVG) or null
     blocks          {NAME: {dtype, shape, bytes, sha256, scale}}
 
-Blocks are little-endian and in C order; `dtype` is float32, float16, int32, int8 or uint8. A `scale` [low, high] says that
-bytes stand for numbers: low + (high − low) · byte / 255; else it is null. Text (CSV, SVG) is uint8 of one dimension. A
-block of a name may be replaced by another of a greater revision; its sha256 tells them apart.
+Blocks are little-endian and in C order; `dtype` is float32, float16, int32, int8 or uint8. A `scale` [low, high] says
+that bytes stand for numbers: low + (high − low) · byte / 255; else it is null. Text (CSV, SVG) is uint8 of one
+dimension. A block may be replaced by another of its name in a greater revision; the sha256 tells them apart.
 
 A run:
 
@@ -28,8 +28,9 @@ A run:
     warnings        sentences about what is not as it should be
     task            {name, settings, kind: vector|token, n_positions, d_input, d_vocab, d_symbol, d_output, hop_names,
                     query_positions: [first, end), floor, chance, learnt_below, solved_below, baselines: {name: loss},
-                    ideal_over: even|latest, null: uniform|identity, carries_position}; `d_input`, `d_symbol` or
-                    `d_vocab` are null where the task lacks them. Of a target `−100` (token tasks) nothing is asked.
+                    ideal_over: even|latest, null: uniform|identity, carries_position, scoring}; `d_input`,
+                    `d_symbol` or `d_vocab` are null where the task lacks them; `scoring` is the losses' rule
+                    (`hopscope.explorer.scoring`), or null. Of a target −100 (token tasks) nothing is asked.
     model           {name, settings, n_layers, n_heads, d_model, d_head, d_mlp, attention: {name, settings},
                     positions: {name, settings}, causal, layer_norm, mlp, parameters, native, fallback,
                     tensors: [{name, shape}]}; `native`: whether the page's engine computes it, else `fallback` is the
@@ -60,7 +61,8 @@ taken; losses over different numbers of sequences are never to be compared.
 
 A checkpoint:
 
-    state           ready; pending: not measured yet; damaged or missing, and then `told` says in a sentence what is wrong
+    state           ready; pending: not measured yet; damaged or missing, and then `told` says in a sentence what is
+                    wrong
     weights         block float32 or float16 (parameters): the model's tensors one after the other; null if it is not in
                     this bundle, whose strengths and patterns are then all that is known of it
     strengths       block float32 (path): mean attention over the `n` of `sizes` in the middle (64)
@@ -73,8 +75,9 @@ A checkpoint:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -125,6 +128,12 @@ class Block:
         """A file's text."""
         return cls(text, "uint8", (len(text),))
 
+    @classmethod
+    def from_entry(cls, data: bytes, entry: Mapping[str, Any]) -> Block:
+        """The inverse of `entry`, given the bytes."""
+        scale = entry["scale"]
+        return cls(data, entry["dtype"], tuple(entry["shape"]), None if scale is None else (scale[0], scale[1]))
+
     def array(self) -> NDArray[Any]:
         """The numbers; the inverse of `of`, and of `of_bytes` to within its error."""
         found = numpy.frombuffer(self.data, numpy.dtype(self.dtype).newbyteorder("<")).reshape(self.shape)
@@ -136,22 +145,49 @@ class Block:
     def entry(self) -> dict[str, Any]:
         """What the manifest says of it."""
         about = {"dtype": self.dtype, "shape": list(self.shape), "bytes": len(self.data)}
-        digest = hashlib.sha256(self.data).hexdigest()
-        return about | {"sha256": digest, "scale": None if self.scale is None else list(self.scale)}
+        return about | {"sha256": self.digest, "scale": None if self.scale is None else list(self.scale)}
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the data."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
-@dataclass
+@dataclass(frozen=True)
+class Lazy:
+    """A block whose data are made when they are asked for, such as the weights of a hundred checkpoints.
+
+    Attributes:
+        about: its entry.
+        load: makes it; may raise Damaged.
+    """
+
+    about: Mapping[str, Any]
+    load: Callable[[], Block] = field(repr=False)
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, the same as when the entry was made. Raises Damaged."""
+        return self.load().data
+
+    def entry(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return dict(self.about)
+
+
+@dataclass(frozen=True)
 class Bundle:
-    """A manifest, without its `blocks`, and the blocks."""
+    """A manifest, which lists the blocks, and these.
 
-    manifest: dict[str, Any] = field(default_factory=dict)
-    blocks: dict[str, Block] = field(default_factory=dict)
+    Attributes:
+        manifest: as JSON has it.
+        blocks: by name.
+    """
 
-    def as_dict(self) -> dict[str, Any]:
-        """The whole manifest, as the page reads it."""
-        return {**self.manifest, "blocks": entries(self.blocks)}
+    manifest: dict[str, Any]
+    blocks: Mapping[str, Block | Lazy]
 
 
-def entries(blocks: Mapping[str, Block]) -> dict[str, Any]:
+def entries(blocks: Mapping[str, Block | Lazy]) -> dict[str, Any]:
     """Of every block what the manifest says."""
     return {name: block.entry() for name, block in blocks.items()}

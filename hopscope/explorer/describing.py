@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +13,14 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.core.settings import Variant
 from hopscope.emergence.onset import Onset, onset
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
+from hopscope.explorer.native import fallback
+from hopscope.explorer.scoring import scoring
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch, Task, VectorTask
 
-#: What the page's engine computes; a variant beside these is computed by the server.
-NATIVE = {"attention": ("softmax", "linear", "kv_shift"), "positions": ("input", "learned", "none", "relative", "rotary")}
 SEED = 0  # of the batch, drawn as `task.sample(n, seed)` draws it
 
 
@@ -95,6 +94,7 @@ def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
         "ideal_over": task.ideal_over,
         "null": shape.null_pattern(task),
         "carries_position": task.inputs_carry_position,
+        "scoring": rule.as_dict() if (rule := scoring(task)) else None,
     }
 
 
@@ -105,7 +105,7 @@ def model_entry(run: Run) -> dict[str, Any]:
         model = shape.build(run.task)
     tensors = [{"name": name, "shape": list(tensor.shape)} for name, tensor in model.state_dict().items()]
     attention, positions = variants(shape, run.task)
-    why_not = fallback(shape, {"attention": attention, "positions": positions})
+    why_not = fallback(model, run.task)
     return {
         "name": shape.name(),
         "settings": shape.resolved(run.task).as_dict(),
@@ -135,19 +135,9 @@ def variants(shape: Shape, task: Task) -> tuple[Variant | None, Variant | None]:
 
 def as_entry(variant: Variant | None, shape: Shape) -> dict[str, Any]:
     """A variant by name, with its settings."""
-    return {"name": variant.name(), "settings": variant.as_dict()} if variant else {"name": shape.name(), "settings": {}}
-
-
-def fallback(shape: Shape, chosen: Mapping[str, Variant | None]) -> str | None:
-    """Why the page's engine does not compute a model, in one sentence; None if it does."""
-    if not has_heads(shape):
-        return f"{shape.name()} has no attention heads, so there are no paths to change."
-    if type(shape) is not Architecture:
-        return f"The page computes transformers; PyTorch computes the model {shape.name()}."
-    for kind, variant in chosen.items():
-        if variant is not None and variant.name() not in NATIVE[kind]:
-            return f"The page does not compute {kind} of the kind {variant.name()}; PyTorch does."
-    return None
+    return (
+        {"name": variant.name(), "settings": variant.as_dict()} if variant else {"name": shape.name(), "settings": {}}
+    )
 
 
 # Losses ----------------------------------------------------------------------------------------------------------
