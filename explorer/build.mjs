@@ -48,7 +48,12 @@ const ENTRIES = [
 async function made() {
   const files = new Map();
   for (const { entry, file, format } of ENTRIES) {
-    const result = await build({ ...COMMON, entryPoints: [entry], plugins: [inline, kernel], ...(format ? { format } : {}) });
+    const result = await build({
+      ...COMMON,
+      entryPoints: [entry],
+      plugins: [inline, kernel],
+      ...(format ? { format } : {}),
+    });
     files.set(file, Buffer.from(result.outputFiles[0].contents));
   }
   return files;

@@ -30,7 +30,10 @@ export function serve(side: Side, session = new Session()): void {
     if (data.kind === "open") return session.open(data.model.key, data.model);
     if (data.kind === "batch") return session.give(data.key, data.batch);
     if (data.kind === "close") return session.close(data.key);
-    if (data.kind === "cancel") return void (running.has(data.id) && cancelled.add(data.id));
+    if (data.kind === "cancel") {
+      if (running.has(data.id)) cancelled.add(data.id);
+      return;
+    }
     running.add(data.id);
     try {
       await pause(); // what is cancelled at once is never begun

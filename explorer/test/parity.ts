@@ -54,7 +54,9 @@ const found = given.asks.map((ask) => {
   for (let i = 0; i < (given.repeat ?? 1); i++) {
     if (i) session.give("batch", batchOf(given.batch)); // nothing kept from before
     const began = performance.now();
-    scores = [...session.losses({ ...request, sizes: ask.sizes, paths: ask.paths })].flatMap((one) => one?.scores ?? []);
+    scores = [...session.losses({ ...request, sizes: ask.sizes, paths: ask.paths })].flatMap(
+      (one) => one?.scores ?? [],
+    );
     times.push(performance.now() - began);
   }
   const looks = ask.rows.map((row) => session.look({ ...request, row, ...(ask.n && { n: ask.n }) }));

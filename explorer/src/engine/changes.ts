@@ -72,21 +72,12 @@ class Work {
   apply(change: Change): void {
     if (change.kind === "frozen") this.#restore();
     if ("null" in change && change.null === "resample") this.#before = this.#copy();
-    switch (change.kind) {
-      case "silenced":
-        return this.#silence(change.units, change.null);
-      case "off":
-        return this.#off(change.paths, change.null);
-      case "kept":
-        return this.#restrict(change.units, change.null, change.identity ?? []);
-      case "frozen":
-        return this.#restrict(change.units, change.null, []);
-      case "held ideal":
-        return this.#prescribe(change.paths.map((path) => ({ path, weight: 1 })));
-      case "by hand":
-        this.#idle(change.null);
-        return this.#prescribe(change.paths);
-    }
+    if (change.kind === "silenced") this.#silence(change.units, change.null);
+    else if (change.kind === "off") this.#off(change.paths, change.null);
+    else if (change.kind === "kept") this.#restrict(change.units, change.null, change.identity ?? []);
+    else if (change.kind === "frozen") this.#restrict(change.units, change.null, []);
+    else if (change.kind === "held ideal") this.#prescribe(change.paths.map((path) => ({ path, weight: 1 })));
+    else this.#byHand(change.paths, change.null);
   }
 
   /** Units become null: what they held falls where a null pattern has it, outside of them unless they are all there is. */
@@ -149,15 +140,12 @@ class Work {
     this.#marked(units, every, true);
   }
 
-  /** All rows become null. */
-  #idle(kind: Null): void {
-    this.#marked(
-      [],
-      (sequence, head, query, row) => {
-        this.patterns.floats.set(this.#null(kind, sequence, head, query), row);
-      },
-      true,
-    );
+  /** All rows become null, but for those of paths. */
+  #byHand(paths: readonly Weighted[], kind: Null): void {
+    const idle = (sequence: number, head: number, query: number, row: number): void =>
+      this.patterns.floats.set(this.#null(kind, sequence, head, query), row);
+    this.#marked([], idle, true);
+    this.#prescribe(paths);
   }
 
   /** Rows that find targets of paths become ideal; paths that share a row do so by their weights. */
@@ -168,7 +156,7 @@ class Work {
       const own = here.filter(({ path }) => path.head === head);
       const masks = own.map(() => new Uint8Array(this.#width ** 2));
       this.#rows(head, (sequence, query, row, fresh) => {
-        if (fresh) own.forEach(({ path }, i) => ground.mark(path, sequence, masks[i]!.fill(0)));
+        if (fresh) for (const [i, { path }] of own.entries()) ground.mark(path, sequence, masks[i]!.fill(0));
         this.#ideal(own, masks, query, row);
       });
     }

@@ -1,6 +1,7 @@
 // The page's side of the worker: promises in place of messages.
-import type { Reply, Request } from "./messages.ts";
+
 import type { LocalEngine, Look, Scores } from "./index.ts";
+import type { Reply, Request } from "./messages.ts";
 
 /** What a worker must offer: `Worker`'s own two sides, or a stand-in for tests. */
 export interface Port {
@@ -25,9 +26,8 @@ export function engine(worker: Port): LocalEngine {
   });
 
   worker.onmessage = ({ data }) => {
-    if (data.kind === "ready") return ready(data.simd);
-    const asked = waiting.get(data.id);
-    if (!asked) return;
+    const asked = data.kind === "ready" ? ready(data.simd) : waiting.get(data.id);
+    if (!asked || data.kind === "ready") return;
     if (data.kind === "scores") {
       asked.scores?.(data.scores, data.last);
       if (!data.last) return;
@@ -50,8 +50,14 @@ export function engine(worker: Port): LocalEngine {
       const done = () => signal?.removeEventListener("abort", stop);
       waiting.set(id, {
         ...(scores && { scores }),
-        resolve: (look) => (done(), resolve(look as T)),
-        reject: (reason) => (done(), reject(reason)),
+        resolve: (look) => {
+          done();
+          resolve(look as T);
+        },
+        reject: (reason) => {
+          done();
+          reject(reason);
+        },
       });
       worker.postMessage(request(id));
     });

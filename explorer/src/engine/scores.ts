@@ -30,6 +30,7 @@ export function score(
 ): void {
   const n_hops = scoring.hops.length;
   for (const answer of answers(batch, sequence, outputs, scoring)) {
+    if (answer.right === NOT_ASKED) continue;
     const at = row * n_hops + answer.hop;
     scores.sums[at]! += answer.loss;
     scores.counts[at]! += 1;
@@ -54,7 +55,7 @@ function sum(values: Float64Array): number {
   return values.reduce((one, other) => one + other, 0);
 }
 
-/** The answers of one sequence that are asked, each with its loss. */
+/** The answers of one sequence, each with its loss. */
 export function answers(
   batch: Batch,
   sequence: number,
@@ -73,7 +74,7 @@ export function answers(
         scoring.kind === "vectors"
           ? nearest(batch, sequence, place, set, scoring.width)
           : likeliest(batch.targets[place]!, set.subarray(0, scoring.width));
-      if (answer) found.push({ query, hop, ...answer });
+      found.push({ query, hop, ...answer });
     }
   }
   return found;
@@ -92,27 +93,26 @@ function nearest(batch: Batch, sequence: number, place: number, output: Float32A
     named,
     runner_up,
     right: batch.asked?.[place] ?? -1,
-    score: distances[named] ?? Number.NaN,
-    runner_up_score: distances[runner_up] ?? Number.NaN,
+    distance: distances[named] ?? Number.NaN,
+    runner_up_distance: distances[runner_up] ?? Number.NaN,
     loss: batch.targets.length ? squared(output, batch.targets, place * width) / width : Number.NaN,
   };
 }
 
-/** What logits name: the likeliest token; null where nothing is asked. */
-function likeliest(right: number | undefined, logits: Float32Array): Named | null {
-  if (right === NOT_ASKED) return null;
+/** What logits name: the likeliest token. */
+function likeliest(right: number | undefined, logits: Float32Array): Named {
   const top = logits.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY);
   let mass = 0;
   for (const logit of logits) mass += Math.exp(logit - top);
-  const chance = (token: number): number => Math.exp(logits[token]! - top) / mass;
+  const surprise = (token: number): number => Math.log(mass) + top - (logits[token] ?? Number.NaN);
   const [named, runner_up] = twoBest(logits, 1);
   return {
     named,
     runner_up,
     right: right ?? -1,
-    score: chance(named),
-    runner_up_score: chance(runner_up),
-    loss: right === undefined ? Number.NaN : Math.log(mass) + top - logits[right]!,
+    distance: surprise(named),
+    runner_up_distance: surprise(runner_up),
+    loss: surprise(right ?? -1),
   };
 }
 

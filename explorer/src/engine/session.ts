@@ -136,7 +136,8 @@ class Tally {
 
   clear(): void {
     this.done = 0;
-    for (const values of [this.#scores.sums, this.#scores.counts, this.#scores.right, this.#scores.scored]) values.fill(0);
+    for (const values of [this.#scores.sums, this.#scores.counts, this.#scores.right, this.#scores.scored])
+      values.fill(0);
     this.#sums.fill(0);
     this.#counts.fill(0);
   }
@@ -294,10 +295,17 @@ class Work {
 function check(changes: readonly Change[], shape: Shape, ground: Ground): void {
   const mask = new Uint8Array(ground.batch.n_positions ** 2);
   for (const change of changes) {
-    const units = change.kind === "by hand" ? change.paths.map(({ path }) => path) : "units" in change ? change.units : change.paths;
+    const units =
+      change.kind === "by hand"
+        ? change.paths.map(({ path }) => path)
+        : "units" in change
+          ? change.units
+          : change.paths;
     for (const unit of units) {
       if (!(unit.layer < shape.n_layers && unit.head < shape.n_heads)) {
-        throw new Error(`There is no L${unit.layer}H${unit.head}: the model has ${shape.n_layers} layers of ${shape.n_heads} heads.`);
+        throw new Error(
+          `There is no L${unit.layer}H${unit.head}: the model has ${shape.n_layers} layers of ${shape.n_heads} heads.`,
+        );
       }
       if (ground.batch.n) ground.mark(unit, 0, mask);
     }

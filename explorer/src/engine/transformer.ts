@@ -242,7 +242,7 @@ export class Transformer {
         const angle = Math.fround(row * frequency);
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
         for (let s = 0; s < count; s++) {
-          let first = place + ((s * (at.end - at.start) + row - at.start) * n_heads) * d_head + i;
+          let first = place + (s * (at.end - at.start) + row - at.start) * n_heads * d_head + i;
           for (let head = 0; head < n_heads; head++, first += d_head) {
             const [one, two] = [floats[first]!, floats[first + half]!];
             floats[first] = one * cos - two * sin;
@@ -356,11 +356,9 @@ export class Transformer {
       o: this.#linear(read("attn.W_O", n_heads, d_head, d_model), heads, d_model, read("attn.b_O", d_model)),
       key_mix: shifts ? read("attn.variant.key_mix", n_heads, 2) : null,
       value_mix: shifts ? read("attn.variant.value_mix", n_heads, 2) : null,
-      bias: beta && beta.map((value) => scale * value),
+      bias: beta?.map((value) => scale * value) ?? null,
       ln2: d_mlp ? this.#norm(weights, `${name}.ln2`) : null,
-      mlp_in: d_mlp
-        ? this.#linear(read("mlp.W_in", d_model, d_mlp), d_model, d_mlp, read("mlp.b_in", d_mlp))
-        : null,
+      mlp_in: d_mlp ? this.#linear(read("mlp.W_in", d_model, d_mlp), d_model, d_mlp, read("mlp.b_in", d_mlp)) : null,
       mlp_out: d_mlp
         ? this.#linear(read("mlp.W_out", d_mlp, d_model), d_mlp, d_model, read("mlp.b_out", d_model))
         : null,
