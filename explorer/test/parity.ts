@@ -1,4 +1,4 @@
-// The engine as a command: reads a case (JSON) and prints what the engine answers (JSON). tests/explorer/ makes the cases.
+// The engine as a command: reads cases (JSON) and prints what the engine answers (JSON). tests/explorer/ makes the cases.
 import { readFileSync } from "node:fs";
 import { Session } from "../src/engine/session.ts";
 import type { Batch, Change, Path, Scoring, Shape, Weights } from "../src/engine/types.ts";
@@ -38,30 +38,32 @@ function isCoded(value: unknown): value is Coded {
   return typeof value === "object" && value !== null && "data" in value;
 }
 
-const given = JSON.parse(readFileSync(process.argv[2]!, "utf8")) as Case;
-const session = new Session(given.plain);
-const weights = Object.entries(given.weights).map(([name, value]) => [
-  name,
-  { shape: value.shape, values: decoded(value) },
-]);
-session.open("model", { ...given, weights: Object.fromEntries(weights) as Weights });
-session.give("batch", batchOf(given.batch));
+function answered(given: Case): unknown[] {
+  const session = new Session(given.plain);
+  const weights = Object.entries(given.weights).map(([name, value]) => [
+    name,
+    { shape: value.shape, values: decoded(value) },
+  ]);
+  session.open("model", { ...given, weights: Object.fromEntries(weights) as Weights });
+  session.give("batch", batchOf(given.batch));
+  return given.asks.map((ask) => {
+    const request = { model: "model", batch: "batch", changes: ask.changes };
+    const times: number[] = [];
+    let scores: unknown[] = [];
+    for (let i = 0; i < (given.repeat ?? 1); i++) {
+      if (i) session.give("batch", batchOf(given.batch)); // nothing kept from before
+      const began = performance.now();
+      const found = [...session.losses({ ...request, sizes: ask.sizes, paths: ask.paths })];
+      times.push(performance.now() - began);
+      scores = found.flatMap((one) => one?.scores ?? []);
+    }
+    const looks = ask.rows.map((row) => session.look({ ...request, row, ...(ask.n && { n: ask.n }) }));
+    return { scores, looks, times };
+  });
+}
 
-const found = given.asks.map((ask) => {
-  const request = { model: "model", batch: "batch", changes: ask.changes };
-  const times: number[] = [];
-  let scores: unknown[] = [];
-  for (let i = 0; i < (given.repeat ?? 1); i++) {
-    if (i) session.give("batch", batchOf(given.batch)); // nothing kept from before
-    const began = performance.now();
-    scores = [...session.losses({ ...request, sizes: ask.sizes, paths: ask.paths })].flatMap(
-      (one) => one?.scores ?? [],
-    );
-    times.push(performance.now() - began);
-  }
-  const looks = ask.rows.map((row) => session.look({ ...request, row, ...(ask.n && { n: ask.n }) }));
-  return { scores, looks, times };
-});
+const cases = JSON.parse(readFileSync(process.argv[2]!, "utf8")) as Case[];
+const found = cases.map(answered);
 
 // Typed arrays as plain lists; what JSON lacks as text.
 console.log(

@@ -61,11 +61,11 @@ def ask(
     return asked if n is None else {**asked, "n": n}
 
 
-def answers(
+def case(
     model: Transformer, batch: Batch, asks: Sequence[dict[str, Any]], *, half: bool = False, **more: Any
-) -> list[dict[str, Any]]:
-    """What the engine answers: of each ask `scores`, `looks` and `times`."""
-    case = {
+) -> dict[str, Any]:
+    """A model, sequences, and what is asked; `half`: weights in float16; `plain`: without WebAssembly."""
+    return {
         "plain": False,
         "shape": shape(model, batch),
         "scoring": scoring(batch.task).as_dict(),
@@ -74,8 +74,12 @@ def answers(
         "asks": list(asks),
         **more,
     }
-    file = File(command()[1]).with_name(f"case-{os.getpid()}.json")
-    file.write_text(json.dumps(case))
+
+
+def answers(*cases: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """What the engine answers to cases: of each ask `scores`, `looks` and `times`."""
+    file = File(command()[1]).with_name(f"cases-{os.getpid()}.json")
+    file.write_text(json.dumps(cases))
     done = subprocess.run([*command(), str(file)], capture_output=True, text=True)
     file.unlink()
     assert done.returncode == 0, done.stderr
