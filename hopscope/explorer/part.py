@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +22,11 @@ from hopscope.emergence.kept import emergence_of
 from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
+from hopscope.explorer.computing import Computer
 from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
 from hopscope.runs.reading import vouching
-from hopscope.runs.run import Run, load
+from hopscope.runs.run import SHIPPED, Run, load
 
 #: Which checkpoints' weights a bundle holds: the last, all, or some by step.
 Which = Literal["last", "all"] | Collection[int]
@@ -52,7 +54,7 @@ class Part:
         self.folder, self.which, self.dtype = folder, which, dtype
         with self.heeded() as said:
             self.run: Run = load(folder)
-            self.entry = describe(self.run, str(folder))
+            self.entry = describe(self.run, called(self.run, folder))
         self.entry["warnings"] += said
         self.seen = Sequences.of(self.run)
         self.blocks: dict[str, Block | Lazy] = {}
@@ -67,6 +69,11 @@ class Part:
     @property
     def identity(self) -> str:
         return self.run.config.identity
+
+    @cached_property
+    def computer(self) -> Computer:
+        """Answers questions about its models."""
+        return Computer(self.seen.batch, self.seen.paths, lambda step: self.run.at(step))
 
     def check_steps(self) -> None:
         """Raise BadInput for weights of a step that is not there."""
@@ -218,6 +225,11 @@ class Part:
             warnings.simplefilter("always")
             yield said
         said += [str(one.message) for one in caught]
+
+
+def called(run: Run, folder: Path | str) -> str:
+    """A run's name for people."""
+    return SHIPPED.name if run.path == SHIPPED else str(folder)
 
 
 def blank(step: int) -> dict[str, Any]:

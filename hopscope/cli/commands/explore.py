@@ -89,10 +89,10 @@ def tell(file: Path, said: list[str]) -> None:
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
     """Serve the page until interrupted, building it meanwhile."""
     from hopscope.explorer.building import Builder
-    from hopscope.explorer.server import Explorer
+    from hopscope.explorer.server import Server
 
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
-    with Explorer(builder, port) as server:
+    with Server(builder, port) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         click.echo(server.address)
         click.echo("Ctrl-C ends it.", err=True)
