@@ -52,10 +52,10 @@ class Part:
 
     def __init__(self, folder: Path | str, which: Which, dtype: str):
         self.folder, self.which, self.dtype = folder, which, dtype
-        with self.heeded() as said:
+        self.warned: list[str] = []
+        with self.heeded():
             self.run: Run = load(folder)
-            self.entry = describe(self.run, called(self.run, folder))
-        self.entry["warnings"] += said
+            self.entry = describe(self.run, called(self.run, folder)) | {"warnings": self.warned}
         self.seen = Sequences.of(self.run)
         self.blocks: dict[str, Block | Lazy] = {}
         self.entry["batch"], blocks = batch_entry(self.seen, self.identity)
@@ -63,6 +63,7 @@ class Part:
         self.entry["paths"] = [{"name": str(path), **path.as_dict()} for path in self.seen.paths]
         self.entry["checkpoints"] = []
         self.strengths: dict[int, Any] = {}
+        self.searched: int | None = None
         self.new_checkpoints()
         self.check_steps()
 
@@ -190,19 +191,20 @@ class Part:
     @property
     def wants_circuit(self) -> bool:
         """Whether its circuit is to be searched for: there is a model with heads, and none newer is to be expected."""
-        found = self.entry["circuit"]
-        newer = bool(self.whole) and (found is None or found["step"] != max(self.whole))
-        return bool(self.seen.paths) and newer and self.quiet
+        return bool(self.seen.paths and self.whole) and max(self.whole) != self.searched and self.quiet
 
     def find_circuit(self, watch: Watch, given: Circuit | None = None) -> None:
         """The circuit of the newest whole checkpoint, and when its paths came; what fails is told as a warning."""
         step = max(self.whole)
-        with self.heeded() as said:
-            circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
-            words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
-            self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
-            self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
-        self.entry["warnings"] += said
+        self.searched = step
+        try:
+            with self.heeded():
+                circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
+                words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
+                self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
+                self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
+        except BadInput as error:  # of which Damaged is a kind
+            self.warned.append(str(error))
 
     def emergence(self, paths: list[Any], watch: Watch) -> dict[str, Any] | None:
         """The paths over training; None where there are too few checkpoints, or no paths."""
@@ -218,13 +220,12 @@ class Part:
         return {**found.as_dict(), "run": str(self.folder), "effects": effects}
 
     @contextmanager
-    def heeded(self) -> Iterator[list[str]]:
-        """What Python's warnings say in the meantime, in a list."""
-        said: list[str] = []
+    def heeded(self) -> Iterator[None]:
+        """Put what Python warns of in the meantime among the run's warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield said
-        said += [str(one.message) for one in caught]
+            yield
+        self.warned += [said for one in caught if (said := str(one.message)) not in self.warned]
 
 
 def called(run: Run, folder: Path | str) -> str:
