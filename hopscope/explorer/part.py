@@ -134,7 +134,8 @@ class Part:
         entry = next(c for c in self.entry["checkpoints"] if c["step"] == step)
         held = self.holds(step)
         try:
-            found = measure(self.run, step, self.seen, self.dtype if held else "float32")
+            with self.heeded():
+                found = measure(self.run, step, self.seen, self.dtype if held else "float32")
             if held:
                 self.blocks[f"{self.identity}/{step}/weights"] = self.weights(step)
         except BadInput as error:
