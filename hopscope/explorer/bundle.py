@@ -170,6 +170,10 @@ class Lazy:
         """Its bytes, the same as when the entry was made. Raises Damaged."""
         return self.load().data
 
+    def array(self) -> NDArray[Any]:
+        """Its numbers. Raises Damaged."""
+        return self.load().array()
+
     def entry(self) -> dict[str, Any]:
         """What the manifest says of it."""
         return dict(self.about)

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +22,11 @@ from hopscope.emergence.kept import emergence_of
 from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
+from hopscope.explorer.computing import Computer
 from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
 from hopscope.runs.reading import vouching
-from hopscope.runs.run import Run, load
+from hopscope.runs.run import SHIPPED, Run, load
 
 #: Which checkpoints' weights a bundle holds: the last, all, or some by step.
 Which = Literal["last", "all"] | Collection[int]
@@ -50,10 +52,10 @@ class Part:
 
     def __init__(self, folder: Path | str, which: Which, dtype: str):
         self.folder, self.which, self.dtype = folder, which, dtype
-        with self.heeded() as said:
+        self.warned: list[str] = []
+        with self.heeded():
             self.run: Run = load(folder)
-            self.entry = describe(self.run, str(folder))
-        self.entry["warnings"] += said
+            self.entry = describe(self.run, called(self.run, folder)) | {"warnings": self.warned}
         self.seen = Sequences.of(self.run)
         self.blocks: dict[str, Block | Lazy] = {}
         self.entry["batch"], blocks = batch_entry(self.seen, self.identity)
@@ -61,12 +63,18 @@ class Part:
         self.entry["paths"] = [{"name": str(path), **path.as_dict()} for path in self.seen.paths]
         self.entry["checkpoints"] = []
         self.strengths: dict[int, Any] = {}
+        self.searched: int | None = None
         self.new_checkpoints()
         self.check_steps()
 
     @property
     def identity(self) -> str:
         return self.run.config.identity
+
+    @cached_property
+    def computer(self) -> Computer:
+        """Answers questions about its models."""
+        return Computer(self.seen.batch, self.seen.paths, lambda step: self.run.at(step))
 
     def check_steps(self) -> None:
         """Raise BadInput for weights of a step that is not there."""
@@ -126,7 +134,8 @@ class Part:
         entry = next(c for c in self.entry["checkpoints"] if c["step"] == step)
         held = self.holds(step)
         try:
-            found = measure(self.run, step, self.seen, self.dtype if held else "float32")
+            with self.heeded():
+                found = measure(self.run, step, self.seen, self.dtype if held else "float32")
             if held:
                 self.blocks[f"{self.identity}/{step}/weights"] = self.weights(step)
         except BadInput as error:
@@ -183,19 +192,20 @@ class Part:
     @property
     def wants_circuit(self) -> bool:
         """Whether its circuit is to be searched for: there is a model with heads, and none newer is to be expected."""
-        found = self.entry["circuit"]
-        newer = bool(self.whole) and (found is None or found["step"] != max(self.whole))
-        return bool(self.seen.paths) and newer and self.quiet
+        return bool(self.seen.paths and self.whole) and max(self.whole) != self.searched and self.quiet
 
     def find_circuit(self, watch: Watch, given: Circuit | None = None) -> None:
         """The circuit of the newest whole checkpoint, and when its paths came; what fails is told as a warning."""
         step = max(self.whole)
-        with self.heeded() as said:
-            circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
-            words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
-            self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
-            self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
-        self.entry["warnings"] += said
+        self.searched = step
+        try:
+            with self.heeded():
+                circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
+                words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
+                self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
+                self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
+        except BadInput as error:  # of which Damaged is a kind
+            self.warned.append(str(error))
 
     def emergence(self, paths: list[Any], watch: Watch) -> dict[str, Any] | None:
         """The paths over training; None where there are too few checkpoints, or no paths."""
@@ -211,13 +221,17 @@ class Part:
         return {**found.as_dict(), "run": str(self.folder), "effects": effects}
 
     @contextmanager
-    def heeded(self) -> Iterator[list[str]]:
-        """What Python's warnings say in the meantime, in a list."""
-        said: list[str] = []
+    def heeded(self) -> Iterator[None]:
+        """Put what Python warns of in the meantime among the run's warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield said
-        said += [str(one.message) for one in caught]
+            yield
+        self.warned += [said for one in caught if (said := str(one.message)) not in self.warned]
+
+
+def called(run: Run, folder: Path | str) -> str:
+    """A run's name for people."""
+    return SHIPPED.name if run.path == SHIPPED else str(folder)
 
 
 def blank(step: int) -> dict[str, Any]:

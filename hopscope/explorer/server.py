@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-import threading
 import traceback
 from collections.abc import Callable
 from http import HTTPStatus
@@ -22,7 +21,6 @@ from urllib.parse import parse_qs, urlsplit
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.explorer.building import Builder
-from hopscope.explorer.computing import Ask, Computer
 from hopscope.explorer.page import SERVED, name_of, served_page, static
 
 HOST = "127.0.0.1"
@@ -49,7 +47,7 @@ class Refused(Exception):
         self.status, self.sentence = status, sentence
 
 
-class Explorer(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     """Serves what a builder builds.
 
     Args:
@@ -64,8 +62,6 @@ class Explorer(ThreadingHTTPServer):
 
     def __init__(self, builder: Builder, port: int = 0):
         self.builder, self.token = builder, secrets.token_urlsafe(24)
-        self.computers: dict[str, Computer] = {}
-        self.one_at_a_time = threading.Lock()
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
@@ -101,17 +97,7 @@ class Explorer(ThreadingHTTPServer):
 
     def compute(self, query: str) -> Given:
         """The answer to a question in a query string. Raises BadInput."""
-        try:
-            values = parse_qs(query, max_num_fields=4096, keep_blank_values=True, strict_parsing=bool(query))
-        except ValueError as error:
-            raise BadInput("a question must be written such as run=…&step=0&off=…") from error
-        identity = values.get("run", [""])[-1]
-        part = self.builder.part(identity)
-        with self.one_at_a_time:
-            if identity not in self.computers:
-                self.computers[identity] = Computer(part.seen.batch, part.seen.paths, lambda step: part.run.at(step))
-            answer = self.computers[identity].answer(Ask.parse(values), part.entry["circuit"])
-        return as_json({"run": identity, **answer})
+        return as_json(self.builder.answer(query))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that went away is no error."""
@@ -129,7 +115,7 @@ def as_json(value: Any) -> Given:
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
-    server: Explorer
+    server: Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "hopscope", ""
     timeout = PATIENCE

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.core.settings import BadInput
+from hopscope.core.storage import enlist, unlist
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hopscope.circuits.circuit import Circuit
     from hopscope.explorer.part import Which
+    from hopscope.runs.run import Run
+
+PAGE = "explorer.html"  # of a run, in its folder
 
 
 @click.command("explore")
@@ -44,7 +51,7 @@ def command(
     if results is not None and not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if file is not None:
-        tell(file, export_runs(runs, file, which_of(weights), results))
+        export_runs(runs, file, which_of(weights), results)
     else:
         serve(runs, port, not no_open, results)
 
@@ -61,13 +68,22 @@ def which_of(weights: str) -> Which:
     return frozenset(map(int, steps))
 
 
-def export_runs(runs: tuple[Path, ...], file: Path, which: Which, results: Path | None) -> list[str]:
-    """Write the page; returns what is wrong with the runs, sentence by sentence."""
+def export_runs(
+    runs: Sequence[Path], file: Path, which: Which, results: Path | None, circuits: Mapping[str, Circuit] | None = None
+) -> None:
+    """Write the page, and say where it is, and what is wrong with the runs."""
     from hopscope.explorer.building import Builder
     from hopscope.explorer.page import export
 
-    builder = Builder(runs, which=which, results=results, watch=watch)
-    return wrong(export(builder, file).manifest)
+    builder = Builder(runs, which=which, results=results, circuits=circuits, watch=watch)
+    tell(file, wrong(export(builder, file).manifest))
+
+
+def export_into(run: Run, circuit: Circuit) -> None:
+    """Write the page on a run, whose circuit is known, into its folder."""
+    unlist(run.path, [PAGE])
+    export_runs([run.path], run.path / PAGE, "last", None, {run.config.identity: circuit})
+    enlist(run.path, [PAGE])
 
 
 def wrong(manifest: dict[str, Any]) -> list[str]:
@@ -89,10 +105,10 @@ def tell(file: Path, said: list[str]) -> None:
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
     """Serve the page until interrupted, building it meanwhile."""
     from hopscope.explorer.building import Builder
-    from hopscope.explorer.server import Explorer
+    from hopscope.explorer.server import Server
 
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
-    with Explorer(builder, port) as server:
+    with Server(builder, port) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         click.echo(server.address)
         click.echo("Ctrl-C ends it.", err=True)

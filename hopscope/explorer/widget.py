@@ -1,0 +1,68 @@
+"""The explorer as a widget (anywidget): the same page, which asks for the bundle by messages.
+
+The page asks, and Python answers, as the server does: `{kind: manifest}`, `{kind: block, name}` and `{kind: compute,
+query}`, each with an `id` that the answer repeats. A thread builds; it touches no widget, for not every notebook bears
+that: the page asks for the manifest again as long as it says that more is to come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from hopscope.core.settings import BadInput
+from hopscope.explorer.building import Builder
+from hopscope.explorer.page import static
+
+
+class Explorer(anywidget.AnyWidget):
+    """The explorer's page in a cell; made by `hopscope.explore`.
+
+    Attributes:
+        state: what is chosen, as it stands behind `#` in the page's address.
+        height: in pixels of CSS.
+    """
+
+    state = traitlets.Unicode("").tag(sync=True)
+    height = traitlets.Int(720).tag(sync=True)
+
+    def __init__(self, folders: Sequence[Path | str], results: Path | None, height: int):
+        self.builder = Builder(folders, which="all", dtype="float32", results=results)
+        super().__init__(height=height, _esm=static("widget.js"), _css=static("page.css"))
+        self.on_msg(lambda _, content, buffers: self.heard(content))
+        threading.Thread(target=self.builder.follow, daemon=True).start()
+
+    def heard(self, content: Mapping[str, Any]) -> None:
+        """Answer what the page asks."""
+        about = {"id": content.get("id"), "kind": content.get("kind")}
+        try:
+            told, buffers = self.given(content)
+        except BadInput as error:
+            told, buffers = {"error": str(error)}, []
+        self.send({**about, **told}, buffers=buffers)
+
+    def given(self, content: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a message, with its bytes. Raises BadInput."""
+        kind = content.get("kind")
+        if kind == "manifest":
+            return {"text": self.builder.text}, []
+        if kind == "block":
+            block = self.builder.bundle.blocks.get(str(content.get("name")))
+            if block is None:
+                raise BadInput("there is no such block")
+            return {}, [block.data]
+        if kind == "compute":
+            return {"answer": self.builder.answer(str(content.get("query")))}, []
+        raise BadInput(
+            f"the page asks for something unknown, {kind!r}: hopscope and its page are of different versions"
+        )
+
+    def close(self) -> None:
+        """End the work, too."""
+        self.builder.stop()
+        super().close()
