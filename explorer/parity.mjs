@@ -1,4 +1,4 @@
-// `node parity.mjs FOLDER` bundles test/parity.ts into FOLDER/parity.mjs: the engine as a command, for Python's tests and
+// `node parity.mjs FOLDER` bundles test/parity.ts and test/rendering.ts into FOLDER: the engine as commands, for Python's tests and
 // benchmarks, which hold it against PyTorch.
 import { build } from "esbuild";
 import { COMMON } from "./build.mjs";
@@ -9,7 +9,7 @@ await build({
   write: true,
   platform: "node",
   format: "esm",
-  entryPoints: ["test/parity.ts"],
+  entryPoints: ["test/parity.ts", "test/rendering.ts"],
   outdir: process.argv[2],
   outExtension: { ".js": ".mjs" },
   plugins: [kernel],

@@ -14,7 +14,8 @@ import {
 import { batchOf, changesOf, scoringOf, shapeOf, weightsOf } from "./bundled.ts";
 import { engine, type Port } from "./client.ts";
 import type { LocalEngine } from "./index.ts";
-import { type Estimate, summary } from "./summed.ts";
+import { type Estimate, type Summary, summary } from "./summed.ts";
+import { type Posed, type Problem, posed } from "./typed.ts";
 import type { Look, Path, Scores } from "./types.ts";
 
 /** An answer, with more where the page computed it. */
@@ -29,6 +30,29 @@ export interface LiveAnswer extends Answer {
 /** What is asked: as of a server, with the paths whose strengths under the change are wanted (`scores.strengths`). */
 export interface LiveAsk extends Omit<Ask, "n"> {
   paths?: readonly Path[];
+}
+
+/** What a model makes of typed facts, over several poses of the same problem. */
+export interface Attempt {
+  posed: Posed;
+  /** Losses and right answers over all of them. */
+  summary: Summary;
+  /** Of each pose, by query and hop. */
+  answers: Answered[][];
+  /** The first pose's patterns, by layer and head. */
+  patterns: number[][][];
+}
+
+/** An answer with the names of what it names. */
+export interface Answered {
+  query: number;
+  hop: number;
+  named: string;
+  right: string;
+  /** Euclidean, or −log p in nats; of the runner-up, too. */
+  distance: number;
+  runner_up: string;
+  runner_up_distance: number;
 }
 
 /** Models that are open in the worker. */
@@ -97,6 +121,36 @@ export class Live {
     signal?.throwIfAborted();
     if (!answer.instance) throw new BundleError("The server gave no patterns.");
     return answer.instance;
+  }
+
+  /** Typed facts, posed `n` times. Only the page computes them: rejects with a BundleError where it cannot. */
+  async attempt(
+    manifest: Manifest,
+    ask: Omit<LiveAsk, "instance">,
+    problem: Problem,
+    { n = 20, seed = 0, signal }: { n?: number; seed?: number; signal?: AbortSignal } = {},
+  ): Promise<Attempt> {
+    const { run, checkpoint } = this.#asked(manifest, { ...ask, instance: null });
+    if (!(await this.#local(manifest, run, checkpoint, signal))) {
+      throw new BundleError("Typed facts are computed by the page alone, and it does not compute this model.");
+    }
+    const pose = posed(problem, run, n, seed);
+    const batch = `${run.identity} typed`;
+    this.#engine!.give(batch, pose.batch);
+    const request = { model: key(manifest, run, checkpoint), batch, changes: changesOf(ask.change, run.circuit) };
+    const rows = Array.from({ length: n }, (_, row) => this.#engine!.look({ ...request, row }, signal));
+    let found: Scores | null = null;
+    const tell = (scores: Scores): void => {
+      found = scores;
+    };
+    await this.#engine!.losses({ ...request, sizes: [n] }, tell, signal);
+    const looks = await Promise.all(rows);
+    return {
+      posed: pose,
+      summary: summary(found!),
+      answers: looks.map((look, row) => answered(look, row, pose)),
+      patterns: patternsOf(looks[0]!, run),
+    };
   }
 
   stop(): void {
@@ -232,18 +286,30 @@ function answerOf(ask: LiveAsk, scores: Scores, instance: InstanceAnswer | null)
 }
 
 /** A look in the words that the server has for it. */
-function instanceOf(look: Look, instance: number, { model, task }: Run): InstanceAnswer {
-  const size = task.n_positions ** 2;
-  const patterns = Array.from({ length: model.n_layers }, (_, layer) =>
-    Array.from({ length: model.n_heads }, (_, head) => {
-      const place = (layer * model.n_heads + head) * size;
-      return Array.from(look.patterns.subarray(place, place + size));
-    }),
-  );
+function instanceOf(look: Look, instance: number, run: Run): InstanceAnswer {
   const answers: InstanceAnswer["answers"] = [];
   for (const { query, named, distance, runner_up, runner_up_distance } of look.answers) {
     answers[query] ??= [];
     answers[query].push({ named, distance, runner_up, margin: runner_up_distance - distance });
   }
-  return { instance, patterns, answers };
+  return { instance, patterns: patternsOf(look, run), answers };
+}
+
+function patternsOf(look: Look, { model, task }: Run): number[][][] {
+  const size = task.n_positions ** 2;
+  return Array.from({ length: model.n_layers }, (_, layer) =>
+    Array.from({ length: model.n_heads }, (_, head) => {
+      const place = (layer * model.n_heads + head) * size;
+      return Array.from(look.patterns.subarray(place, place + size));
+    }),
+  );
+}
+
+function answered(look: Look, row: number, { named }: Posed): Answered[] {
+  return look.answers.map((answer) => ({
+    ...answer,
+    named: named(row, answer.named),
+    right: named(row, answer.right),
+    runner_up: named(row, answer.runner_up),
+  }));
 }
