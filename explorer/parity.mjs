@@ -1,11 +1,12 @@
-// `node parity.mjs FOLDER` bundles test/parity.ts and test/rendering.ts into FOLDER: the engine as commands, for Python's tests and
-// benchmarks, which hold it against PyTorch.
+// `node parity.mjs FOLDER` bundles test/parity.ts and test/rendering.ts into FOLDER: the engine as commands, for Python's
+// tests and benchmarks, which hold it against PyTorch.
 import { build } from "esbuild";
 import { COMMON } from "./build.mjs";
 import { kernel } from "./kernel.mjs";
 
 await build({
   ...COMMON,
+  minify: false,
   write: true,
   platform: "node",
   format: "esm",

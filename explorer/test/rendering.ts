@@ -11,9 +11,9 @@ interface Case {
 }
 
 function answered({ run, drawn, typed }: Case): unknown {
-  const sheet = sheetOf(run);
-  if (!typed) return { batch: rendered(run, sheet, drawn), orders: drawn.map(() => shuffled(sheet, Math.random)) };
   try {
+    const sheet = sheetOf(run);
+    if (!typed) return { batch: rendered(run, sheet, drawn), orders: drawn.map(() => shuffled(sheet, Math.random)) };
     const found = problem(typed.text, run);
     const pose = posed(found, run, typed.n, typed.seed);
     const { asked = [] } = pose.batch;

@@ -1,4 +1,4 @@
-"""The page's engine from Python: a case is a model, sequences and changes; Node answers it with the engine's own code."""
+"""The page's engine from Python: a case is a model, sequences and changes; Node answers with the engine's own code."""
 
 from __future__ import annotations
 
@@ -41,12 +41,22 @@ def need_node() -> None:
 
 
 @cache
-def command() -> list[str]:
-    """The engine as a command, bundled once."""
+def commands() -> File:
+    """A folder with the engine's commands, bundled once."""
     need_node()
     folder = mkdtemp(prefix="engine-")
     subprocess.run(["node", EXPLORER / "parity.mjs", folder], check=True, cwd=EXPLORER)
-    return ["node", f"{folder}/parity.mjs"]
+    return File(folder)
+
+
+def printed(command: str, cases: Sequence[dict[str, Any]]) -> Any:
+    """What one of the commands prints of some cases."""
+    file = commands() / f"cases-{os.getpid()}.json"
+    file.write_text(json.dumps(cases))
+    done = subprocess.run(["node", commands() / f"{command}.mjs", file], capture_output=True, text=True)
+    file.unlink()
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def ask(
@@ -78,12 +88,7 @@ def case(
 
 def answers(*cases: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """What the engine answers to cases: of each ask `scores`, `looks` and `times`."""
-    file = File(command()[1]).with_name(f"cases-{os.getpid()}.json")
-    file.write_text(json.dumps(cases))
-    done = subprocess.run([*command(), str(file)], capture_output=True, text=True)
-    file.unlink()
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return printed("parity", cases)
 
 
 def shape(model: Transformer, batch: Batch) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The page's engine against PyTorch: every task, native variant and option; every change against circuits/evaluator.py."""
+"""The page's engine against PyTorch: every task, native variant and option; changes against circuits/evaluator.py."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
 
-N = 10  # sequences of a case
-SMALL = {"hop_k": {"length": 20}, "trigger_bigrams": {"length": 40}, "noisy_bigram": {"length": 24}}
+N = 6  # sequences of a case
+SMALL = {
+    "hop_k": {"length": 20},
+    "trigger_bigrams": {"length": 40},
+    "noisy_bigram": {"length": 24},
+    "conditional_retrieval": {"n_chains": 2},
+    "induction": {"length": 12},
+    "factual_recall": {"length": 12},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +39,7 @@ def small(name: str) -> Task:
 
 
 def drawn(task: Task, seed: int = 0, **shape) -> Transformer:
-    """A model whose every parameter is drawn, biases and norms too, so that none can be overlooked; it attends sharply."""
+    """A model whose every parameter is drawn, biases and norms too, so that none is overlooked; it attends sharply."""
     random = torch.Generator().manual_seed(seed)
     model = Architecture(**{"n_layers": 2, "n_heads": 2, "d_model": 20, **shape}).build(task, random)
     with torch.no_grad():
