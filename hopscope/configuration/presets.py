@@ -99,7 +99,7 @@ RECIPES = {
     "figure_4_prior": with_prior(
         "figure 4's D = 5 with 8 heads, here with 6 of its 1 to 8 layers", 5, {"n_layers": 6, "n_heads": 8}, 600
     ),
-    "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 800),
+    "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 1200),
     "minimum_depth": with_prior(
         "D = 5 in 4 layers without MLP, the fewest that can", 5, {"n_layers": 4, "mlp": False}, 800
     ),
