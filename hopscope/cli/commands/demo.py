@@ -9,6 +9,7 @@ import click
 from hopscope.cli.commands import circuit
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
+from hopscope.cli.options import say
 from hopscope.configuration.presets import recipe
 from hopscope.training.loop import train
 from hopscope.training.progress import ProgressBar
@@ -23,13 +24,11 @@ def command(out: Path, seed: int, threads: int | None) -> None:
     from hopscope.drawing.circuit_report import investigate
     from hopscope.drawing.run_pictures import draw
 
-    click.echo(
-        "A query must be followed through two facts among eight; attention has to find both. Training …", err=True
-    )
+    say("A query must be followed through two facts among eight; attention has to find both. Training …", err=True)
     run = train(recipe("demo").config(seed=seed), out, threads=threads, watchers=(ProgressBar(label="demo"),))
     describe(run)
-    click.echo("\nPictures:")
+    say("\nPictures:")
     tell(draw(run, out / "pictures"))
-    click.echo("\nAnd its circuit, found by itself:")
+    say("\nAnd its circuit, found by itself:")
     circuit.tell(run, investigate(run, out, watch=circuit.watch))
-    click.echo(f"\nIn Python: run = hopscope.load({str(out)!r}); then run.model, run.task, run.metrics")
+    say(f"\nIn Python: run = hopscope.load({str(out)!r}); then run.model, run.task, run.metrics")
