@@ -3,10 +3,10 @@
 A preset gives values; any option given beside it wins. What the paper leaves open is at our default
 (docs/fidelity.md); its "262k" is read as 2^18.
 
-The recipes whose names end in `_prior`, `three_hops`, `five_hops` and `minimum_depth` add what the paper does not have: a learnt bias
-by distance, which in layer 0 starts at 4 for the token before. A head that joins the two tokens of a fact is then there
-from the start, and nothing else has to be waited for long. They take the paper's order of facts, deepest first
-(section 3.1).
+The recipes whose names end in `_prior`, `three_hops`, `five_hops` and `minimum_depth` add what the paper does not have:
+a learnt bias by distance, which in layer 0 starts at 4 for the token before. A head that joins the two tokens of a fact
+is then there from the start, and nothing else has to be waited for long. They take the paper's order of facts, deepest
+first (section 3.1).
 """
 
 from __future__ import annotations

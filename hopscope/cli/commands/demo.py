@@ -28,7 +28,7 @@ def command(out: Path, seed: int, threads: int | None) -> None:
     from hopscope.drawing.circuit_report import investigate
     from hopscope.drawing.run_pictures import draw
 
-    say("A query must be followed through three facts among twelve; attention has to find them all. Training …", err=True)
+    say("A query must be followed through three facts among twelve, which attention has to find. Training …", err=True)
     run = train(recipe("three_hops").config(seed=seed), out, threads=threads, watchers=(ProgressBar(label="demo"),))
     describe(run)
     say("\nPictures:")
