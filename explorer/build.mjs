@@ -5,6 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { kernel } from "./kernel.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const STATIC = resolve(HERE, "../hopscope/explorer/static");
@@ -32,7 +33,7 @@ export const inline = {
       namespace: "inline",
     }));
     plugins.onLoad({ filter: /.*/, namespace: "inline" }, async (found) => {
-      const made = await build({ ...COMMON, entryPoints: [found.path], format: "iife" });
+      const made = await build({ ...COMMON, entryPoints: [found.path], format: "iife", plugins: [kernel] });
       return { contents: made.outputFiles[0].text, loader: "text" };
     });
   },
@@ -47,7 +48,12 @@ const ENTRIES = [
 async function made() {
   const files = new Map();
   for (const { entry, file, format } of ENTRIES) {
-    const result = await build({ ...COMMON, entryPoints: [entry], plugins: [inline], ...(format ? { format } : {}) });
+    const result = await build({
+      ...COMMON,
+      entryPoints: [entry],
+      plugins: [inline, kernel],
+      ...(format ? { format } : {}),
+    });
     files.set(file, Buffer.from(result.outputFiles[0].contents));
   }
   return files;

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { COMMON, inline } from "./build.mjs";
+import { kernel } from "./kernel.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const wanted = process.argv.slice(2);
@@ -23,7 +24,7 @@ await build({
   entryPoints: names.map((name) => `test/${name}`),
   outdir: "build/test",
   outExtension: { ".js": ".mjs" },
-  plugins: [inline],
+  plugins: [inline, kernel],
 });
 const files = names.map((name) => join(HERE, "build/test", name.replace(/\.tsx?$/, ".mjs")));
 const run = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });

@@ -12,13 +12,22 @@ export interface Engine {
    * with the signal's reason when aborted. Changes see the first n sequences as a batch of their own.
    */
   losses(
-    request: { model: string; batch: string; changes: readonly Change[]; sizes: readonly number[]; paths?: readonly Path[] },
+    request: {
+      model: string;
+      batch: string;
+      changes: readonly Change[];
+      sizes: readonly number[];
+      paths?: readonly Path[];
+    },
     found: (scores: Scores, last: boolean) => void,
     signal?: AbortSignal,
   ): Promise<void>;
 
   /** Patterns, outputs and answers of one sequence under changes. */
-  look(request: { model: string; batch: string; row: number; changes: readonly Change[] }, signal?: AbortSignal): Promise<Look>;
+  look(
+    request: { model: string; batch: string; row: number; changes: readonly Change[]; n?: number },
+    signal?: AbortSignal,
+  ): Promise<Look>;
 }
 
 /** The engine in a web worker: it must be given what it is to compute on, once. */

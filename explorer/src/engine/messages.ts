@@ -26,7 +26,7 @@ export type Request =
       paths: readonly Path[];
     }
   /** One sequence of a batch: a `look`. */
-  | { kind: "look"; id: number; model: string; batch: string; row: number; changes: readonly Change[] }
+  | { kind: "look"; id: number; model: string; batch: string; row: number; changes: readonly Change[]; n?: number }
   /** Stop working on a request; it is not answered any more. */
   | { kind: "cancel"; id: number };
 

@@ -160,11 +160,11 @@ export interface Answer {
   /** Number of the query, from 0, and of the hop. */
   query: number;
   hop: number;
-  /** vectors: indices into the sequence's candidates; tokens: token numbers. −1: there is none. */
+  /** vectors: indices into the sequence's candidates; tokens: token numbers. −1: none; `right` −100: not asked. */
   named: number;
   runner_up: number;
   right: number;
-  /** vectors: Euclidean distances of the output from the two; tokens: their probabilities. */
-  score: number;
-  runner_up_score: number;
+  /** How far the two are: vectors: Euclidean distances from the output; tokens: −log p in nats. */
+  distance: number;
+  runner_up_distance: number;
 }
