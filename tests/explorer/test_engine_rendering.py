@@ -1,4 +1,4 @@
-"""Facts typed into the page: laid out as Python lays them out, held against the task's shape, asked as the oracle has it."""
+"""Facts typed into the page: laid out as Python lays them out, held against the task, asked as the oracle has it."""
 
 from __future__ import annotations
 
