@@ -32,7 +32,9 @@ def explore(*runs: Run | Path | str, results: Path | str | None = None, height: 
     """
     if importlib.util.find_spec("anywidget") is None:
         raise BadInput("the explorer in a notebook needs anywidget: run pip install 'hopscope[explorer]'")
+    from hopscope.explorer.building import Builder
     from hopscope.explorer.widget import Explorer
 
     folders = [run if isinstance(run, str | Path) else run.path for run in runs]
-    return Explorer(folders, None if results is None else Path(results), height)
+    shown = None if results is None else Path(results)
+    return Explorer(Builder(folders, which="all", dtype="float32", results=shown), height)

@@ -8,8 +8,7 @@ that: the page asks for the manifest again as long as it says that more is to co
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import anywidget
@@ -31,9 +30,12 @@ class Explorer(anywidget.AnyWidget):
     state = traitlets.Unicode("").tag(sync=True)
     height = traitlets.Int(720).tag(sync=True)
 
-    def __init__(self, folders: Sequence[Path | str], results: Path | None, height: int):
-        self.builder = Builder(folders, which="all", dtype="float32", results=results)
-        super().__init__(height=height, _esm=static("widget.js"), _css=static("page.css"))
+    _esm = static("widget.js")
+    _css = static("page.css")
+
+    def __init__(self, builder: Builder, height: int):
+        self.builder = builder
+        super().__init__(height=height)
         self.on_msg(lambda _, content, buffers: self.heard(content))
         threading.Thread(target=self.builder.follow, daemon=True).start()
 
@@ -58,9 +60,7 @@ class Explorer(anywidget.AnyWidget):
             return {}, [block.data]
         if kind == "compute":
             return {"answer": self.builder.answer(str(content.get("query")))}, []
-        raise BadInput(
-            f"the page asks for something unknown, {kind!r}: hopscope and its page are of different versions"
-        )
+        raise BadInput(f"the page asks for {kind!r}, which this version of hopscope does not know")
 
     def close(self) -> None:
         """End the work, too."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopscope.cli.options import say
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
 
@@ -98,8 +99,8 @@ def wrong(manifest: dict[str, Any]) -> list[str]:
 def tell(file: Path, said: list[str]) -> None:
     """Where the page is, how large, and what is wrong with its runs."""
     for sentence in said:
-        click.echo(f"hopscope: warning: {sentence}", err=True)
-    click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
+        say(f"hopscope: warning: {sentence}", err=True)
+    say(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
 
 
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
@@ -110,19 +111,19 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
     with Server(builder, port) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        click.echo(server.address)
-        click.echo("Ctrl-C ends it.", err=True)
+        say(server.address)
+        say("Ctrl-C ends it.", err=True)
         if show:
             webbrowser.open(server.address)
         try:
             builder.follow()
             threading.Event().wait()
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+            say("stopped", err=True)
         finally:
             server.shutdown()
 
 
 def watch(told: str) -> None:
     """What is being done, on stderr."""
-    click.echo(told, err=True)
+    say(told, err=True)
