@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from explorer.node_engine import answers, ask, case, need_node, units, worded
+from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
 
 from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from explorer.node_engine import need_node, printed
+from tests.explorer.node_engine import need_node, printed
 
 from hopscope.explorer.describing import task_entry
 from hopscope.models.transformer import Architecture
