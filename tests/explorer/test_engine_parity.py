@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 import torch
-from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
 
 from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Row
@@ -16,6 +15,7 @@ from hopscope.explorer.scoring import scoring
 from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
+from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
 
 N = 6  # sequences of a case
 SMALL = {
