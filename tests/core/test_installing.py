@@ -105,7 +105,8 @@ def test_a_page_is_exported_without_node(installed, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
     where, told = done.stdout.splitlines()
     assert done.returncode == 0 and Path(where).is_relative_to(installed.parent), done.stderr
-    assert told.startswith("page.html: ") and b"application/octet-stream;base64" in (tmp_path / "page.html").read_bytes()
+    assert told.startswith("page.html: ")
+    assert b"application/octet-stream;base64" in (tmp_path / "page.html").read_bytes()
 
 
 def test_this_python_is_among_them():
