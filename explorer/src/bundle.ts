@@ -281,7 +281,9 @@ export function checked(value: unknown): Manifest {
   }
   const manifest = value as Manifest;
   if (manifest.format !== FORMAT) {
-    throw new BundleError(`The bundle is of format ${manifest.format}, and this page reads format ${FORMAT}: export it anew.`);
+    throw new BundleError(
+      `The bundle is of format ${manifest.format}, and this page reads format ${FORMAT}: export it anew.`,
+    );
   }
   if (!Array.isArray(manifest.runs) || typeof manifest.blocks !== "object") {
     throw new BundleError("The bundle is cut short: it lists no runs or no blocks.");
@@ -289,7 +291,9 @@ export function checked(value: unknown): Manifest {
   for (const [name, entry] of Object.entries(manifest.blocks)) {
     const size = entry.shape.reduce((product, length) => product * length, 1) * (BYTES[entry.dtype] ?? NaN);
     if (size !== entry.bytes) {
-      throw new BundleError(`The bundle is altered: block ${name} should have ${size} bytes, and lists ${entry.bytes}.`);
+      throw new BundleError(
+        `The bundle is altered: block ${name} should have ${size} bytes, and lists ${entry.bytes}.`,
+      );
     }
   }
   return manifest;
@@ -380,8 +384,12 @@ export function servedSource(): Source {
     } catch {
       throw new BundleError("The server does not answer: is 'hopscope explore' still running?");
     }
-    if (answer.status === 401) throw new BundleError("The server does not know this page any more: open the address that 'hopscope explore' prints.");
-    if (!answer.ok) throw new BundleError((await told(answer)) ?? `The server answered ${answer.status} to ${address}.`);
+    if (answer.status === 401)
+      throw new BundleError(
+        "The server does not know this page any more: open the address that 'hopscope explore' prints.",
+      );
+    if (!answer.ok)
+      throw new BundleError((await told(answer)) ?? `The server answered ${answer.status} to ${address}.`);
     return answer;
   };
   return {
