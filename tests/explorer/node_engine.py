@@ -75,10 +75,12 @@ def case(
     model: Transformer, batch: Batch, asks: Sequence[dict[str, Any]], *, half: bool = False, **more: Any
 ) -> dict[str, Any]:
     """A model, sequences, and what is asked; `half`: weights in float16; `plain`: without WebAssembly."""
+    rule = scoring(batch.task)
+    assert rule is not None
     return {
         "plain": False,
         "shape": shape(model, batch),
-        "scoring": scoring(batch.task).as_dict(),
+        "scoring": rule.as_dict(),
         "weights": {name: coded(value.half() if half else value) for name, value in model.state_dict().items()},
         "batch": sequences(batch),
         "asks": list(asks),

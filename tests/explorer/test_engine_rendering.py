@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from explorer.node_engine import need_node, printed
 
 from hopscope.explorer.describing import task_entry
 from hopscope.models.transformer import Architecture
@@ -14,6 +13,7 @@ from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from tests.explorer.node_engine import need_node, printed
 
 TASKS = [
     Retrieval(),

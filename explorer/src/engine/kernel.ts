@@ -105,6 +105,7 @@ class Plain implements Kernel {
   readonly simd = false;
   floats = new Float32Array(16 * PAGE);
   #used = 0;
+  readonly #sums = new Float64Array(PANEL);
 
   take(count: number): number {
     const place = this.#used;
@@ -122,21 +123,35 @@ class Plain implements Kernel {
   }
 
   product(a: number, b: number, bias: number, c: number, rows: number, k: number, n: number, add: boolean): void {
-    const { floats } = this;
-    const sums = new Float64Array(PANEL);
     for (let first = 0; first < n; first += PANEL) {
-      const panel = b + first * k;
       const width = Math.min(PANEL, n - first);
       for (let row = 0; row < rows; row++) {
-        for (let j = 0; j < PANEL; j++) sums[j] = floats[bias + first + j]!;
-        for (let i = 0, at = panel; i < k; i++, at += PANEL) {
-          const x = floats[a + row * k + i]!;
-          for (let j = 0; j < PANEL; j++) sums[j]! += x * floats[at + j]!;
-        }
+        const sums = this.#eight(a + row * k, b + first * k, bias + first, k);
         const to = c + row * n + first;
-        for (let j = 0; j < width; j++) floats[to + j] = add ? floats[to + j]! + sums[j]! : sums[j]!;
+        for (let j = 0; j < width; j++) this.floats[to + j] = sums[j]! + (add ? this.floats[to + j]! : 0);
       }
     }
+  }
+
+  /** One row of one panel: sums in variables of their own, which the compiler keeps in registers. */
+  #eight(a: number, b: number, bias: number, k: number): Float64Array {
+    const { floats } = this;
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = [0, 0, 0, 0, 0, 0, 0, 0];
+    for (let at = b, from = a; from < a + k; from++, at += PANEL) {
+      const x = floats[from]!;
+      s0 += x * floats[at]!;
+      s1 += x * floats[at + 1]!;
+      s2 += x * floats[at + 2]!;
+      s3 += x * floats[at + 3]!;
+      s4 += x * floats[at + 4]!;
+      s5 += x * floats[at + 5]!;
+      s6 += x * floats[at + 6]!;
+      s7 += x * floats[at + 7]!;
+    }
+    const sums = this.#sums;
+    [sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]] = [s0, s1, s2, s3, s4, s5, s6, s7];
+    for (let j = 0; j < PANEL; j++) sums[j]! += floats[bias + j]!;
+    return sums;
   }
 
   gelu(x: number, count: number): void {
