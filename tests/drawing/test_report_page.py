@@ -119,7 +119,7 @@ def test_a_circuit_links_to_the_page_in_which_its_model_runs(tmp_path):
     where = ["--results", str(RESULTS), "--html", str(tmp_path / "pages" / "page.html")]
     assert main(["report", *where, "--run", str(run)]) == 0
     links = [attrs["href"] for tag, attrs in Reader((tmp_path / "pages" / "page.html").read_text()).tags if tag == "a"]
-    assert "../my%20runs/a/explorer.html#v=2" in links
+    assert "../my%20runs/a/explorer.html#view=circuit" in links
 
 
 HOSTILE = """</title></pre><script>document.title = "HACKED"</script><img src=x onerror='document.title="HACKED"'>"""
