@@ -162,7 +162,7 @@ const TYPED = "input:not([type=range]):not([type=radio]):not([type=checkbox]), t
 function keys(event: KeyboardEvent, store: Store): void {
   const target = event.target as Element;
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest(TYPED)) return;
-  if (event.key === "z") return store.undo();
+  if (event.key === "z") store.undo();
   if (target.closest("input, button, [role=button], a, summary, [role=grid]")) return;
   const steps = store.run.value?.checkpoints?.map((one) => one.step) ?? [];
   const at = steps.indexOf(store.choice.value.step);

@@ -30,7 +30,7 @@ export function Tour() {
     if (!stop) return;
     store.choose({ off: [], ideal: [], hand: false, ...stop.choice });
     panel.current?.focus({ preventScroll: true });
-  }, [tour, shown]); // biome-ignore lint/correctness/useExhaustiveDependencies: once for each stop
+  }, [tour, shown]); // once for each stop
   if (!stop) return null;
   const go = (to: number): void => store.choose({ tour: to });
   return (

@@ -20,7 +20,7 @@ def explore(*runs: Run | Path | str, results: Path | str | None = None, height: 
     the text that stands behind `#` in the page's address: it can be read, and set.
 
     >>> view = hopscope.explore("demo")  # doctest: +SKIP
-    >>> view.state = "v=2&step=160"  # doctest: +SKIP
+    >>> view.state = "view=circuit&step=160"  # doctest: +SKIP
 
     Args:
         runs: what `hopscope.load` gives, or takes.

@@ -57,9 +57,18 @@ def served_page(title: str) -> str:
 def export(builder: Builder, path: Path, title: str = "") -> Bundle:
     """Build a bundle whole, and write it with the page as one file. Raises CannotSave, BadInput."""
     script, style = inline(static("page.js")), static("page.css")
+    check_place(path)
     bundle = builder.build()
     write_file(path, page_of(bundle, builder.text, script, style, title or name_of(bundle)).encode())
     return bundle
+
+
+def check_place(path: Path) -> None:
+    """Raise BadInput for a file that cannot be there, before the work is done."""
+    if not path.parent.is_dir():
+        raise BadInput(f"could not write {path}: there is no folder {path.parent}; choose one that there is")
+    if path.is_dir():
+        raise BadInput(f"could not write {path}: it is a folder; choose a file in it")
 
 
 def name_of(bundle: Bundle) -> str:

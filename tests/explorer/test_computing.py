@@ -8,9 +8,10 @@ from pathlib import Path as Folder
 import pytest
 import torch
 
-from hopscope import BadInput, load
+from hopscope import BadInput, Config, Training, load, train
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Silenced
 from hopscope.core import catalogue
+from hopscope.explorer.building import Builder
 from hopscope.explorer.bundle import SIZES
 from hopscope.explorer.computing import Ask, Computer, Edited
 from hopscope.explorer.describing import Sequences
@@ -169,3 +170,24 @@ def test_the_words_are_told_in_the_bundle():
 
     source = (Folder(__file__).parents[2] / "explorer" / "src" / "bundle.ts").read_text()
     assert "".join(f'"{word}" | ' for word in WORDS).removesuffix(" | ") in source
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "heads"),
+    [("linear_recall", "factual_recall", True), ("associative_memory", "associations", False)],
+)
+def test_a_model_that_is_no_transformer_is_computed_by_pytorch_alone(model, task, heads, tmp_path, monkeypatch):
+    monkeypatch.setattr("hopscope.explorer.part.Part.wants_circuit", False)
+    recipe = Training(steps=2, batch=4, val_size=4, log_every=1, checkpoints="1")
+    config = Config(catalogue.find("tasks", task)(), catalogue.find("models", model)(), recipe)
+    run = train(config, tmp_path / "run", threads=1, compile="off")
+    builder = Builder([run.path], which="all", dtype="float32")
+    (entry,) = builder.build().manifest["runs"]
+    assert not entry["model"]["native"] and "Transformer" in entry["model"]["fallback"]
+    last = entry["checkpoints"][-1]
+    assert last["state"] == "ready" and bool(entry["paths"]) == bool(last["patterns"]) == heads
+    answer = builder.answer(f"run={run.config.identity}&step=2&n=8&instance=0")
+    assert answer["loss"] == pytest.approx(last["reference"]["8"]["loss"], rel=1e-5)
+    outputs = run.model(run.task.sample(SIZES[-1], 0).rows(slice(0, 8)).inputs, at=run.task.query_positions)
+    targets = run.task.sample(SIZES[-1], 0).rows(slice(0, 8)).targets
+    assert answer["loss"] == pytest.approx(float(run.task.loss(outputs.detach(), targets)), rel=1e-5)

@@ -60,14 +60,15 @@ def test_the_demo_is_called_by_its_name(tmp_path, monkeypatch):
         (["RUN", "--export", "page.html", "--weights", "5"], "has no checkpoint of step 5; it has 0, 4, 8, 12"),
         (["RUN", "--results", "nosuch"], "there is no folder nosuch"),
         (["RUN", "--port", "99999"], "99999 is not in the range 0<=x<=65535"),
-        (["RUN", "--export", "no/such/page.html"], "could not write no/such/page.html"),
+        (["RUN", "--export", "no/such/page.html"], "could not write no/such/page.html: there is no folder no/such"),
+        (["RUN", "--export", "."], "could not write .: it is a folder"),
     ],
 )
 def test_bad_input_gets_one_sentence(small, tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hopscope.explorer.part.Part.wants_circuit", False)
     assert main(["explore", *(str(small.path) if word == "RUN" else word for word in arguments)]) == 2
-    *_, sentence = capsys.readouterr().err.splitlines()
+    (sentence,) = capsys.readouterr().err.splitlines()
     assert said in sentence and sentence.startswith("hopscope: ")
     assert not (tmp_path / "page.html").exists()
 

@@ -71,8 +71,8 @@ def test_what_it_does_not_have_is_told_in_one_sentence(view, content, said):
 @anywidget
 def test_its_state_is_read_and_set(view):
     assert view.state == "" and view.get_state(["state", "height"]) == {"state": "", "height": 720}
-    view.state = "v=2&step=8"
-    assert view.get_state("state") == {"state": "v=2&step=8"}
+    view.state = "view=circuit&step=8"
+    assert view.get_state("state") == {"state": "view=circuit&step=8"}
     assert "render" in view._esm and len(view._css) > 0
 
 

@@ -25,7 +25,7 @@ export function Curves({
   pick,
   height = 250,
   range = rangeOf([run]),
-  left = 150,
+  left = 176,
 }: {
   run: Run;
   step: number;
@@ -52,7 +52,6 @@ export function Curves({
   };
   return (
     <div ref={box} class="chart">
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: the slider below does the same by keyboard */}
       <svg
         width={width}
         height={height}
@@ -110,16 +109,20 @@ function Against({
     { text: "solved", loss: task.solved_below, solid: false },
   ].filter(({ loss }) => loss > 0);
   const placed: number[] = [];
+  const beside = (at: number): number => {
+    const found = placed.some((other) => Math.abs(other - at) < 13) ? Math.max(...placed) + 14 : at;
+    placed.push(found);
+    return found;
+  };
   return (
     <>
       {lines.map(({ text, loss }) => {
-        const free = !placed.some((other) => Math.abs(other - y(loss)) < 13);
-        if (free) placed.push(y(loss));
+        const label = beside(y(loss));
         return (
           <g key={text}>
             <line class="against" x1={from} x2={to} y1={y(loss)} y2={y(loss)} />
-            {wide && free && (
-              <text class="tick" x={to + 8} y={y(loss) + 4}>
+            {wide && (
+              <text class="tick" x={to + 8} y={label + 4}>
                 {text.length > 13 ? `${text.slice(0, 12)}…` : text}
                 <title>{`${text}: ${short(loss)}`}</title>
               </text>

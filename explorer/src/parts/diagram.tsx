@@ -153,8 +153,8 @@ function Drawn({
         d={line}
         fill="none"
         stroke={colour}
-        stroke-width={state === "off" ? 1.5 : 1 + 4 * Math.max(0, Math.min(1, strength || 0))}
-        stroke-dasharray={state === "off" ? "3 4" : ours ? "" : "6 3"}
+        stroke-width={state === "off" || !ours ? 1.5 : 1 + 4.5 * Math.max(0, Math.min(1, strength || 0))}
+        stroke-dasharray={state === "off" ? "3 4" : ours ? "" : "5 4"}
       />
       <path class="head" d={`M${to - 6},${end + 2} h12 l-6,-10z`} fill={colour} />
       {state === "off" && <path class="cross" d={`M${middle - 5},${y - 5} l10,10 m0,-10 l-10,10`} />}

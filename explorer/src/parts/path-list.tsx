@@ -17,7 +17,9 @@ export function PathList({ run, strengths }: { run: Run; strengths: Float32Array
   const [wanted, setWanted] = useState("");
   const ours = new Set((run.circuit?.paths ?? []).map(nameOf));
   const { off, ideal } = store.choice.value;
-  const strength = (path: Path): number => strengths?.[run.paths.indexOf(path)] ?? Number.NaN;
+  const live = store.fresh.value?.changed.scores?.strengths;
+  const now = new Map((run.circuit?.paths ?? []).map((path, i) => [nameOf(path), live?.[i]]));
+  const strength = (path: Path): number => now.get(path.name) ?? strengths?.[run.paths.indexOf(path)] ?? Number.NaN;
   const circuit = run.paths.filter((path) => ours.has(path.name));
   const touched = run.paths.filter(({ name }) => !ours.has(name) && (off.includes(name) || ideal.includes(name)));
   const others = run.paths
@@ -68,8 +70,9 @@ function PathRow({ run, path, strength }: { run: Run; path: Path; strength: numb
       <legend class="hidden">{path.name}</legend>
       <div class="path-name">
         <b class="mono">{`L${path.layer}H${path.head}`}</b> <span>{kindOf(path)}</span>
-        <span class="meter" title={`attention ${strength.toFixed(2)}`}>
-          <i style={{ width: `${100 * (Math.max(0, strength) || 0)}%`, background: hueOf(run, path) }} />
+        <span class="path-strength num">{Number.isFinite(strength) ? strength.toFixed(2) : ""}</span>
+        <span class="meter" aria-hidden="true">
+          <i style={{ width: `${100 * (Math.min(1, Math.max(0, strength)) || 0)}%`, background: hueOf(run, path) }} />
         </span>
         {fed && <small class="hint">{fed}</small>}
       </div>

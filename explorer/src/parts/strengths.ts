@@ -12,7 +12,7 @@ export function useStrengths(run: Run | undefined): Strengths {
   const store = useStore();
   const [found, setFound] = useState<{ run: string; strengths: Strengths }>({ run: "", strengths: NONE });
   const revision = store.manifest.value?.revision;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a run is another object in each revision of the bundle
+  // a run is another object in each revision of the bundle
   useEffect(() => {
     let wanted = true;
     const blocks = (run?.checkpoints ?? []).flatMap(({ step, strengths }) => (strengths ? [{ step, strengths }] : []));

@@ -8,6 +8,8 @@ import { hueOf, whole } from "./words.ts";
 
 const ROW = 18;
 const MOST = 24; // rows
+/** The room for names, the same in the curves above. */
+export const NAMES = 176;
 
 export function Strip({
   run,
@@ -23,7 +25,7 @@ export function Strip({
   const [box, width] = useWidth<HTMLDivElement>(640);
   const rows = notable(run, MOST);
   const narrow = width < 520;
-  const [left, right] = [narrow ? 44 : 150, narrow ? 40 : 92];
+  const [left, right] = [narrow ? 44 : NAMES, narrow ? 40 : 92];
   const steps = run.checkpoints.map((one) => one.step);
   const w = Math.max(80, width - left - right);
   const x = (at: number): number => left + ((placeOf(at, steps) + 0.5) / steps.length) * w;
@@ -41,7 +43,6 @@ export function Strip({
   return (
     <div ref={box} class="strip">
       <canvas ref={canvas} class="strip-map" style={{ left: `${left}px`, width: `${w}px`, height: `${height}px` }} />
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: the slider below does the same by keyboard */}
       <svg
         width={width}
         height={height}
@@ -86,7 +87,7 @@ export function Strip({
 /** Names that fit their column: `L0H0 val[1]→key[1]`. */
 function shortened(name: string): string {
   const text = name.replace("->", "→").replace(" (other)", "*");
-  return text.length > 23 ? `${text.slice(0, 22)}…` : text;
+  return text.length > 25 ? `${text.slice(0, 24)}…` : text;
 }
 
 function paint(
@@ -112,7 +113,8 @@ function paint(
       const value = strengths.get(at)?.[row.index];
       if (value === undefined || Number.isNaN(value)) continue;
       pen.globalAlpha = 0.04 + 0.96 * Math.max(0, Math.min(1, value)) ** 1.4;
-      pen.fillRect(Math.floor(j * column), i * ROW + 1, Math.ceil(column), ROW - 3);
+      const from = Math.round(j * column);
+      pen.fillRect(from, i * ROW + 1, Math.round((j + 1) * column) - from, ROW - 3);
     }
   }
 }

@@ -34,7 +34,7 @@ export function Heads() {
             <select value={inst} onChange={(event) => store.choose({ inst: Number(event.currentTarget.value) })}>
               {run.batch.instances.map((one, i) => (
                 <option key={String(i)} value={i}>
-                  {`${i + 1}: asks ${one.queries.map((query) => name(query, 8)).join(", ")}`}
+                  {`${i + 1}: ${name(one.queries.map((query) => name(query, 8)).join(", "), 18)}?`}
                 </option>
               ))}
             </select>
@@ -141,7 +141,7 @@ function useMeasured(run: Run): Patterns | null {
   const block = run.checkpoints.find((one) => one.step === step)?.patterns ?? null;
   const sha = store.manifest.value?.blocks[block ?? ""]?.sha256;
   const [found, setFound] = useState<Patterns | null>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `sha` stands for the block
+  // `sha` stands for the block
   useEffect(() => {
     let wanted = true;
     if (!block) return setFound(null);
@@ -176,7 +176,7 @@ function useLook(run: Run, change: Change | null): { patterns: Patterns | null; 
     told: "",
   });
   const key = change ? JSON.stringify([run.identity, step, inst, change]) : "";
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key holds all that is asked
+  // the key holds all that is asked
   useEffect(() => {
     if (!change) return;
     const stop = new AbortController();

@@ -123,7 +123,7 @@ function useAttempt(run: Run, typed: Problem | null, seed: number): { found: Att
   const { step } = store.choice.value;
   const [state, setState] = useState<{ found: Attempt | null; told: string }>({ found: null, told: "" });
   const key = store.key.value;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key holds the step and the changes
+  // the key holds the step and the changes
   useEffect(() => {
     if (!typed) return setState({ found: null, told: "" });
     const stop = new AbortController();
