@@ -58,7 +58,7 @@ export interface Answered {
 /** Models that are open in the worker. */
 const OPEN = 16;
 /** How near the page must come to PyTorch: relative, and absolute for losses near 0. */
-const NEAR = { relative: 1e-4, absolute: 1e-6 };
+const NEAR = { relative: 1e-5, absolute: 1e-6 };
 
 export class Live {
   readonly #engine: LocalEngine | null;
