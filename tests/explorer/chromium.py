@@ -71,7 +71,9 @@ class Opened:
     def losses(self) -> dict[str, list[float]]:
         """By hop the live losses that stand in the page, as it is and changed, once all sequences are done."""
         self.page.locator("[data-ready=yes]").wait_for(state="attached")
-        cells = "rows => rows.map(r => [r.dataset.hop, [...r.querySelectorAll('[data-value]')].map(c => +c.dataset.value)])"
+        cells = (
+            "rows => rows.map(r => [r.dataset.hop, [...r.querySelectorAll('[data-value]')].map(c => +c.dataset.value)])"
+        )
         return dict(self.page.locator("tr[data-hop]").evaluate_all(cells))
 
     def close(self) -> None:
