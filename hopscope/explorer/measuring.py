@@ -7,6 +7,7 @@ explored again is there at once, and the run itself stays as it is.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
+from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, cache_folder, to_json
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.describing import SEED, Sequences
@@ -61,7 +63,7 @@ def measure(run: Run, step: int, seen: Sequences, dtype: str) -> Measured:
         dtype: of the weights in the bundle, float32 or float16: reference losses are those of the rounded weights.
 
     Raises:
-        Damaged: the checkpoint is not what was written, whatever is kept.
+        BadInput: the model's losses are no numbers. Damaged: the checkpoint is not what was written, whatever is kept.
     """
     run.stored(step, "model")
     about = {"weights": weights(run, [step]), "dtype": dtype, "sizes": list(SIZES), "seed": SEED, "version": VERSION}
@@ -94,10 +96,16 @@ def rounded(model: Model, dtype: str) -> Model:
 
 
 def losses(batch: Batch, outputs: Tensor) -> dict[str, Any]:
-    """Loss and partial losses; a hop that is not asked has none, and counts 0 as everywhere."""
+    """Loss and partial losses; a hop that is not asked has none, and counts 0 as everywhere.
+
+    Raises BadInput where the loss is no number.
+    """
     hops = batch.task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
     named = dict(zip(batch.task.hop_names, hops, strict=True))
-    return {"loss": float(batch.task.loss(outputs, batch.targets)), "hop_losses": named}
+    loss = float(batch.task.loss(outputs, batch.targets))
+    if not math.isfinite(loss):
+        raise BadInput("the losses of this checkpoint are not finite: training has diverged")
+    return {"loss": loss, "hop_losses": named}
 
 
 def accuracy(batch: Batch, outputs: Tensor) -> dict[str, float]:

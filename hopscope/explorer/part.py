@@ -89,7 +89,7 @@ class Part:
         """Read again what a run in training adds to; whether that is anything. A run that is gone is told of."""
         before = (self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps)
         try:
-            self.run = Run(self.run.path)
+            self.run = again(self.run)
             rows = self.run.rows
             self.entry |= {"done": self.run.done, "error": None}
             self.entry |= {"metrics": metrics(rows, self.run.task), "learnt": learnt(rows, self.run.task)}
@@ -232,6 +232,14 @@ class Part:
 def called(run: Run, folder: Path | str) -> str:
     """A run's name for people."""
     return SHIPPED.name if run.path == SHIPPED else str(folder)
+
+
+def again(run: Run) -> Run:
+    """The run as it is now. Raises BadInput if another has taken its folder."""
+    found = Run(run.path)
+    if found.config.identity != run.config.identity:
+        raise BadInput(f"{run.path} holds another run by now, {found.config.identity}: explore it anew")
+    return found
 
 
 def blank(step: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ that: the page asks for the manifest again as long as it says that more is to co
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,15 @@ class Explorer(anywidget.AnyWidget):
         self.builder = builder
         super().__init__(height=height)
         self.on_msg(lambda _, content, buffers: self.heard(content))
-        threading.Thread(target=self.builder.follow, daemon=True).start()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def work(self) -> None:
+        """Build; a fault is told in the page, for nobody looks at a thread."""
+        try:
+            self.builder.follow()
+        except Exception as error:
+            traceback.print_exc()
+            self.builder.publish(f"stopped by a fault of hopscope's: {error}", complete=True)
 
     def heard(self, content: Mapping[str, Any]) -> None:
         """Answer what the page asks."""

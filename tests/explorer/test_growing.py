@@ -12,6 +12,7 @@ from hopscope import BadInput, Run
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.core.storage import Damaged
 from hopscope.explorer.building import Builder
+from tests.small_runs import trained
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +163,30 @@ def test_a_run_that_goes_away_is_told_of_and_stays_on_show(small, once):
     (run,) = builder.bundle.manifest["runs"]
     assert "is not a run folder" in run["error"] and "\n" not in run["error"]
     assert len(run["checkpoints"]) == 3 and run["checkpoints"][0]["state"] == "ready"
+
+
+def test_another_run_in_its_folder_is_told_of(small, tmp_path):
+    builder = Builder([unfinished(small, 8).path], which="all", dtype="float32")
+    shutil.rmtree(small.path)
+    trained(small.path, seed=1)
+    assert builder.parts[0].refresh() is True
+    assert "holds another run by now" in builder.parts[0].entry["error"]
+
+
+def test_a_model_whose_losses_are_no_numbers_is_told_of(small, monkeypatch):
+    real = Run.at
+
+    def diverged(self, step):
+        model = real(self, step)
+        if step == 8:
+            model.W_U.data.fill_(float("inf"))
+        return model
+
+    monkeypatch.setattr(Run, "at", diverged)
+    builder = Builder([small.path], which="all")
+    builder.build()
+    assert states(builder) == {0: "ready", 4: "ready", 8: "damaged", 12: "ready"}
+    assert told(builder, 8) == "the losses of this checkpoint are not finite: training has diverged"
 
 
 def test_a_run_that_cannot_be_read_is_bad_input(small, tmp_path):

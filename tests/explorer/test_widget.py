@@ -77,6 +77,18 @@ def test_its_state_is_read_and_set(view):
 
 
 @anywidget
+def test_a_fault_is_told_in_the_page(view, monkeypatch, capsys):
+    def fails() -> None:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(view.builder, "follow", fails)
+    view.work()
+    manifest = json.loads(asked(view, kind="manifest")[0]["text"])
+    assert manifest["progress"]["told"] == "stopped by a fault of hopscope's: no such luck"
+    assert "RuntimeError" in capsys.readouterr().err
+
+
+@anywidget
 def test_a_run_that_is_none_is_bad_input(tmp_path):
     with pytest.raises(BadInput, match="is not a run folder"):
         hopscope.explore(tmp_path)
