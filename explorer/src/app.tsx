@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { VIEWS, type View } from "./choice.ts";
 import { Sharing } from "./parts/sharing.tsx";
-import { name } from "./parts/words.ts";
+import { called, name } from "./parts/words.ts";
 import { type Store, StoreProvider, useStore } from "./store.ts";
 import { hasTour, Tour } from "./tour.tsx";
 import { Transport } from "./transport.tsx";
@@ -78,7 +78,7 @@ function Header() {
   const run = store.run.value;
   const views = VIEWS.filter((one) => one !== "claims" || manifest.claims);
   useEffect(() => {
-    if (run && !document.title.startsWith(run.name)) document.title = `${name(run.name)} · hopscope explorer`;
+    if (run && !document.title.startsWith(called(run))) document.title = `${called(run)} · hopscope explorer`;
   }, [run?.name, run]);
   return (
     <header class="top">
@@ -94,12 +94,12 @@ function Header() {
             <select aria-label="Run" value={identity} onChange={(event) => store.chooseRun(event.currentTarget.value)}>
               {manifest.runs.map((one) => (
                 <option key={one.identity} value={one.identity}>
-                  {name(one.name)}
+                  {called(one)}
                 </option>
               ))}
             </select>
           ) : (
-            <bdi>{run ? name(run.name) : "claims"}</bdi>
+            <bdi>{run ? called(run) : "claims"}</bdi>
           )}
         </h1>
       </div>

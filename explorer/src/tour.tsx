@@ -4,7 +4,7 @@ import type { Run } from "./bundle.ts";
 import type { Choice } from "./choice.ts";
 import { lastStep } from "./choice.ts";
 import { nameOf } from "./parts/strengths.ts";
-import { short, whole } from "./parts/words.ts";
+import { whole } from "./parts/words.ts";
 import { useStore } from "./store.ts";
 
 interface Stop {
@@ -28,7 +28,9 @@ export function Tour() {
   const stop = stops[tour - 1];
   useEffect(() => {
     if (!stop) return;
-    store.choose({ off: [], ideal: [], hand: false, ...stop.choice });
+    const { off, ...place } = stop.choice;
+    store.choose({ off: [], ideal: [], hand: false, ...place });
+    if (off) store.edit({ off });
     panel.current?.focus({ preventScroll: true });
   }, [tour, shown]); // once for each stop
   if (!stop) return null;
@@ -112,7 +114,7 @@ function stopsOf(run: Run): Stop[] {
     },
     {
       title: "Knock out, and see",
-      text: `Here ${victim} is knocked out of the trained model, which runs in this page: see what each hop loses at the right. Press Undo, or click any arrow. A circuit counts if, with all else taken away, the loss stays below ${short(run.circuit!.threshold)}.`,
+      text: `Here ${victim} is knocked out of the trained model, which runs in this page: see what each hop loses at the right. Press Undo, or click any arrow. A circuit counts if, with all else taken away, the loss stays below ${run.circuit!.threshold}.`,
       choice: { view: "circuit", step: lastStep(run), off: [victim] },
     },
   ];

@@ -324,6 +324,19 @@ test("the worker answers size by size, and not at all what is cancelled", async 
   );
 });
 
+test("a worker that may not run is told, to those who wait and to those who ask later", async () => {
+  const { port } = joined(); // nobody serves
+  const own = engine(port);
+  const request = { model: "m", batch: "b", changes: [], sizes: [8] };
+  const waiting = own.losses(request, () => {});
+  port.onerror?.(undefined as never);
+  await assert.rejects(waiting, /web worker stopped/);
+  await assert.rejects(
+    own.losses(request, () => {}),
+    /web worker stopped/,
+  );
+});
+
 test("rapid scrubbing with a knock-out ends in the last step's answer", async () => {
   const { port, side } = joined();
   const own = engine(port);

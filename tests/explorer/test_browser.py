@@ -1,4 +1,4 @@
-"""The page in a browser: from disk and served, by keyboard alone, with hostile names, damaged runs and narrow screens."""
+"""The page in a browser: from disk and served, by keyboard alone, with hostile names and damaged runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import hopscope
 from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
@@ -42,12 +41,11 @@ def demo(tmp_path_factory) -> SimpleNamespace:
     before = os.environ.get("HOPSCOPE_CACHE")
     os.environ["HOPSCOPE_CACHE"] = str(folder / "cache")
     try:
-        done = CliRunner().invoke(main, ["explore", "demo", "--export", str(folder / "demo.html"), "--weights", "all"])
+        assert main(["explore", "demo", "--export", str(folder / "demo.html"), "--weights", "all"]) == 0
         run = hopscope.load("demo")
     finally:
         os.environ.pop("HOPSCOPE_CACHE")
         os.environ |= {"HOPSCOPE_CACHE": before} if before else {}
-    assert done.exit_code == 0, done.output
     text = (folder / "demo.html").read_text(encoding="utf-8")
     manifest = json.loads(text.split('id="bundle">', 1)[1].split("</script>", 1)[0])
     return SimpleNamespace(address=(folder / "demo.html").as_uri(), run=run, bundle=manifest["runs"][0])
@@ -69,7 +67,7 @@ def opened(browser) -> Iterator[Any]:
 
 def known(demo, step: int, change) -> dict[str, float]:
     """The project's own evaluator on the bundle's sequences, with weights rounded as in the file."""
-    model = demo.run.checkpoint(step).float().eval()
+    model = demo.run.at(step).float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.half().float())

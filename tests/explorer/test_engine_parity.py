@@ -29,7 +29,8 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def node():
+def own_cache():
+    """Node in place of a cache: nothing here explores a run."""
     need_node()
 
 

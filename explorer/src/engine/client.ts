@@ -7,6 +7,7 @@ import type { Reply, Request } from "./messages.ts";
 export interface Port {
   postMessage(message: Request): void;
   onmessage: ((event: { data: Reply }) => void) | null;
+  onerror?: ((event: never) => void) | null;
   terminate(): void;
 }
 
@@ -20,6 +21,7 @@ interface Waiting {
 export function engine(worker: Port): LocalEngine {
   const waiting = new Map<number, Waiting>();
   let next = 0;
+  let broken: Error | null = null;
   let ready: (simd: boolean) => void = () => {};
   const simd = new Promise<boolean>((resolve) => {
     ready = resolve;
@@ -37,8 +39,16 @@ export function engine(worker: Port): LocalEngine {
     else asked.resolve(data.kind === "look" ? data.look : undefined);
   };
 
+  // A frame's policy may forbid a worker that could be made: that is told after the fact.
+  worker.onerror = () => {
+    broken = new Error("The page's web worker stopped, so there are no live numbers: reload the page.");
+    for (const one of [...waiting.values()]) one.reject(broken);
+    waiting.clear();
+  };
+
   function ask<T>(request: (id: number) => Request, signal?: AbortSignal, scores?: Waiting["scores"]): Promise<T> {
     return new Promise((resolve, reject) => {
+      if (broken) return reject(broken);
       if (signal?.aborted) return reject(signal.reason);
       const id = next++;
       const stop = (): void => {

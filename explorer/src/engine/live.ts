@@ -58,7 +58,7 @@ export interface Answered {
 /** Models that are open in the worker. */
 const OPEN = 16;
 /** How near the page must come to PyTorch: relative, and absolute for losses near 0. */
-const NEAR = { relative: 1e-4, absolute: 1e-6 };
+const NEAR = { relative: 1e-5, absolute: 1e-6 };
 
 export class Live {
   readonly #engine: LocalEngine | null;
@@ -138,13 +138,14 @@ export class Live {
     const batch = `${run.identity} typed`;
     this.#engine!.give(batch, pose.batch);
     const request = { model: key(manifest, run, checkpoint), batch, changes: changesOf(ask.change, run.circuit) };
-    const rows = Array.from({ length: n }, (_, row) => this.#engine!.look({ ...request, row }, signal));
+    const rows = Promise.all(Array.from({ length: n }, (_, row) => this.#engine!.look({ ...request, row }, signal)));
+    rows.catch(() => {}); // who waits for them hears of it below
     let found: Scores | null = null;
     const tell = (scores: Scores): void => {
       found = scores;
     };
     await this.#engine!.losses({ ...request, sizes: [n] }, tell, signal);
-    const looks = await Promise.all(rows);
+    const looks = await rows;
     return {
       posed: pose,
       summary: summary(found!),

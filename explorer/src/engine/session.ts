@@ -210,8 +210,9 @@ class Work {
   /** Scores the next `count` sequences. */
   slice(tally: Tally, count: number): void {
     const first = tally.done;
-    const { n_heads } = this.model.shape;
-    const wanted = tally.paths.length > 0;
+    const { n_heads, n_layers } = this.model.shape;
+    const layers = tally.paths.map(({ layer }) => layer);
+    const wanted = { from: Math.min(...layers), whole: layers.includes(n_layers - 1) };
     const outputs = this.#run(first, count, wanted, (layer, floats, place) =>
       tally.attention(layer, floats, place, count, n_heads),
     );
@@ -223,7 +224,7 @@ class Work {
     const first = together === 1 ? row : 0;
     const size = n_heads * this.batch.n_positions ** 2;
     const patterns = new Float32Array(n_layers * size);
-    const outputs = this.#run(first, together, true, (layer, floats, place) => {
+    const outputs = this.#run(first, together, { from: 0, whole: true }, (layer, floats, place) => {
       const from = place + (row - first) * size;
       patterns.set(floats.subarray(from, from + size), layer * size);
     });
@@ -232,14 +233,15 @@ class Work {
     return { patterns, outputs: own, answers: answers(this.batch, row, own, this.model.scoring) };
   }
 
+  /** One pass; `wanted`: the first layer whose patterns are watched, and whether those of the last are, at all positions. */
   #run(
     first: number,
     count: number,
-    whole: boolean,
+    { from, whole }: { from: number; whole: boolean },
     watch: (layer: number, floats: Float32Array, place: number) => void,
   ): Float32Array {
     const kept = this.#kept(first, count);
-    const begin = whole ? 0 : Math.min(firstLayer(this.changes), this.model.shape.n_layers - 1);
+    const begin = Math.min(from, firstLayer(this.changes), this.model.shape.n_layers - 1);
     const streams: Float32Array[] = [];
     const pass: Pass = { batch: this.batch, first, count, whole, blind: blind(this.changes) };
     if (!this.changes.length) pass.streams = (_, stream) => streams.push(stream);
@@ -247,7 +249,7 @@ class Work {
     const changed = this.#changed(first, count);
     pass.patterns = (layer, floats, place, rows) => {
       changed(layer, floats, place, rows);
-      if (whole) watch(layer, floats, place);
+      watch(layer, floats, place);
     };
     const outputs = this.transformer.forward(pass);
     if (!this.changes.length) kept.streams = streams;

@@ -129,6 +129,9 @@ function Drawn({
   const colour = ours ? hueOf(run, path) : "var(--passing)";
   const toggle = (): void => store.put(path.name, state === "off" ? "live" : "off");
   const said = { live: "live", off: "knocked out", ideal: "held ideal" }[state];
+  const head = `L${path.layer}H${path.head}${path.chain === "other" ? "*" : ""}`;
+  const shown =
+    state === "off" ? "out" : state === "ideal" ? "ideal" : Number.isFinite(strength) ? strength.toFixed(2) : "–";
   const middle = way === 0 ? from + 8 : (from + to) / 2;
   return (
     <g
@@ -136,7 +139,7 @@ function Drawn({
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
-      aria-label={`${path.name}, attention ${strength.toFixed(2)}, ${said}`}
+      aria-label={`${head} ${shown}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${said}`}
       data-path={path.name}
       onClick={toggle}
       onKeyDown={(event) => {
@@ -160,17 +163,7 @@ function Drawn({
       {state === "off" && <path class="cross" d={`M${middle - 5},${y - 5} l10,10 m0,-10 l-10,10`} />}
       {(wide || ours) && (
         <text class="wire-name" x={middle} y={y - 7} text-anchor={way === 0 ? "start" : "middle"}>
-          {`L${path.layer}H${path.head}`}
-          {path.chain === "other" ? "*" : ""}
-          <tspan class="wire-strength" dx="5">
-            {state === "off"
-              ? "out"
-              : state === "ideal"
-                ? "ideal"
-                : Number.isFinite(strength)
-                  ? strength.toFixed(2)
-                  : "–"}
-          </tspan>
+          {head} <tspan class="wire-strength">{shown}</tspan>
         </text>
       )}
       <title>{`${`L${path.layer}H${path.head}`} ${kindOf(path)}: ${said}. Click to ${state === "off" ? "put it back" : "knock it out"}.`}</title>

@@ -74,7 +74,7 @@ export function Strip({
             )}
             {row.onset !== null && <line class="onset" x1={x(row.onset)} x2={x(row.onset)} y1={1} y2={ROW - 2} />}
             <text class="tick" x={left + w + 8} y={13}>
-              {row.onset === null ? "" : whole(row.onset)}
+              {row.onset === null ? "start" : whole(row.onset)}
             </text>
           </g>
         ))}

@@ -1,5 +1,5 @@
 /** How numbers, roles and paths are written and coloured, the same everywhere. */
-import type { Path, Run } from "../bundle.ts";
+import type { Onset, Path, Run } from "../bundle.ts";
 
 /** Three digits that matter: 0.00432, 0.0723, 1.73. */
 export function short(value: number | null | undefined): string {
@@ -62,4 +62,16 @@ export function byPlace(one: string, other: string): number {
 /** A name that may be long or run from right to left, as it may stand beside others. */
 export function name(text: string, longest = 40): string {
   return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
+}
+
+/** What a run is called; of a path its last two parts. */
+export function called(run: Pick<Run, "name">, longest = 40): string {
+  const parts = run.name.split("/").filter(Boolean);
+  return name(parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : run.name, longest);
+}
+
+/** Since when a path is strong, in few words. */
+export function since(onset: Onset | undefined): string {
+  if (onset?.status === "already") return "start";
+  return onset?.step === null || onset?.step === undefined ? "–" : whole(onset.step);
 }

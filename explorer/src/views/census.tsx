@@ -2,7 +2,7 @@
 import type { Path, Run } from "../bundle.ts";
 import { lastStep } from "../choice.ts";
 import { nameOf, useStrengths } from "../parts/strengths.ts";
-import { hueOf, kindOf, name } from "../parts/words.ts";
+import { called, hueOf, kindOf } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 import { kindsOf, strongest } from "./compare.tsx";
 
@@ -16,7 +16,9 @@ export function Census() {
       <section class="card">
         <div class="card-head">
           <h2>Census of paths</h2>
-          <p class="hint">The strongest head of each kind at a run's last step. A ring: it is in the run's circuit.</p>
+          <p class="hint">
+            The strongest head of each kind at a run's last step. Framed dark: it is in the run's circuit.
+          </p>
         </div>
         {runs.length === 1 && (
           <p class="hint">
@@ -35,7 +37,7 @@ export function Census() {
                       class="link-like"
                       onClick={() => store.chooseRun(run.identity, { view: "run" })}
                     >
-                      {name(run.name, 18)}
+                      {called(run, 22)}
                     </button>
                   </th>
                 ))}
@@ -55,7 +57,7 @@ export function Census() {
         </div>
         {broken.map((run) => (
           <p key={run.identity} class="refusal">
-            {name(run.name)}: {run.error}
+            {called(run)}: {run.error}
           </p>
         ))}
       </section>
@@ -75,7 +77,7 @@ function Cell({ run, kind }: { run: Run; kind: Path }) {
       <button
         type="button"
         class={ours ? "cell ours" : "cell"}
-        aria-label={`${name(run.name)}: ${best.path.name}, ${best.strength.toFixed(2)}${ours ? ", in the circuit" : ""}`}
+        aria-label={`${called(run)}: ${best.path.name}, ${best.strength.toFixed(2)}${ours ? ", in the circuit" : ""}`}
         onClick={() => store.chooseRun(run.identity, { view: "circuit", head: label })}
       >
         <i style={{ opacity: best.strength, background: hueOf(run, kind) }} />

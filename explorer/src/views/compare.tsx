@@ -4,7 +4,7 @@ import type { Path, Run } from "../bundle.ts";
 import { lastStep, placed } from "../choice.ts";
 import { Curves, Legend, rangeOf } from "../parts/curves.tsx";
 import { nameOf, type Strengths, useStrengths } from "../parts/strengths.ts";
-import { byPlace, hueOf, kindOf, name, whole } from "../parts/words.ts";
+import { byPlace, called, hueOf, kindOf, since, whole } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 
 interface Side {
@@ -32,7 +32,7 @@ export function Compare() {
         <section class="card">
           <div class="card-head">
             <h2>
-              A <bdi>{name(run.name)}</bdi>, step {whole(step)}
+              A <bdi>{called(run)}</bdi>, step {whole(step)}
             </h2>
             <Legend run={run} step={step} />
           </div>
@@ -59,7 +59,7 @@ export function Compare() {
               >
                 {runs.map((one) => (
                   <option key={one.identity} value={one.identity}>
-                    {name(one.name)}
+                    {called(one)}
                   </option>
                 ))}
               </select>
@@ -150,7 +150,6 @@ function Kinds({ left, right, ours, theirs }: { left: Side; right: Side; ours: S
 
 function Cell({ side, kind, strengths }: { side: Side; kind: Path; strengths: Float32Array | undefined }) {
   const best = strongest(side.run, kind, strengths);
-  const onset = best && side.run.onsets[best.path.name]?.step;
   return (
     <>
       <td class="wide">
@@ -164,7 +163,7 @@ function Cell({ side, kind, strengths }: { side: Side; kind: Path; strengths: Fl
           </span>
         )}
       </td>
-      <td class="num">{onset ? whole(onset) : "–"}</td>
+      <td class="num">{best ? since(side.run.onsets[best.path.name]) : "–"}</td>
     </>
   );
 }

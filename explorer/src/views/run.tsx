@@ -2,7 +2,7 @@
 import { Curves, Legend } from "../parts/curves.tsx";
 import { useStrengths } from "../parts/strengths.ts";
 import { Strip, StripTable } from "../parts/strip.tsx";
-import { name, short, whole } from "../parts/words.ts";
+import { name, whole } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 
 export function RunView() {
@@ -75,7 +75,7 @@ function About() {
               ? "No circuit."
               : `A ${circuit.verdict === "partial" ? "partial " : ""}circuit of ${circuit.paths.length} paths.`}
           </b>{" "}
-          {circuit.words} <span class="hint">Threshold {short(circuit.threshold)}.</span>
+          {circuit.words} <span class="hint">Threshold {circuit.threshold}.</span>
         </p>
       )}
     </section>
