@@ -10,7 +10,7 @@ PEERS_PINS = bench/peers-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures explorer explorer-check constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions bench-explorer peers language docs figures explorer explorer-check constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -51,6 +51,9 @@ bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their tru
 
 bench-questions: $(VENV)/dev  ## a million questions against the independent solver, and every shortcut
 	$(BIN)/python -m bench.questions
+
+bench-explorer: $(VENV)/dev explorer/node_modules/.package-lock.json  ## the explorer: bytes, its engine, first paint, frames
+	$(BIN)/python -m bench.explorer --browser
 
 language: $(VENV)/language  ## language models: transformers, a runner, and SmolLM2-135M-Instruct to try them on
 
