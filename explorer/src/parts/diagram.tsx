@@ -175,13 +175,14 @@ function Drawn({
 /** The circuit's paths, those that were touched, and others that are strong now. Strengths are those under the changes, where known. */
 function drawn(store: Store, run: Run, strengths: Float32Array | undefined): Arrow[] {
   const circuit = run.circuit?.paths ?? [];
+  const { hand } = store.choice.value; // then all others are null
   const live = store.fresh.value?.changed.scores?.strengths;
   const now = new Map(circuit.map((path, i) => [nameOf(path), live?.[i]]));
   return run.paths.flatMap((path, i) => {
     const ours = now.has(path.name);
     const measured = strengths?.[i] ?? Number.NaN;
     const state = store.stateOf(path.name);
-    if (!ours && state === "live" && !(measured >= STRONG)) return [];
+    if (!ours && state === "live" && (hand || !(measured >= STRONG))) return [];
     const strength = now.get(path.name) ?? measured;
     return [{ path, strength, ours, state, lane: 0 }];
   });
