@@ -64,6 +64,7 @@ class Measured:
         most: of the five.
         unit: bytes or ms.
         budget: the most that it may be; None: there is none.
+        cpu: milliseconds of processors in it, median; where others are at work, too, they tell more.
     """
 
     what: str
@@ -72,6 +73,7 @@ class Measured:
     most: float
     unit: str
     budget: float | None = None
+    cpu: float | None = None
 
     @property
     def kept(self) -> bool:
@@ -80,13 +82,14 @@ class Measured:
     def __str__(self) -> str:
         spread = "" if self.least == self.most else f" ({self.least:.1f}–{self.most:.1f})"
         verdict = "" if self.budget is None else f"; budget {self.budget:g}: {'kept' if self.kept else 'NOT KEPT'}"
-        return f"{self.what}: {self.median:.1f} {self.unit}{spread}{verdict}"
+        worked = "" if self.cpu is None else f", {self.cpu:.1f} ms of CPU"
+        return f"{self.what}: {self.median:.1f} {self.unit}{spread}{worked}{verdict}"
 
 
-def of_times(what: str, times: list[float]) -> Measured:
+def of_times(what: str, times: list[float], cpu: list[float] | None = None) -> Measured:
     """The median of some milliseconds, without the first."""
-    later = times[1:]
-    return Measured(what, statistics.median(later), min(later), max(later), "ms", BUDGETS.get(what))
+    later, worked = times[1:], statistics.median(cpu[1:]) if cpu else None
+    return Measured(what, statistics.median(later), min(later), max(later), "ms", BUDGETS.get(what), worked)
 
 
 def page() -> Measured:
@@ -107,7 +110,8 @@ def engine(name: str, *, plain: bool) -> list[Measured]:
     [found] = answers(case(model, evaluator.batch, asks, plain=plain, repeat=TIMES + 1))
     words = " without SIMD" if plain else ""
     return [
-        of_times(f"{name}, {size} sequences{words}", answer["times"]) for size, answer in zip(sizes, found, strict=True)
+        of_times(f"{name}, {size} sequences{words}", answer["times"], answer["cpu"])
+        for size, answer in zip(sizes, found, strict=True)
     ]
 
 
@@ -115,13 +119,14 @@ def pytorch(name: str) -> Measured:
     """PyTorch's time for 64 sequences, on one thread, with the same change."""
     task = Retrieval()
     model = MODELS[name].build(task, torch.Generator().manual_seed(0))
-    evaluator, times = Evaluator(model, task.sample(SIZES[1], 1)), []
+    evaluator, times, cpu = Evaluator(model, task.sample(SIZES[1], 1)), [], []
     change = Silenced(frozenset(evaluator.ground.paths[:1]))
     for _ in range(TIMES + 1):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         evaluator.accounts([change])
         times.append(1000 * (time.perf_counter() - began))
-    return of_times(f"{name}, {SIZES[1]} sequences, PyTorch on one thread", times)
+        cpu.append(1000 * (time.process_time() - used))
+    return of_times(f"{name}, {SIZES[1]} sequences, PyTorch on one thread", times, cpu)
 
 
 # In a browser --------------------------------------------------------------------------------------------------------

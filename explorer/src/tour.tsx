@@ -76,6 +76,7 @@ function stopsOf(run: Run): Stop[] {
   const onset = (name: string): number | null => run.onsets[name]?.step ?? null;
   const pairs = names.filter((_, i) => circuit[i]!.query.startsWith("value") && circuit[i]!.key.startsWith("key"));
   const joined = earliest(pairs.map(onset));
+  const given = pairs.some((name) => run.onsets[name]?.status === "already");
   const first = earliest(learnt);
   const last = learnt.reduce<number | null>(
     (most, one) => (one !== null && (most === null || one > most) ? one : most),
@@ -99,8 +100,8 @@ function stopsOf(run: Run): Stop[] {
     },
     {
       title: "Pairs join",
-      text: `Before any hop can be followed, the two tokens of a fact must meet: a head lets the second attend to the first, from value to key${at(joined)}. Watch its arrows in the first layers.`,
-      choice: { view: "circuit", step: after(joined) },
+      text: `Before any hop can be followed, the two tokens of a fact must meet: a head lets the second attend to the first, from value to key${given ? ". Here a head of the first layer does so from the start: it was set up to attend to the token before" : at(joined)}. See the arrows of the first layer.`,
+      choice: { view: "circuit", step: given ? steps[0]! : after(joined) },
     },
     {
       title: `The first hop, ${firstHop}`,

@@ -49,16 +49,20 @@ function answered(given: Case): unknown[] {
   return given.asks.map((ask) => {
     const request = { model: "model", batch: "batch", changes: ask.changes };
     const times: number[] = [];
+    const cpu: number[] = []; // milliseconds too: what times would be on a machine with nothing else to do
     let scores: unknown[] = [];
     for (let i = 0; i < (given.repeat ?? 1); i++) {
       if (i) session.give("batch", batchOf(given.batch)); // nothing kept from before
       const began = performance.now();
+      const used = process.cpuUsage();
       const found = [...session.losses({ ...request, sizes: ask.sizes, paths: ask.paths })];
       times.push(performance.now() - began);
+      const { user, system } = process.cpuUsage(used);
+      cpu.push((user + system) / 1000);
       scores = found.flatMap((one) => one?.scores ?? []);
     }
     const looks = ask.rows.map((row) => session.look({ ...request, row, ...(ask.n && { n: ask.n }) }));
-    return { scores, looks, times };
+    return { scores, looks, times, cpu };
   });
 }
 

@@ -2,7 +2,7 @@
 import type { Run } from "../bundle.ts";
 import { useStore } from "../store.ts";
 import { Thumbnail as Pixels } from "./map.tsx";
-import { hue, name, symbolOf } from "./words.ts";
+import { name, symbolOf, tone } from "./words.ts";
 
 /** An entry of a pattern. */
 export interface Spot {
@@ -99,5 +99,5 @@ export function BigMap({
 /** The colour of what a position holds, by the first of its roles. */
 function tint(label: string | undefined): string {
   const role = label?.split(" / ")[0]?.split(" ")[1];
-  return role ? hue(Math.max(0, symbolOf(role))) : "var(--faint)";
+  return role ? tone(Math.max(0, symbolOf(role))) : "var(--faint)";
 }

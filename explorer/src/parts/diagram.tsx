@@ -70,7 +70,8 @@ export function Diagram({ run, strengths }: { run: Run; strengths: Float32Array 
                 width="38"
                 height="30"
                 rx="6"
-                fill={hue(Math.max(0, symbolOf(role)))}
+                class="box"
+                stroke={hue(Math.max(0, symbolOf(role)))}
               />
               <text class="symbol" x={x(role)} y={top + total + 34} text-anchor="middle">
                 {name(asked.get(role) ?? "", 4)}

@@ -4,7 +4,7 @@ import type { Run } from "../bundle.ts";
 import { placeOf } from "./axis.ts";
 import { notable, type Strengths } from "./strengths.ts";
 import { useWidth } from "./width.ts";
-import { hueOf, whole } from "./words.ts";
+import { hueOf, since, whole } from "./words.ts";
 
 const ROW = 18;
 const MOST = 24; // rows
@@ -74,7 +74,7 @@ export function Strip({
             )}
             {row.onset !== null && <line class="onset" x1={x(row.onset)} x2={x(row.onset)} y1={1} y2={ROW - 2} />}
             <text class="tick" x={left + w + 8} y={13}>
-              {row.onset === null ? "start" : whole(row.onset)}
+              {since(run.onsets[row.name])}
             </text>
           </g>
         ))}
@@ -143,7 +143,7 @@ export function StripTable({ run, strengths, step }: { run: Run; strengths: Stre
               <tr key={row.name}>
                 <td class="mono">{row.name}</td>
                 <td class="num">{strengths.get(step)?.[row.index]?.toFixed(2) ?? "–"}</td>
-                <td class="num">{row.onset === null ? "–" : whole(row.onset)}</td>
+                <td class="num">{since(run.onsets[row.name])}</td>
                 <td>{row.ours ? "yes" : "no"}</td>
               </tr>
             ))}

@@ -35,6 +35,9 @@ export function hue(symbol: number): string {
   return symbol <= 0 ? "var(--hue-0)" : `var(--hue-${1 + ((symbol - 1) % 6)})`;
 }
 
+/** The same for words, dark enough to be read. */
+export const tone = (symbol: number): string => hue(symbol).replace("hue", "tone");
+
 /** Lines of different hops differ in dash, too. */
 export const DASHES = ["", "7 3", "2 3", "9 3 2 3", "5 2", "1 2"];
 

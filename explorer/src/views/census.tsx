@@ -77,12 +77,11 @@ function Cell({ run, kind }: { run: Run; kind: Path }) {
       <button
         type="button"
         class={ours ? "cell ours" : "cell"}
-        aria-label={`${called(run)}: ${best.path.name}, ${best.strength.toFixed(2)}${ours ? ", in the circuit" : ""}`}
+        aria-label={`${label} ${best.strength.toFixed(2)}: ${kindOf(kind)} in ${called(run)}${ours ? ", of its circuit" : ""}`}
         onClick={() => store.chooseRun(run.identity, { view: "circuit", head: label })}
       >
         <i style={{ opacity: best.strength, background: hueOf(run, kind) }} />
-        <span class="mono">{label}</span>
-        <span class="num">{best.strength.toFixed(2)}</span>
+        <span class="mono">{label}</span> <span class="num">{best.strength.toFixed(2)}</span>
       </button>
     </td>
   );
