@@ -26,7 +26,8 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 680, "paper": 400_000}
+SECONDS = {"quick": 8, "cpu": 720, "long": 7200, "paper": 400_000}
+CELL_SECONDS = 500
 CLAIMS = (
     "no_curriculum_fails",
     "later_hops_are_harder",
@@ -37,12 +38,17 @@ CLAIMS = (
 
 
 ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
-#: Without curriculum: D, layers, seeds.
-ALONE = {"quick": ((2, 1, 1), (3, 1, 1)), "cpu": ((2, 3, 1), (2, 4, 3), (2, 5, 1), (2, 6, 1), (3, 4, 2))}
+#: Steps, and layers and number of seeds with curriculum (D = 5) and without (D = 3).
+CELLS = {
+    "quick": (10, (1, 2), 1, (1,), 1),
+    "cpu": (400, (1, 2, 3, 4, 5, 6), 3, (3, 4, 5, 6), 2),
+    "long": (1000, (1, 2, 3, 4, 5, 6, 7, 8), 5, (1, 2, 3, 4, 5, 6, 7, 8), 5),
+}
+TINY_TRAINING = {"batch": 8, "log_every": 5, "val_size": 16}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """With curriculum over numbers of layers and seeds, then without."""
+    """With curriculum over numbers of layers and seeds, then without; but for the paper's own, all with the prior."""
     if scale == "paper":
         for name in ("figure_4", "figure_4_no_curriculum"):
             for n_layers in range(1, 9):
@@ -50,16 +56,20 @@ def runs(scale: str) -> Iterator[Config]:
                     config = recipe(name).config(seed=seed, dtype="bfloat16")
                     yield Config(config.task, config.model.but(n_layers=n_layers), config.training)
         return
-    model, training, n_seeds = curriculum.SETTINGS[scale]
-    for n_layers in (1, 2) if scale == "quick" else (1, 2, 3, 4, 5, 6):
-        yield from seeded(Retrieval(n_hops=2), model.but(n_layers=n_layers), training, n_seeds)
-    for n_hops, n_layers, many in ALONE[scale]:
-        task = Retrieval(n_hops=n_hops, curriculum="none")
-        yield from seeded(task, model.but(n_layers=n_layers), training, many)
+    _, taught, n_taught, alone, n_alone = CELLS[scale]
+    for hops, curriculum, depths, n_seeds in ((5, "implicit", taught, n_taught), (3, "none", alone, n_alone)):
+        for seed in range(n_seeds):
+            for n_layers in depths:
+                yield with_prior(hops, curriculum, n_layers, seed, scale)
 
 
-def seeded(task: Retrieval, model: Architecture, training: Training, n_seeds: int) -> Iterator[Config]:
-    return (Config(task, model, training.but(seed=seed)) for seed in range(n_seeds))
+def with_prior(hops: int, curriculum: str, n_layers: int, seed: int, scale: str) -> Config:
+    """The preset `figure_4_prior` with other hops, layers and steps; the rate falls over the second half of them."""
+    steps, tiny = CELLS[scale][0], TINY_TRAINING if scale == "quick" else {}
+    training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), "seed": seed}
+    config = recipe("figure_4_prior").config(**{**training, **tiny})
+    model = config.model.but(n_layers=n_layers, **({"d_model": 16} if scale == "quick" else {}))
+    return Config(config.task.but(n_hops=hops, curriculum=curriculum), model, config.training)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
