@@ -1,9 +1,10 @@
 """Layers against hops, with and without implicit curriculum (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
 
-The paper trains 1 to 8 layers of 8 heads, 8 seeds each: D = 5 with implicit curriculum, D = 3 without. At the size that
-two cores train in minutes: D = 2 with, 1 to 6 layers, nearest facts first, and D = 2 and 3 without, 3 to 6 layers (the
-4-layer runs of D = 2 are those of `curriculum`). Beside the paper's claims stands the exact minimum depth
-(docs/theory.md), which is sharper than its bound: with a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
+The paper trains 1 to 8 layers of 8 heads, 8 seeds each: D = 5 with implicit curriculum, D = 3 without. So do we, for
+fewer steps, with a prior that the paper does not have: a learnt bias by distance, which in layer 0 starts at 4 for the
+token before (the preset `figure_4_prior`). Two cores reach 1 to 6 layers in minutes, and all eight at scale `long`; the
+paper's own settings, without the prior, are those of scale `paper`. Beside the paper's claims stands the exact minimum
+depth (docs/theory.md), which is sharper than its bound: with a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration.config import Config, Training
+from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
-from hopscope.models.transformer import Architecture
+from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
-from hopscope.studies.stacked_heads.experiments import curriculum
-from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
@@ -32,6 +31,7 @@ CLAIMS = (
     "no_curriculum_fails",
     "later_hops_are_harder",
     "nothing_below_the_minimum",
+    "minimum_depth_is_enough",
     "minimum_depth_is_reached",
     "hops_in_order",
 )
@@ -39,7 +39,7 @@ CLAIMS = (
 
 ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
 #: Steps, and layers and number of seeds with curriculum (D = 5) and without (D = 3).
-CELLS = {
+CELLS: dict[str, tuple[int, tuple[int, ...], int, tuple[int, ...], int]] = {
     "quick": (10, (1, 2), 1, (1,), 1),
     "cpu": (400, (1, 2, 3, 4, 5, 6), 3, (3, 4, 5, 6), 2),
     "long": (1000, (1, 2, 3, 4, 5, 6, 7, 8), 5, (1, 2, 3, 4, 5, 6, 7, 8), 5),
@@ -75,11 +75,12 @@ def with_prior(hops: int, curriculum: str, n_layers: int, seed: int, scale: str)
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop: its partial loss over the last 100 steps, and the step at which it was learnt.
 
-    Columns: run, version, seed, curriculum, D, layers, hop, k (of x_k), loss, learnt (NaN: never below 0.5), least (the
-    exact minimum depth of x_k).
+    Columns: run, version, seed, prior, curriculum, D, order, heads, layers, hop, k (of x_k), loss, learnt (NaN: never
+    below 0.5), least (the exact minimum depth of x_k).
     """
     found = endings_of(
         runs,
+        prior=prior_of,
         curriculum=lambda config: config.task.as_dict()["curriculum"],
         D=lambda config: config.task.as_dict()["n_hops"],
         order=lambda config: config.task.as_dict()["order"],
@@ -187,23 +188,30 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
         at_least=LEARNT,
         source="the paper's bound for learnt",
     )
-    solved = taught[taught.loss < SOLVED].groupby("k").layers.min()
+    yield reached("minimum_depth_is_enough", "learnt", LEARNT, "the paper's bound for learnt", taught)
+    yield reached("minimum_depth_is_reached", "solved", SOLVED, "ours: solved below 0.05", taught)
+
+
+def reached(name: str, word: str, below: float, source: str, taught: DataFrame) -> Claim:
+    """Whether every hop goes below a bound, by some seed, with as many layers as it needs."""
     needs = taught.groupby("k").least.first()
-    learnt = taught[taught.loss < LEARNT].groupby("k").layers.min()
+    fewest = taught[taught.loss < below].groupby("k").layers.min()
+    at = taught[taught.layers == taught.least]
+    seeds = (at.loss < below).groupby(at.k).sum()
     counts = [
-        f"x{k} with {solved.get(k, 'no number')} (learnt with {learnt.get(k, 'none')}), least {needs[k]}"
+        f"x{k} with {fewest.get(k, 'no number')}, least {needs[k]} ({seeds.get(k, 0)} of {(at.k == k).sum()} seeds)"
         for k in needs.index
     ]
-    yield judge(
-        "minimum_depth_is_reached",
-        f"Every hop is solved, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
-        (solved - needs).reindex(needs.index).fillna(float("inf")),
+    return judge(
+        name,
+        f"Every hop is {word}, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
+        (fewest - needs).reindex(needs.index).fillna(float("inf")),
         "number of layers beyond the minimum",
         section="beyond (the bound of 5, sharpened)",
         rows=taught,
         number="highest",
         equals=0,
-        source="ours: solved below 0.05",
+        source=source,
     )
 
 
@@ -214,6 +222,7 @@ def in_order(taught: DataFrame) -> Claim:
     return judge(
         "hops_in_order",
         "With implicit curriculum the partial losses go below 0.5 in the order of the chain, in every run "
+        "(one order of facts; `algorithms` asks it of three) "
         f"({whole} of {len(learnt)} runs learnt x2; one that did not is no counterexample).",
         lags(learnt.to_numpy()),
         "number of steps from one hop to the next",

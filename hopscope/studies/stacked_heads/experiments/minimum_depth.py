@@ -9,15 +9,21 @@ just so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.curves import LEARNT, endings_of
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
-from hopscope.theory.depth import minimum_depth
+from hopscope.theory.depth import minimum_depth, paper_bound
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 4200}
@@ -27,7 +33,6 @@ CLAIMS = ("nothing_below_the_minimum", "minimum_is_enough", "one_more_is_enough"
 PRIOR = "relative(start='L0 1:5')"
 SEEDS = {"quick": 1, "cpu": 3, "long": 5}
 MOST_HOPS = 8
-TINY = {"steps": 10, "batch": 8, "log_every": 5, "val_size": 16, "checkpoints": "10", "decay_steps": 5}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -40,13 +45,13 @@ def runs(scale: str) -> Iterator[Config]:
 
 def cell(hops: int, layers: int, seed: int, scale: str, order: str = "deepest_first") -> Config:
     """One run: the preset `minimum_depth` with other hops and layers, and a prior that is strong enough for D = 8."""
-    training = TINY if scale == "quick" else budget(hops, scale)
+    training = TINY_TRAINING if scale == "quick" else budget(hops, scale)
     config = recipe("minimum_depth").config(seed=seed, **training)
     model = config.model.but(n_layers=layers, positions=PRIOR, d_model=16 if scale == "quick" else 128)
     return Config(config.task.but(n_hops=hops, order=order), model, config.training)
 
 
-def budget(hops: int, scale: str) -> dict[str, object]:
+def budget(hops: int, scale: str) -> Mapping[str, int | str]:
     """Steps; the rate falls over the second half of them. Those whose circuits are looked at have dense checkpoints."""
     steps = 1500 if scale == "long" else 400 if hops < 5 else 500
     return {"steps": steps, "decay_steps": steps // 2, "checkpoints": "20:400,100" if hops <= 5 else "500"}
@@ -55,3 +60,143 @@ def budget(hops: int, scale: str) -> dict[str, object]:
 def least(hops: int) -> int:
     """The exact minimum depth with one head, the same for every order of the facts."""
     return minimum_depth(hops, "causal", "one", "deepest_first").min_layers
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run and hop: how it ended, and what theory says.
+
+    Columns: those of `endings_of`; D, layers, order, prior; least (the exact minimum depth of D hops), least_k (of the
+    hop), paper_bound (of D hops).
+    """
+    found = endings_of(
+        runs,
+        D=lambda config: config.task.as_dict()["n_hops"],
+        layers=lambda config: config.model.n_layers,
+        order=lambda config: config.task.as_dict()["order"],
+        prior=prior_of,
+    )
+    return found.assign(least=found.D.map(least), least_k=found.k.map(least), paper_bound=found.D.map(paper_bound))
+
+
+def hops_learnt(table: DataFrame) -> DataFrame:
+    """A row per run: D, seed, layers beyond the minimum (`more`), how many hops were learnt, the highest loss of any,
+    and the step at which the last was learnt (NaN: never)."""
+    each = table.assign(below=table.loss < LEARNT).groupby("run", sort=False)
+    first = each[["version", "seed", "prior", "D", "layers", "least", "paper_bound", "steps"]].first()
+    last = each.learnt.agg(lambda steps: steps.max(skipna=False))
+    return first.assign(
+        run=first.index, more=first.layers - first.least, n=each.below.sum(), worst=each.loss.max(), last=last
+    )
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: every run's worst loss by D, one panel line per number of layers. Right: when the last hop was learnt."""
+    each = hops_learnt(table)
+    shown = picture(9.8, 4.0)
+    left, right = shown.subplots(1, 2)
+    depths(left, each)
+    for more in sorted(set(each.more.astype(int))):
+        part = each[each.more == more]
+        tint, never = colour(more + 1), part["last"].isna()
+        steps = part["last"].fillna(1.06 * part.steps)
+        for mask, inside in ((~never, tint), (never, "none")):
+            places = part.D[mask] + 0.18 * more
+            right.plot(places, steps[mask], ls="", marker="o", ms=4, mfc=inside, mec=tint)
+        right.plot([], [], ls="", marker="o", ms=4, color=tint, label=words_of(more))
+    right.set(xlabel="D, number of hops", ylabel="optimizer steps", ylim=(0, None))
+    right.set_title("When the last hop was learnt (hollow: never)")
+    right.legend(loc="lower right")
+    right.set_xticks(sorted(each.D.unique()))
+    return shown
+
+
+def words_of(more: int) -> str:
+    """What a number of layers is called by how many there are beyond the minimum."""
+    return {-1: "one layer fewer", 0: "the exact minimum", 1: "one layer more"}[more]
+
+
+def depths(ax: Axes, each: DataFrame) -> None:
+    """D by layers: how many hops of how many, in the best run; dots are filled where all were learnt, by seed."""
+    for hops, layers in sorted(set(zip(each.D.astype(int), each.layers.astype(int), strict=True))):
+        part = each[(hops == each.D) & (each.layers == layers)]
+        for index, (n, seed) in enumerate(sorted(zip(part.n, part.seed, strict=True), key=lambda one: one[1])):
+            place = hops + 0.14 * (index - (len(part) - 1) / 2)
+            tint = colour(int(seed))
+            ax.plot(place, layers, ls="", marker="o", ms=6, mfc=tint if n == hops else "none", mec=tint, mew=0.9)
+        ax.text(hops, layers - 0.2, f"{part.n.max()} of {hops}", ha="center", va="top", fontsize=6, color=GREY)
+    every = sorted(set(each.D))
+    by_hops = each.groupby("D")[["least", "paper_bound"]].first()
+    for name, tint, dashes, label in (
+        ("least", "#222222", "-", "exact minimum: nothing below"),
+        ("paper_bound", GREY, "--", "theorem 1: nothing below"),
+    ):
+        ax.step(every, by_hops[name].loc[every] - 0.5, where="mid", color=tint, lw=1.1, ls=dashes, label=label)
+    ax.set(xlabel="D, number of hops", ylabel="layers", ylim=(0.2, each.layers.max() + 1.2))
+    ax.set_xticks(every)
+    ax.set_yticks(range(1, each.layers.max() + 1))
+    ax.set_title("Hops learnt by the best seed (filled: all D, by that seed)")
+    ax.legend(loc="upper left", fontsize=7)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether training reaches the exact minimum, and never goes below it."""
+    each = hops_learnt(table)
+    yield nothing_below(table)
+    yield enough("minimum_is_enough", "With exactly as many layers as theory asks for", each[each.more == 0], table)
+    yield enough("one_more_is_enough", "With one layer more", each[each.more == 1], table)
+    yield no_slack(each[(each.more == 0) & (each.D > 1)], table)
+
+
+def nothing_below(table: DataFrame) -> Claim:
+    """What the layers do not reach is not learnt."""
+    deep = table[table.layers < table.least_k]
+    hops = ", ".join(f"x{k} with {layers}" for k, layers in sorted(set(zip(deep.k, deep.layers, strict=True))))
+    return judge(
+        "nothing_below_the_minimum",
+        f"No hop is learnt with fewer layers than its exact minimum depth ({hops}).",
+        deep.loss,
+        "final partial loss",
+        section="5, beyond (sharpened)",
+        rows=deep,
+        among=table,
+        at_least=LEARNT,
+        source="the paper's bound for learnt",
+    )
+
+
+def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
+    """Whether for every D some seed learns all hops."""
+    learnt = each.assign(all=each.n == each.D)
+    counts = ", ".join(f"D = {hops}: {part['all'].sum()} of {len(part)}" for hops, part in learnt.groupby("D"))
+    return judge(
+        name,
+        f"{words} some seed learns all hops, for every D (seeds that do: {counts}).",
+        each.groupby("D").worst.min(),
+        "loss of the worst hop in a D's best seed",
+        section="5, beyond",
+        rows=each,
+        among=table,
+        below=LEARNT,
+        source="the paper's bound for learnt",
+    )
+
+
+def no_slack(each: DataFrame, table: DataFrame) -> Claim:
+    """Whether chains that need every head of the minimum depth are the hard ones."""
+    tight = 2 ** (each.least - 1) == each.D + 1
+    learnt = each.n == each.D
+    difference = float(learnt[tight].mean() - learnt[~tight].mean())
+    return judge(
+        "no_slack_is_hard",
+        "At the minimum depth chains that use up its reach (D = 3 and 7) are learnt by fewer seeds than others "
+        f"({learnt[tight].sum()} of {tight.sum()} runs against {learnt[~tight].sum()} of {(~tight).sum()}).",
+        difference,
+        "difference of the shares of runs that learn all hops",
+        section="beyond",
+        rows=each,
+        among=table,
+        below=0,
+        provided=bound("the number of runs of either kind", [tight.sum(), (~tight).sum()], above=0),
+        source="ours",
+    )
