@@ -41,7 +41,7 @@ ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
 #: Steps, and layers and number of seeds with curriculum (D = 5) and without (D = 3).
 CELLS: dict[str, tuple[int, tuple[int, ...], int, tuple[int, ...], int]] = {
     "quick": (10, (1, 2), 1, (1,), 1),
-    "cpu": (400, (1, 2, 3, 4, 5, 6), 3, (3, 4, 5, 6), 2),
+    "cpu": (400, (1, 2, 3, 4, 5, 6), 3, (3, 4, 5, 6), 1),
     "long": (1000, (1, 2, 3, 4, 5, 6, 7, 8), 5, (1, 2, 3, 4, 5, 6, 7, 8), 5),
 }
 TINY_TRAINING = {"batch": 8, "log_every": 5, "val_size": 16}

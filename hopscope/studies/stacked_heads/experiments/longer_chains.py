@@ -146,7 +146,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield judge(
         "hops_in_order",
         f"Hops are learnt in the order of the chain, in every run (deepest facts first alone; {PRIOR_WORDS}).",
-        lags([float(times.loc[str(run)][f"x{k}"]) for k in range(1, hops + 1)] for run, hops in hops_of.items()),
+        lags(
+            times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
+        ),
         "number of steps from one hop to the next",
         section="7.2, 9.2",
         rows=table,
