@@ -20,7 +20,7 @@ from typing import Literal
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path, place_of
-from hopscope.theory.depth import Mask, chain_of
+from hopscope.theory.depth import chain_of
 from hopscope.theory.flow import Chain, Interval, hull, meet, simulate
 
 Kind = Literal["linear", "doubling", "mixed", "either"]
@@ -57,14 +57,13 @@ class Named:
         return f"{self.kind}, by {'both' if self.side == 'both' else f'the {self.side}'}"
 
 
-def schedules_of(paths: Sequence[Path], hops: int, mask: Mask = "causal", order: str = "nearest_first") -> list[Named]:
+def schedules_of(paths: Sequence[Path], hops: int) -> list[Named]:
     """All schedules within a circuit from which no path can be left out, named; the flattest first.
 
     Args:
-        paths: of the circuit; those between chains, without a shared piece, or against the mask move nothing.
+        paths: of the circuit; those between chains and those without a shared piece move nothing. What a mask hides is
+            not asked: a circuit has no such paths.
         hops: D.
-        mask: `causal`, or `none`.
-        order: of the facts, as for `hopscope.theory.depth.minimum_depth`.
 
     Returns:
         None if by the flow of information the circuit does not bring the query its answer.
@@ -72,7 +71,7 @@ def schedules_of(paths: Sequence[Path], hops: int, mask: Mask = "causal", order:
     Raises:
         BadInput: a role that a chain of so many hops lacks, or more than 2,000 schedules.
     """
-    chain = chain_of(hops, mask, order)
+    chain = chain_of(hops, "none", "nearest_first")
     found = [named(chain, schedule) for schedule in minimal_schedules(chain, paths)]
     return sorted(found, key=lambda one: (one.height, one.reads, one.paths))
 

@@ -25,7 +25,6 @@ from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.theory.depth import Mask
 from hopscope.theory.naming import Named, joins_a_fact, schedules_of
 from hopscope.theory.schedules import redundancy
 
@@ -47,7 +46,7 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
         "layers": run.config.model.n_layers,
     }
     paths = [found.path for found in circuit.paths] if circuit.accepted else []
-    schedules = schedules_of(paths, task.n_hops, mask_of(task), task.order)
+    schedules = schedules_of(paths, task.n_hops)
     yield DataFrame([about | {"kind": "circuit", **named(circuit, task, paths, schedules)}])
     if paths:
         flattest = schedules[0].paths if schedules else ()
@@ -56,15 +55,10 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
     yield hops.assign(**about, kind="hop")
 
 
-def mask_of(task: Retrieval) -> Mask:
-    """What the theory is asked with: shuffled facts may stand in any order, so there no path is against the mask."""
-    return "none" if task.order == "shuffled" else "causal"
-
-
 def named(circuit: Circuit, task: Retrieval, paths: list[Path], schedules: list[Named]) -> dict[str, Any]:
     """A circuit's row."""
     first = schedules[0] if schedules else None
-    yardstick = redundancy(paths, task.n_hops, mask_of(task), task.order) if paths else None
+    yardstick = redundancy(paths, task.n_hops, "none") if paths else None
     return {
         "verdict": circuit.verdict,
         **{name: circuit.losses[kind].mean for name, kind in LOSSES.items()},

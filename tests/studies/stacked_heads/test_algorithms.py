@@ -164,7 +164,7 @@ def test_a_circuit_is_named_and_measured():
         SimpleNamespace(verdict="circuit", losses=losses),
         task,
         paths,
-        named_circuits.schedules_of(paths, 3, "causal", "deepest_first"),
+        named_circuits.schedules_of(paths, 3),
     )
     assert (row["name"], row["height"], row["reads"], row["ahead"]) == ("doubling, by both", 2, 2, 1)
     assert (row["heads"], row["fewest"]) == (3, 3)
