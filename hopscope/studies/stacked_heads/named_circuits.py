@@ -25,7 +25,7 @@ from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.theory.naming import Named, joins_a_fact, schedules_of
+from hopscope.theory.naming import joins_a_fact, schedules_of
 from hopscope.theory.schedules import redundancy
 
 NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
@@ -33,9 +33,9 @@ LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
 
 
 def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
-    """One run's rows."""
-    task, circuit = run.task, circuit_of(run, scale)
-    assert isinstance(task, Retrieval)
+    """One run's rows. Of a model that has not solved its task no circuit is looked for."""
+    task = run.task
+    assert isinstance(task, Retrieval) and run.report is not None
     about = {
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],
@@ -44,19 +44,20 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
         "D": task.n_hops,
         "order": task.order,
         "layers": run.config.model.n_layers,
+        "mse": run.report["loss"],
     }
-    paths = [found.path for found in circuit.paths] if circuit.accepted else []
-    schedules = schedules_of(paths, task.n_hops)
-    yield DataFrame([about | {"kind": "circuit", **named(circuit, task, paths, schedules)}])
-    if paths:
-        flattest = schedules[0].paths if schedules else ()
-        yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit, flattest, scale)])
+    circuit = circuit_of(run, scale) if run.report["loss"] < task.model_threshold else None
+    yield DataFrame([about | {"kind": "circuit", **(named(circuit, task) if circuit else {"verdict": "unsolved"})}])
+    if circuit and circuit.accepted:
+        yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit, scale)])
     hops = endings_of([run])[["hop", "k", "loss", "learnt"]]
     yield hops.assign(**about, kind="hop")
 
 
-def named(circuit: Circuit, task: Retrieval, paths: list[Path], schedules: list[Named]) -> dict[str, Any]:
+def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
     """A circuit's row."""
+    paths = [found.path for found in circuit.paths] if circuit.accepted else []
+    schedules = schedules_of(paths, task.n_hops)
     first = schedules[0] if schedules else None
     yardstick = redundancy(paths, task.n_hops, "none") if paths else None
     return {
@@ -70,18 +71,20 @@ def named(circuit: Circuit, task: Retrieval, paths: list[Path], schedules: list[
     }
 
 
-def path_rows(run: Run, circuit: Circuit, schedule: Sequence[Path], scale: str) -> Iterator[dict[str, Any]]:
+def path_rows(run: Run, circuit: Circuit, scale: str) -> Iterator[dict[str, Any]]:
     """A circuit's paths, with the step at which each emerged."""
     found = sorted(circuit.paths, key=lambda one: one.path)
     when = onsets_of(run, [one.path for one in found], scale)
     for one, emerged in zip(found, when, strict=True):
         what = {"path": str(one.path), "strength": one.strength, "part": part_of(one.path)}
-        yield what | {"in_schedule": one.path in schedule, "onset": json.dumps(asdict(emerged))}
+        yield what | {"onset": json.dumps(asdict(emerged))}
 
 
 def part_of(path: Path) -> str:
     """What a path is for: to make a fact whole, to be read by the query, or to merge facts ahead of it."""
-    if path.query != "query" and path.chain == "same" and joins_a_fact(path):
+    if path.chain == "other":
+        return "other"
+    if path.query != "query" and joins_a_fact(path):
         return "join"
     return "read" if path.query == "query" else "ahead"
 

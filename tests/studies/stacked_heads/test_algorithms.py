@@ -88,9 +88,9 @@ def test_the_cells_of_minimum_depth():
     assert len({config.identity for config in configs}) == len(configs) == 8 * 3 * 3
     assert {layers for hops, layers in depths if hops == 7} == {3, 4, 5}
     assert {layers for hops, layers in depths if hops == 8} == {4, 5, 6}
-    assert {(c.task.order, c.model.mlp, c.model.positions) for c in configs} == {
-        ("deepest_first", False, "relative(start='L0 1:5')")
-    }
+    assert {(c.task.order, c.model.mlp) for c in configs} == {("deepest_first", False)}
+    starts = {config.task.n_hops: config.model.positions[-4:-2] for config in configs}
+    assert starts == {hops: ":4" if hops < 6 else ":5" for hops in range(1, 9)}
 
 
 # algorithms ------------------------------------------------------------------------------------------------------
@@ -160,15 +160,12 @@ def test_a_circuit_is_named_and_measured():
     text = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L0H0 value[3]->key[3]; L1H0 query->value[1]"
     paths = [Path.parse(one) for one in f"{text}; L1H0 value[2]->value[3]; L2H0 query->value[2]".split("; ")]
     losses = {kind: SimpleNamespace(mean=0.01) for kind in ("model", "circuit", "live")}
-    row = named_circuits.named(
-        SimpleNamespace(verdict="circuit", losses=losses),
-        task,
-        paths,
-        named_circuits.schedules_of(paths, 3),
-    )
+    found = [SimpleNamespace(path=path) for path in paths]
+    row = named_circuits.named(SimpleNamespace(verdict="circuit", accepted=True, losses=losses, paths=found), task)
     assert (row["name"], row["height"], row["reads"], row["ahead"]) == ("doubling, by both", 2, 2, 1)
     assert (row["heads"], row["fewest"]) == (3, 3)
     assert [named_circuits.part_of(path) for path in paths] == ["join"] * 3 + ["read", "ahead", "read"]
+    assert named_circuits.part_of(Path.parse("L0H0 key[2]->value[2] (other)")) == "other"
 
 
 def test_onsets_are_those_of_emergence(tmp_path):
@@ -190,10 +187,13 @@ def test_a_run_becomes_rows(tmp_path, monkeypatch):
         accepted=True, verdict="circuit", losses=losses, paths=[SimpleNamespace(path=path, strength=0.9)]
     )
     monkeypatch.setattr(named_circuits, "circuit_of", lambda run, scale: claimed)
+    unsolved = algorithms.table([run], "quick")
+    assert list(unsolved.kind) == ["circuit", "hop"] and unsolved.verdict[0] == "unsolved"
+    monkeypatch.setattr(Retrieval, "model_threshold", 10.0)
     table = algorithms.table([run], "quick")
     assert list(table.kind) == ["circuit", "path", "hop"]
     assert table.name[0] == "none"  # the query shares no piece with the value: by the flow of information nothing moves
-    assert (table.path[1], table.part[1], bool(table.in_schedule[1])) == (str(path), "read", False)
+    assert (table.path[1], table.part[1]) == (str(path), "read")
     assert set(table.run) == {run.config.identity} and set(table.prior) == {"none"}
 
 

@@ -3,8 +3,8 @@
 The paper describes one hop after the other: the query follows the chain, a fact per layer. Theory knows faster ways
 (docs/theory.md): facts join with facts ahead of the query, and pointer doubling does five hops in four layers. Here
 every trained model's circuit is found (`hopscope.circuits`) and named (`hopscope.theory.naming`), at the exact minimum
-depth and where one hop per layer would fit, for three orders of the facts. All models have the prior of
-`minimum_depth`, and no MLP.
+depth and where one hop per layer would fit, for three orders of the facts. All models have a prior that the
+paper does not have (a learnt bias by distance, which starts above 0 for the token before in layer 0), and no MLP.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from matplotlib.patches import Patch
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.experiments.judging import Claim, judge, lags
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import minimum_depth
+from hopscope.studies.stacked_heads.experiments.minimum_depth import least
 from hopscope.studies.stacked_heads.named_circuits import NONE, parts_of
 
 #: Seconds that each scale takes on two cores; many of the runs are those of `minimum_depth`, and not counted here.
-SECONDS = {"quick": 8, "cpu": 720}
+SECONDS = {"quick": 8, "cpu": 720, "long": 5400}
+CELL_SECONDS = 300
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
 CLAIMS = (
     "circuits_are_schedules",
@@ -38,23 +41,33 @@ CLAIMS = (
     "look_ahead_comes_later",
 )
 
-#: D and layers by order, and the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
+#: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
 CELLS = {
-    "deepest_first": (((2, 3), (3, 3), (3, 4), (4, 4), (4, 5), (5, 4), (5, 6)), 5),
-    "shuffled": (((2, 3), (3, 4), (4, 5)), 3),
-    "nearest_first": (((2, 3), (3, 4), (4, 5)), 3),
+    "deepest_first": {(2, 3): 3, (3, 4): 5, (4, 4): 3, (4, 5): 3, (5, 4): 5, (5, 6): 5},
+    "shuffled": {(2, 3): 3, (3, 4): 3},
+    "nearest_first": {(2, 3): 3, (3, 4): 3},
 }
+#: With five hops: every order and depth, five seeds.
+EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
+PRESETS = {4: "minimum_depth", 6: "five_hops"}  # of five hops, by layers
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every order; those of deepest first are largely runs of `minimum_depth`."""
+    """Every order; with deepest facts first runs of `minimum_depth`, and of five hops those of two presets."""
     if scale == "quick":
         yield minimum_depth.cell(1, 2, 0, scale)
         return
-    for order, (cells, n_seeds) in CELLS.items():
-        for seed in range(n_seeds):
-            for hops, layers in cells:
-                yield minimum_depth.cell(hops, layers, seed, scale, order)
+    for order, cells in (EVERY if scale == "long" else CELLS).items():
+        for (hops, layers), n_seeds in cells.items():
+            yield from (cell(order, hops, layers, seed) for seed in range(n_seeds))
+
+
+def cell(order: str, hops: int, layers: int, seed: int) -> Config:
+    """One run."""
+    if hops < 5:
+        return minimum_depth.cell(hops, layers, seed, "cpu", order)
+    config = recipe(PRESETS[layers]).config(seed=seed)
+    return Config(config.task.but(order=order), config.model, config.training)
 
 
 # The table -------------------------------------------------------------------------------------------------------
@@ -63,10 +76,11 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run (`kind` is `circuit`), per path of its circuit (`path`), and per hop (`hop`).
 
-    Columns of the run: run, version, seed, prior, D, order, layers. Of a circuit: verdict; model, by_hand, live (its
-    losses); name (of the flattest schedule that it realises), names (of all), height, reads, ahead (of the flattest);
-    heads, fewest (useful ones, and how many would do). Of a path: path, strength, part (`join`, `read` by the query,
-    `ahead` of it), in_schedule (the flattest), onset (as JSON). Of a hop: hop, k, loss, learnt.
+    Columns of the run: run, version, seed, prior, D, order, layers, mse (on fresh sequences). Of a circuit: verdict
+    (`unsolved` where none was looked for); model, by_hand, live (its losses); name, height, reads, ahead (of the
+    flattest schedule that it realises), names (of all); heads, fewest (useful ones, and how many would do). Of a path:
+    path, strength, part (`join`, `read` by the query, `ahead` of it, `other` chains), onset (as JSON). Of a hop: hop,
+    k, loss, learnt.
     """
     return pandas.concat([part for run in runs for part in parts_of(run, scale)], ignore_index=True)
 
@@ -123,8 +137,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield are_schedules(circuits, table)
     yield one_by_one(long[long.layers > long.D], table)
     yield look_ahead(long[long.order == "deepest_first"], table)
-    yield doubled(long[long.layers == long.D.map(minimum_depth.least)], table)
-    yield spare_heads(long[long.layers > long.D.map(minimum_depth.least)], table)
+    yield doubled(long[long.layers == long.D.map(least)], table)
+    yield spare_heads(long[long.layers > long.D.map(least)], table)
     hops = table[table.kind == "hop"]
     for order in ORDERS:
         yield in_order(order, hops[hops.order == order], table)
