@@ -31,7 +31,7 @@ LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # of D = 3 on
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each D, over seeds; D = 2 are runs of `fig7`."""
+    """Each D, over seeds; D = 2 are `demo_seeds`."""
     if scale == "paper":
         for hops in range(1, 11):
             config = recipe("transformer_abc").config(seed=0, checkpoints="4000")
