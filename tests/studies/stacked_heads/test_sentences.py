@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.cli import main
 from hopscope.core import catalogue
 from hopscope.experiments.base import experiment
 from hopscope.experiments.results import all_claims
@@ -55,3 +56,8 @@ def test_the_page_has_all_in_order_with_the_verdict_at_each_scale():
         ("`fig5/solved`", "cpu, with the prior: **fails** (0.0123, n = 5); paper: **holds**"),
         ("`fig5/four_heads`", "not run yet"),
     ]
+
+
+def test_the_command_prints_the_page(capsys):
+    assert main(["report", "--results", str(RESULTS), "--paper"]) == 0
+    assert capsys.readouterr().out == page(all_claims(RESULTS))
