@@ -31,6 +31,7 @@ CLAIMS = (
     "few_heads_do_the_hop",
     "they_keep_the_metric",
     "random_heads_do_not",
+    "others_do_not",
     "same_heads_for_other_questions",
     "an_induction_head_is_among_them",
     "stack_is_deep_enough",
@@ -221,16 +222,20 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
         source="ours",
     )
-    yield judge(
-        "random_heads_do_not",
-        "Random sets of as many heads keep next to nothing, and all heads but the set little.",
-        [*numbers(table, "kept", "random heads"), *numbers(table, "kept", "all but the set")],
-        "share kept by other heads",
-        section="beyond (E)",
-        rows=table,
-        at_most=IDLE,
-        source="ours",
-    )
+    for name, others, sentence in (
+        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing."),
+        ("others_do_not", "all but the set", "All other heads together keep little."),
+    ):
+        yield judge(
+            name,
+            sentence,
+            numbers(table, "kept", others),
+            "share kept",
+            section="beyond (E)",
+            rows=table,
+            at_most=IDLE,
+            source="ours",
+        )
     yield judge(
         "same_heads_for_other_questions",
         "With other questions the same heads are found.",
