@@ -9,6 +9,7 @@ just so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, endings_of
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, judge, significant
 from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
@@ -189,20 +190,25 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
 
 def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     """Whether chains that need every head of the minimum depth are the hard ones."""
-    tight = 2 ** (each.least - 1) == each.D + 1
-    learnt = each.n == each.D
-    difference = float(learnt[tight].mean() - learnt[~tight].mean())
+    tight, learnt = 2 ** (each.least - 1) == each.D + 1, each.n == each.D
+    these, n, others = int(learnt[tight].sum()), int(tight.sum()), int(learnt[~tight].sum())
+    counts = f"{these} of {n} runs against {others} of {len(each) - n}"
+    chance = at_most(these, n, these + others, len(each))
+    contrary = at_most(n - these, n, len(each) - these - others, len(each))
     return judge(
         "no_slack_is_hard",
         "At the minimum depth chains that use up its reach (D = 3 and 7) are learnt by fewer seeds than others "
-        f"({learnt[tight].sum()} of {tight.sum()} runs against {learnt[~tight].sum()} of {(~tight).sum()}; "
-        f"{PRIOR_WORDS}).",
-        difference,
-        "difference of the shares of runs that learn all hops",
+        f"({counts}; {PRIOR_WORDS}).",
+        float(learnt[tight].mean() - learnt[~tight].mean()),
         section="beyond",
         rows=each,
         among=table,
-        below=0,
-        provided=bound("the number of runs of either kind", [tight.sum(), (~tight).sum()], above=0),
+        also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
         source="ours",
     )
+
+
+def at_most(k: int, drawn: int, marked: int, of: int) -> float:
+    """The probability that of so many drawn from all at most k are marked (Fisher's exact test, one side)."""
+    ways = [math.comb(marked, i) * math.comb(of - marked, drawn - i) for i in range(min(k, drawn) + 1)]
+    return sum(ways) / math.comb(of, drawn)
