@@ -102,9 +102,9 @@ def figure(table: DataFrame) -> Figure:
             tint = tint_of(name)
             ax.barh(row, 0.92, 0.8, left=place, color=tint, edgecolor="white")
             if heads == heads:
-                ax.text(place + 0.46, row, f"{heads:.0f} of {fewest:.0f}", ha="center", va="center", fontsize=7)
+                ax.text(place + 0.46, row, f"{heads:.0f} ({fewest:.0f})", ha="center", va="center", fontsize=7)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=8)
-    ax.set(xlabel="seeds (in the squares: heads in use, and the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
+    ax.set(xlabel="seeds (in the squares: heads in use, in brackets the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
     ax.set_xticks([])
     ax.set_title("The algorithm of each circuit")
     words = [f"{kind}, look-ahead" if kind == "linear" else "no circuit" if kind == NONE else kind for kind in NAMES]
