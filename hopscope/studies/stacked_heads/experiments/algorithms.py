@@ -104,7 +104,7 @@ def figure(table: DataFrame) -> Figure:
             if heads == heads:
                 ax.text(place + 0.46, row, f"{heads:.0f} ({fewest:.0f})", ha="center", va="center", fontsize=7)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=8)
-    ax.set(xlabel="seeds (in the squares: heads in use, in brackets the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
+    ax.set(xlabel="seeds (heads in use, in brackets the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
     ax.set_xticks([])
     ax.set_title("The algorithm of each circuit")
     words = [f"{kind}, look-ahead" if kind == "linear" else "no circuit" if kind == NONE else kind for kind in NAMES]
