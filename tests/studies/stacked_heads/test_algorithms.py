@@ -67,6 +67,13 @@ def test_what_theory_allows_is_learnt_and_no_more():
     assert minimum_depth.figure(grid()).axes
 
 
+def test_time_against_the_length_of_chains():
+    """Learnt at 90 whatever D, so the exponent is 0; at 10 D², so it is 2."""
+    assert judged(minimum_depth, grid())["time_grows_no_faster_than_chains"] == ("holds", pytest.approx(0, abs=1e-9))
+    slow = grid().assign(learnt=lambda table: table.learnt.where(table.learnt.isna(), 10.0 * table.D**2))
+    assert judged(minimum_depth, slow)["time_grows_no_faster_than_chains"] == ("fails", pytest.approx(2))
+
+
 def test_a_hop_below_its_minimum_contradicts_theory():
     assert judged(minimum_depth, grid((5, -1, 0), learnt=4))["nothing_below_the_minimum"] == ("fails", 0.02)
 
@@ -204,7 +211,7 @@ def test_a_run_becomes_rows(tmp_path, monkeypatch):
 
 
 def losses(run: str, hop: str, values: list[float], every: int = 100, **more) -> list[dict]:
-    about = {"run": run, "version": "v", "seed": 0, "hop": hop, "prior": "none", **more}
+    about = {"run": run, "version": "v", "seed": 0, "hop": hop, "order": "deepest_first", "prior": "b", **more}
     return [{**about, "step": every * i, "hop_loss": x, "val_loss": x} for i, x in enumerate(values)]
 
 
@@ -237,6 +244,12 @@ def test_longer_chains_that_do_worse():
     assert found["every_hop_is_learnt"] == ("fails", 3)
     assert found["time_grows_slower_than_chains"][0] == "undecided"
     assert longer_chains.figure(never).axes
+
+
+def test_a_run_that_is_not_over_says_nothing_yet():
+    rows = DataFrame(chain("a", 2, [1, 0]))
+    assert judged(longer_chains, rows)["every_hop_is_learnt"] == ("fails", 1)
+    assert judged(longer_chains, rows.assign(steps=5000))["every_hop_is_learnt"] == ("undecided", 1)
 
 
 def test_ten_hops_come_in_the_order_of_their_numbers():

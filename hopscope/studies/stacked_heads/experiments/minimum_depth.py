@@ -20,7 +20,7 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, endings_of
-from hopscope.experiments.judging import Claim, judge, significant
+from hopscope.experiments.judging import Claim, bound, judge, power_law, significant
 from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
@@ -29,7 +29,13 @@ from hopscope.theory.depth import minimum_depth, paper_bound
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 4200}
 CELL_SECONDS = 200
-CLAIMS = ("nothing_below_the_minimum", "minimum_is_enough", "one_more_is_enough", "no_slack_is_hard")
+CLAIMS = (
+    "nothing_below_the_minimum",
+    "minimum_is_enough",
+    "one_more_is_enough",
+    "no_slack_is_hard",
+    "time_grows_no_faster_than_chains",
+)
 
 PRIOR_WORDS = "with a prior: attention's bias by distance starts at 4, from D = 6 on at 5, for distance 1 in L0"
 SEEDS = {"quick": 1, "cpu": 3, "long": 5}
@@ -152,6 +158,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield enough("minimum_is_enough", "With exactly as many layers as theory asks for", each[each.more == 0], table)
     yield enough("one_more_is_enough", "With one layer more", each[each.more == 1], table)
     yield no_slack(each[(each.more == 0) & (each.D > 1)], table)
+    yield growth(each[each["last"].notna()], table)
 
 
 def nothing_below(table: DataFrame) -> Claim:
@@ -204,6 +211,25 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
         rows=each,
         among=table,
         also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
+        source="ours",
+    )
+
+
+def growth(each: DataFrame, table: DataFrame) -> Claim:
+    """How the time to the last hop grows with D; of runs that learn all hops, so that slow ones are left out."""
+    _, exponent = power_law(each.D, each["last"])
+    words = ", ".join(f"D = {hops}: {part['last'].min():.0f}" for hops, part in each.groupby("D"))
+    return judge(
+        "time_grows_no_faster_than_chains",
+        "The step at which the last hop is learnt grows no faster than D "
+        f"({len(each)} runs that learn all hops; earliest, {words}; {PRIOR_WORDS}).",
+        exponent,
+        "exponent of D",
+        section="beyond",
+        rows=each,
+        among=table,
+        at_most=1,
+        provided=bound("number of different D", each.D.nunique(), above=2),
         source="ours",
     )
 
