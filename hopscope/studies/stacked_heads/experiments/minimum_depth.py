@@ -192,6 +192,7 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
         rows=each,
         among=table,
         below=LEARNT,
+        provided=bound("number of different D", each.D.nunique(), at_least=MOST_HOPS),
         source="the paper's bound for learnt",
     )
 
