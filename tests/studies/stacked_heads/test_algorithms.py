@@ -92,7 +92,7 @@ def test_the_minimum_is_enough_if_some_seed_does_it():
 
 
 def test_the_cells_of_minimum_depth():
-    """Three depths around ⌈log2(D+1)⌉ + 1, three seeds up to D = 5; all have the prior, deepest facts first and no MLP."""
+    """Three depths around ⌈log2(D+1)⌉ + 1, three seeds up to D = 5; prior, deepest facts first and no MLP in all."""
     configs = list(minimum_depth.runs("cpu"))
     depths = {(config.task.n_hops, config.model.n_layers) for config in configs}
     assert len(list(minimum_depth.runs("long"))) == 8 * 3 * 5

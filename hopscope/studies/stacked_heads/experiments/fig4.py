@@ -219,9 +219,7 @@ def reached(name: str, word: str, below: float, source: str, taught: DataFrame) 
         rows=taught,
         number="highest",
         equals=0,
-        provided=bound(
-            "share of hops whose least depth was trained", needs.isin(taught.layers), of="share of", equals=1
-        ),
+        provided=bound("hops whose least depth was trained", needs.isin(taught.layers), of="share of", equals=1),
         source=source,
     )
 
