@@ -19,7 +19,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.emergence.onset import Onset, onset
 from hopscope.emergence.record import attention
-from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
+from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
@@ -29,6 +29,9 @@ from hopscope.theory.naming import joins_a_fact, schedules_of
 from hopscope.theory.schedules import redundancy
 
 NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
+NUMBERS = ("model", "by_hand", "live", "height", "reads", "ahead", "heads", "fewest")
+UNSOLVED: dict[str, Any] = {"verdict": "unsolved", "name": NONE, "names": NONE, **dict.fromkeys(NUMBERS, float("nan"))}
+SEQUENCES = 32  # behind onsets: as many as the paper averages
 LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
 
 
@@ -47,9 +50,9 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
         "mse": run.report["loss"],
     }
     circuit = circuit_of(run, scale) if run.report["loss"] < task.model_threshold else None
-    yield DataFrame([about | {"kind": "circuit", **(named(circuit, task) if circuit else {"verdict": "unsolved"})}])
+    yield DataFrame([about | {"kind": "circuit", **(named(circuit, task) if circuit else UNSOLVED)}])
     if circuit and circuit.accepted:
-        yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit, scale)])
+        yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit)])
     hops = endings_of([run])[["hop", "k", "loss", "learnt"]]
     yield hops.assign(**about, kind="hop")
 
@@ -71,10 +74,10 @@ def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
     }
 
 
-def path_rows(run: Run, circuit: Circuit, scale: str) -> Iterator[dict[str, Any]]:
+def path_rows(run: Run, circuit: Circuit) -> Iterator[dict[str, Any]]:
     """A circuit's paths, with the step at which each emerged."""
     found = sorted(circuit.paths, key=lambda one: one.path)
-    when = onsets_of(run, [one.path for one in found], scale)
+    when = onsets_of(run, [one.path for one in found])
     for one, emerged in zip(found, when, strict=True):
         what = {"path": str(one.path), "strength": one.strength, "part": part_of(one.path)}
         yield what | {"onset": json.dumps(asdict(emerged))}
@@ -89,9 +92,9 @@ def part_of(path: Path) -> str:
     return "read" if path.query == "query" else "ahead"
 
 
-def onsets_of(run: Run, paths: Sequence[Path], scale: str) -> list[Onset]:
+def onsets_of(run: Run, paths: Sequence[Path]) -> list[Onset]:
     """When the mean attention on each path goes above 0.5 (paper, section 9.1), by the run's checkpoints."""
-    batch = run.task.sample(SEQUENCES["quick" if scale == "quick" else "full"], 0)
+    batch = run.task.sample(SEQUENCES, 0)
     curves = []
     for step in run.steps:
         sums, counts = attention(Evaluator(run.at(step), batch), paths)

@@ -14,7 +14,6 @@ from pandas import DataFrame
 from hopscope.configuration.presets import recipe
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.track import follow
-from hopscope.experiments import circuit_tables
 from hopscope.problem.paths import Path
 from hopscope.studies.stacked_heads import named_circuits
 from hopscope.studies.stacked_heads.experiments import algorithms, fig4, longer_chains, minimum_depth
@@ -183,8 +182,8 @@ def test_onsets_are_those_of_emergence(tmp_path):
     """Another implementation measures the same paths with intervals and costs; the onsets must be its."""
     run = trained(tmp_path / "run", steps=12, checkpoints="3")
     path = Path.parse("L0H0 query->value[1]")
-    (ours,) = named_circuits.onsets_of(run, [path], "quick")
-    theirs = follow(run, [path], n=circuit_tables.SEQUENCES["quick"]).paths[0].onset
+    (ours,) = named_circuits.onsets_of(run, [path])
+    theirs = follow(run, [path], n=named_circuits.SEQUENCES).paths[0].onset
     assert (ours.status, ours.after, ours.by) == (theirs.status, theirs.after, theirs.by)
     assert ours.step == pytest.approx(theirs.step) if theirs.step else ours.step is None
 
@@ -200,6 +199,7 @@ def test_a_run_becomes_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(named_circuits, "circuit_of", lambda run, scale: claimed)
     unsolved = algorithms.table([run], "quick")
     assert list(unsolved.kind) == ["circuit", "hop"] and unsolved.verdict[0] == "unsolved"
+    assert algorithms.figure(unsolved).axes
     monkeypatch.setattr(Retrieval, "model_threshold", 10.0)
     table = algorithms.table([run], "quick")
     assert list(table.kind) == ["circuit", "path", "hop"]

@@ -43,11 +43,11 @@ CLAIMS = (
 
 #: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
 CELLS = {
-    "deepest_first": {(2, 3): 3, (3, 4): 5, (4, 4): 3, (4, 5): 3, (5, 4): 5, (5, 6): 5},
-    "shuffled": {(2, 3): 3, (3, 4): 3},
-    "nearest_first": {(2, 3): 3, (3, 4): 3},
+    "deepest_first": {(2, 3): 3, (3, 4): 3, (4, 4): 3, (4, 5): 3, (5, 4): 2},
+    "shuffled": {(2, 3): 3, (3, 4): 1},
+    "nearest_first": {(2, 3): 1},
 }
-#: With five hops: every order and depth, five seeds.
+#: At scale `long`: every order and depth, five seeds.
 EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
 PRESETS = {4: "minimum_depth", 6: "five_hops"}  # of five hops, by layers
 
