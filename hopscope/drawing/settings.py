@@ -36,7 +36,7 @@ def by_setting(table: DataFrame, column: str, label: str, guess: float | None = 
         ax.set_xticks(range(len(values)), [str(value) for value in values])
         ax.set(xlabel=label, ylim=(0, None))
     left.set(ylabel="validation loss, last 100 steps", title="How each hop ended")
-    right.set(ylabel="optimizer steps", title="When its loss went below 0.5 (hollow: never)")
+    right.set(ylabel="optimizer steps", title="When it was learnt (hollow: never)")
     left.axhline(0.05, color=GREY, lw=0.8, ls=":", zorder=0)
     if guess is not None:
         left.axhline(guess, color=GREY, lw=0.8, ls="--", zorder=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas
@@ -33,20 +33,22 @@ def hop_curves_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> Da
     return DataFrame(rows)
 
 
-LEARNT, SOLVED = 0.5, 0.05  # partial losses: of the paper's section 7.2, and ours
+#: Partial losses: of the paper's section 7.2, which has four chains (of others `Task.learnt_below`), and ours.
+LEARNT, SOLVED = 0.5, 0.05
 
 
 def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
     """How each run ended, one row per run and hop.
 
     Columns: run, version, seed, one per keyword (a function of the configuration), hop, k (of x_k; of hops without a
-    number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below 0.5; NaN:
-    never), solved (whether the loss ended below 0.05), steps (trained).
+    number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below the task's
+    threshold of learning; NaN: never), solved (whether the loss ended below 0.05), steps (trained).
     """
     runs = list(runs)
     curves = hop_curves_of(runs, **columns)
     found = curves[["run", "version", "seed", *columns, "hop"]].drop_duplicates().set_index(["run", "hop"])
-    found = found.assign(loss=final(curves), learnt=first_below(curves, LEARNT)).reset_index()
+    below = {run.config.identity: run.task.learnt_below for run in runs}
+    found = found.assign(loss=final(curves), learnt=first_below(curves, below)).reset_index()
     places = found.groupby("run").cumcount() + 1
     numbers = [re.search(r"\d+$", str(hop)) for hop in found.hop]
     found["k"] = [int(number[0]) if number else place for number, place in zip(numbers, places, strict=True)]
@@ -60,11 +62,15 @@ def final(curves: DataFrame, value: str = "hop_loss", last: int = 100) -> pandas
     return recent.groupby(["run", "hop"])[value].mean()
 
 
-def first_below(curves: DataFrame, threshold: float) -> pandas.Series:
-    """Per run and hop the step at which the loss first goes below a threshold, linearly interpolated; NaN if never."""
+def first_below(curves: DataFrame, threshold: float | Mapping[str, float]) -> pandas.Series:
+    """Per run and hop the step at which the loss first goes below a threshold, linearly interpolated; NaN if never.
+
+    The threshold is one for all, or one for each run.
+    """
     found = {}
     for key, curve in curves.sort_values("step").groupby(["run", "hop"]):
-        found[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), threshold)
+        bound = threshold if isinstance(threshold, float) else threshold[str(key[0])]
+        found[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), bound)
     index = pandas.MultiIndex.from_tuples(list(found), names=["run", "hop"])
     return pandas.Series(list(found.values()), index=index, dtype=float)
 

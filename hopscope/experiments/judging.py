@@ -24,6 +24,8 @@ import pandas
 from numpy.typing import ArrayLike
 from pandas import DataFrame
 
+from hopscope.experiments.priors import under_prior
+
 Verdict = Literal["holds", "fails", "undecided"]
 Statistic = Literal["lowest", "highest", "mean", "geometric mean", "median", "total", "share of"]
 Values = Iterable[float] | float
@@ -235,7 +237,8 @@ def judge(
         values: of which number and spread are made, and which `limit` is on.
         what: what each of them is, in words that can follow "lowest", "highest" or "mean".
         section: where the source says it.
-        rows: of the table, with columns `run` and `seed`: the runs behind it.
+        rows: of the table, with columns `run` and `seed`: the runs behind it. What `prior` they had, if there is such
+            a column, is added to the sentence.
         among: rows whose seeds are named where `rows` has none.
         n: how many runs or samples the number is made of; None: the different runs in `rows`.
         number: a statistic of the values, or the number itself; None: the statistic that decides, or
@@ -255,7 +258,7 @@ def judge(
     return Claim(
         id,
         section,
-        sentence,
+        under_prior(sentence, some),
         number=value,
         spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
         n=max(1, rows.run.nunique() if n is None else n),

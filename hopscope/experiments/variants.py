@@ -1,8 +1,9 @@
 """What experiments that change one setting share: the demo's recipe with a change, and how such a change is judged.
 
 The demo's model (4 layers of one head, D = 2, nearest first) is learnt in a minute; whatever is changed is changed
-there, and the runs that change nothing are those of `fig7`. None of this is in the paper, whose models differ in
-several settings at once. A setting that is a number is judged by rank correlation, with a permutation test.
+there, and the runs that change nothing are `demo_seeds`, which many experiments share. None of this is in the paper,
+whose models differ in several settings at once. A setting that is a number is judged by rank correlation, with a
+permutation test.
 """
 
 from __future__ import annotations
@@ -26,15 +27,22 @@ PERMUTATIONS = 2000
 Changes = Mapping[str, Any]
 
 
+def demo_seeds() -> Iterator[Config]:
+    """The demo's recipe as it is, over eight seeds: what any change of it is compared with."""
+    return (recipe("demo").config(seed=seed) for seed in range(SEEDS["paper"]))
+
+
 def variants(
     scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
 ) -> Iterator[Config]:
-    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged, with all seeds of `fig7`."""
+    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged it is `demo_seeds`."""
     tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
     demo = recipe("demo").config(**{**(training or {}), **tiny})
     config = Config(demo.task.but(**task or {}), demo.model.but(**{**small, **(model or {})}), demo.training)
-    plain = not config.difference(recipe("demo").config())
-    for seed in range(SEEDS["paper" if plain else scale]):
+    if not config.difference(recipe("demo").config()):
+        yield from demo_seeds()
+        return
+    for seed in range(SEEDS[scale]):
         yield Config(config.task, config.model, config.training.but(seed=seed))
 
 

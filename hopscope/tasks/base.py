@@ -186,7 +186,7 @@ class Task(Settings, ABC):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below this partial loss: half of chance (0.5 on retrieval; paper, section 7.2)."""
+        """A hop counts as learnt below this partial loss: half of chance, unless the task knows better (ours)."""
         return 0.5 * self.chance
 
     @property

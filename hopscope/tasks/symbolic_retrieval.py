@@ -15,7 +15,7 @@ from hopscope.problem.factsheet import Draw, FactSheet
 from hopscope.problem.roles import chain_letter
 from hopscope.problem.shapes import chain_shape
 from hopscope.tasks.base import TokenTask
-from hopscope.tasks.base_sheets import SheetTask
+from hopscope.tasks.base_sheets import GUESS, SheetTask
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SymbolicRetrieval(SheetTask, TokenTask):
         return {
             "any token": math.log(self.d_vocab),
             "any symbol of the sequence": math.log(self.sheet.n_symbols),
-            "right step, no chain followed": math.log(self.n_chains),
+            GUESS: math.log(self.n_chains),
             "solved": 0.0,
         }
 

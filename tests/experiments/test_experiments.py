@@ -20,11 +20,14 @@ from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, setting
 from hopscope.experiments import runner, work
-from hopscope.experiments.curves import crossing, final, first_below, hop_curves_of
+from hopscope.experiments.curves import LEARNT, crossing, endings_of, final, first_below, hop_curves_of
 from hopscope.experiments.results import publish
 from hopscope.experiments.runner import run_folder
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.studies.stacked_heads.experiments.curriculum import claims
+from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 
 
 def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:
@@ -57,6 +60,28 @@ def test_first_below_by_run_and_hop():
     found = first_below(TABLE, 0.5)
     assert found["a", "x2"] == pytest.approx(50 + 50 * 0.3 / 0.4)
     assert math.isnan(found["b", "x2"])
+
+
+def test_what_is_learnt_is_relative_to_what_a_guess_costs():
+    """Two thirds of 1 − 1/N, or of ln N, which is the paper's 0.5 at N = 4; where no guess is left, half of chance."""
+    expected = {1: 0.5, 2: 1 / 3, 4: 0.5, 8: 7 / 12}
+    assert {n: Retrieval(n_chains=n).learnt_below for n in expected} == pytest.approx(expected)
+    assert Retrieval().learnt_below == LEARNT == 0.5
+    assert ConditionalRetrieval(n_chains=2).learnt_below == pytest.approx(1 / 3)
+    assert SymbolicRetrieval(n_chains=4).learnt_below == pytest.approx(math.log(4) * 2 / 3)
+    found = first_below(TABLE, {"a": 1 / 3, "b": 0.75})
+    assert found["a", "x1"] == pytest.approx(50 + 50 * (0.4 - 1 / 3) / 0.38)
+    assert found["b", "x2"] == pytest.approx(100)  # where it stands at 0.75, before it goes below
+
+
+def test_endings_of_two_chains_ask_for_less_than_a_guess():
+    """At N = 2 a loss of 0.45 is below the paper's 0.5, and hardly below the 0.5 of a guess: it is learnt at 1/3."""
+    rows = [{"step": 50 * i, "val_loss": x, "hop_losses": {"x1": x}} for i, x in enumerate((1.0, 0.45, 0.3))]
+    config = SimpleNamespace(identity="i", training=SimpleNamespace(seed=0, steps=100))
+    session = {"environment": {"code": "v"}}
+    of = lambda n: SimpleNamespace(config=config, sessions=[session], rows=rows, task=Retrieval(n_chains=n))  # noqa: E731
+    assert endings_of([of(2)]).learnt[0] == pytest.approx(50 + 50 * (0.45 - 1 / 3) / 0.15)
+    assert endings_of([of(4)]).learnt[0] == pytest.approx(50 * 0.5 / 0.55)
 
 
 def test_claims_are_judged_from_the_table():

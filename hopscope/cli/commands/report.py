@@ -35,9 +35,10 @@ from hopscope.runs.integrity import is_unverified, vouch
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
 )
 @click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
+@click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
 @as_json
 def command(
-    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, as_json: bool
+    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, paper: bool, as_json: bool
 ) -> None:
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
@@ -55,6 +56,10 @@ def command(
         say(f"{page}: {len(claims)} claims, opens offline")
     elif as_json:
         print_json(claims)
+    elif paper:
+        from hopscope.studies.stacked_heads import sentences
+
+        click.echo(sentences.page(claims), nl=False)
     elif markdown:
         say(claims_markdown(claims), nl=False)
     else:

@@ -19,6 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig5
 
@@ -38,8 +39,9 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Entries of the maps on one sequence, and mean strengths of paths over many.
 
-    Columns: run, version, seed, layers, kind; layer, head; of a `map` entry query and key (positions) and attention; of
-    a `path` (those above 0.02) its name, attention (the mean), verdict of its run's circuit and whether it is in it.
+    Columns: run, version, seed, prior, layers, kind; layer, head; of a `map` entry query and key (positions) and
+    attention; of a `path` (those above 0.02) its name, attention (the mean), verdict of its run's circuit and whether
+    it is in it.
     """
     return DataFrame([row for run in runs for row in (*entries(run), *paths(run, scale))])
 
@@ -50,6 +52,7 @@ def about(run: Run) -> dict[str, Any]:
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],
         "seed": run.config.training.seed,
+        "prior": prior_of(run.config),
         "layers": run.config.model.n_layers,
         "heads": run.config.model.n_heads,
     }

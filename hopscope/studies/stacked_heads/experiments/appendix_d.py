@@ -15,6 +15,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
 from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import fig7
@@ -35,7 +36,7 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, path and checkpoint.
 
-    Columns: run, version, seed, path, in_circuit (of this run, and accepted), hop (that it serves), step,
+    Columns: run, version, seed, prior, path, in_circuit (of this run, and accepted), hop (that it serves), step,
     strength.
     """
     rows = []
@@ -44,6 +45,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
             "run": run.config.identity,
             "version": run.sessions[-1]["environment"]["code"],
             "seed": run.config.training.seed,
+            "prior": prior_of(run.config),
         }
         own = set(accepted_paths(run, scale))
         for followed in emergence.paths:

@@ -26,7 +26,7 @@ CHAINS = (2, 4, 8)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each number of chains, over seeds; those of four are runs of `fig7`."""
+    """Each number of chains, over seeds; those of four are `demo_seeds`."""
     for n_chains in CHAINS[:2] if scale == "quick" else CHAINS:
         yield from variants(scale, task={"n_chains": n_chains})
 

@@ -28,7 +28,7 @@ CLAIMS = ("none_fails", *(f"{name}_solves" for name in CURRICULA[:-1]), "implici
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each curriculum, over seeds; those of the implicit one are runs of `fig7`."""
+    """Each curriculum, over seeds; those of the implicit one are `demo_seeds`."""
     longer = {"n_hops": 4} if scale == "paper" else {}
     for name in CURRICULA if scale == "paper" else [name for name in CURRICULA if name != "layerwise"]:
         yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)

@@ -28,7 +28,7 @@ SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each shape, over seeds; 4 × 128 are runs of `fig7`."""
+    """Each shape, over seeds; 4 × 128 are `demo_seeds`."""
     for n_layers, d_model in ((2, 16), (3, 12)) if scale == "quick" else SHAPES:
         yield from variants(scale, model={"n_layers": n_layers, "d_model": d_model})
 

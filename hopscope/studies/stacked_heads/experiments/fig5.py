@@ -1,15 +1,15 @@
 """The circuits of deep transformers with one head per layer (Musat, ICLR 2025, figure 5, section 8).
 
 The paper reads the circuits of Transformers A, B and C (12 layers, D = 3, three seeds) off their attention maps. Here
-`hopscope.circuits` finds and validates them. At the size that two cores train in minutes: 12 layers of half the demo's
-width, D = 2, six seeds. The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
+`hopscope.circuits` finds and validates them. What two cores train in minutes is the paper's size and order of facts
+with a prior for the previous token in layer 0 (`transformer_abc_prior`), five seeds; at scale `paper` there is none.
+The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from itertools import permutations
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -22,30 +22,31 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.judging import Claim, Limit, bound, judge
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
+from hopscope.studies.stacked_heads.circuit_shapes import first_joins_pairs, hop_by_hop, spare_heads, together
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.theory.depth import chain_of
-from hopscope.theory.flow import simulate
 from hopscope.theory.schedules import redundancy
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 640, "paper": 40_000}
 CLAIMS = (
     "solved",
+    "every_hop_solved",
     "circuits_by_joint_replacement",
     "few_heads_in_use",
+    "four_heads",
     "more_heads_than_needed",
     "two_heads_combine",
     "first_head_joins_pairs",
     "circuits_differ",
+    "one_hop_after_the_other",
     "every_path_is_needed",
     "first_layer_costs_little",
 )
 
-
-Head = tuple[int, int]
 NONE = "none"  # in place of a path, where a run has no circuit
 FRESH = 1  # seed of the sequences of appendix E's last step
 
@@ -55,21 +56,20 @@ def runs(scale: str) -> Iterator[Config]:
     if scale == "paper":
         yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
         return
-    demo = recipe("demo")
+    with_prior = recipe("transformer_abc_prior")
     if scale == "quick":
-        small = demo.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
-        yield Config(small.task, small.model.but(n_layers=3, d_model=16), small.training)
+        small = with_prior.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
+        yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
         return
-    for seed in range(6):
-        config = demo.config(seed=seed, steps=1200, decay_steps=500, checkpoints="100")
-        yield Config(config.task, config.model.but(n_layers=12, d_model=64), config.training)
+    yield from (with_prior.config(seed=seed) for seed in range(5))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per path of every run's circuit; a run without a circuit has one row, whose path is `none`.
 
-    Columns of the run: run, version, seed, D, order, layers, heads_in_model, mse (on fresh sequences), verdict;
-    by_hand, live, null (losses of the circuit); heads, fewest (of the circuit, and how many would do), n (sequences).
+    Columns of the run: run, version, seed, prior, D, order, layers, heads_in_model, mse (on fresh sequences), worst
+    (partial loss of the hop that is worst), verdict; by_hand, live, null (losses of the circuit), first_uniform (by
+    hand, but for its first layer); heads, fewest (of the circuit, and how many would do), n (sequences).
     Columns of the path: path, strength, removal_loss (of the circuit live), removal_by_hand (with patterns by hand).
     """
     rows = [row for run in runs for row in rows_of(run, scale)]
@@ -81,34 +81,45 @@ def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
     circuit = circuit_of(run, scale)
+    first, by_hand = without_paths(run, circuit)
     about = {
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],
         "seed": run.config.training.seed,
+        "prior": prior_of(run.config),
         "D": task.n_hops,
         "order": task.order,
         "layers": run.config.model.n_layers,
         "heads_in_model": run.config.model.n_layers * run.config.model.n_heads,
         "mse": run.report["loss"],
+        "worst": max(circuit.hop_losses["model"].values()),
         "threshold": circuit.threshold,
         "n": circuit.protocol["report"],
+        "first_uniform": first,
         **measured(circuit, task),
     }
     if not circuit.accepted:
         nothing = float("nan")
         yield about | {"path": NONE, "strength": nothing, "removal_loss": nothing, "removal_by_hand": nothing}
         return
-    for found, by_hand in zip(circuit.paths, without_each(run, circuit), strict=True):
-        numbers = {"strength": found.strength, "removal_loss": found.removal_loss, "removal_by_hand": by_hand}
+    for found, loss in zip(circuit.paths, by_hand, strict=True):
+        numbers = {"strength": found.strength, "removal_loss": found.removal_loss, "removal_by_hand": loss}
         yield about | {"path": str(found.path), **numbers}
 
 
-def without_each(run: Run, circuit: Circuit) -> list[float]:
-    """The loss with all patterns by hand but one path's, which is uniform (appendix E, step 6); on fresh sequences."""
+def without_paths(run: Run, circuit: Circuit) -> tuple[float, list[float]]:
+    """Losses with all patterns by hand but some, which are uniform (appendix E, step 6); on fresh sequences.
+
+    First without all paths of the first layer in use; then without each path alone. NaN where there is no path.
+    """
+    if not circuit.paths:
+        return math.nan, []
     fresh = Evaluator(run.model, run.task.sample(circuit.protocol["report"], FRESH))
     strengths = {found.path: found.strength for found in circuit.paths}
-    rest = [{path: weight for path, weight in strengths.items() if path != one} for one in strengths]
-    return [loss.mean for loss in fresh.losses(Hard(paths) for paths in rest)]
+    first = min(path.layer for path in strengths)
+    kept = [{path for path in strengths if path.layer > first}, *(strengths.keys() - {one} for one in strengths)]
+    whole, *each = fresh.losses(Hard({path: strengths[path] for path in strengths if path in some}) for some in kept)
+    return whole.mean, [loss.mean for loss in each]
 
 
 def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
@@ -163,6 +174,16 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         below=0.01,
         source="paper",
     )
+    yield judge(
+        "every_hop_solved",
+        "Every partial loss of every model ends below 0.05.",
+        each.worst,
+        "loss of the worst hop",
+        section="8.2, E",
+        rows=each,
+        below=0.05,
+        source="appendix E's bound",
+    )
     solved = each[each.mse < each.threshold]
     yield judge(
         "circuits_by_joint_replacement",
@@ -189,38 +210,35 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
-    """Appendix E, step 6: what single paths cost, apart in the first layer in use and after it."""
+    """Appendix E, step 6: what single paths cost after the first layer in use, and what that layer costs."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
-    first = layers == layers.groupby(rows.run).transform("min")
-    parts: tuple[tuple[str, DataFrame, str, Limit], ...] = (
-        (
-            "every_path_is_needed",
-            rows[~first],
-            "With all patterns by hand but those of one path after the first layer in use the loss is 0.17 or more "
-            "(paper, D = 3: 0.17 to 0.89)",
-            {"at_least": 0.17},
-        ),
-        (
-            "first_layer_costs_little",
-            rows[first],
-            "Without a path of the first layer in use it stays between 0.05 and 0.1, for such a path feeds others and "
-            "no answer",
-            {"at_most": 0.1},
-        ),
+    later = rows[layers > layers.groupby(rows.run).transform("min")]
+    yield judge(
+        "every_path_is_needed",
+        "With all patterns by hand but those of one path after the first layer in use the loss is 0.17 or more (paper: "
+        f"0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
+        later.removal_by_hand,
+        "loss",
+        section="E, step 6",
+        rows=later,
+        among=table,
+        n=len(later),
+        at_least=0.17,
+        source="paper",
     )
-    for name, part, sentence, limit in parts:
-        yield judge(
-            name,
-            f"{sentence} ({len(part)} paths of {part.run.nunique()} circuits).",
-            part.removal_by_hand,
-            "loss",
-            section="E, step 6",
-            rows=part,
-            among=table,
-            n=len(part),
-            source="paper",
-            **limit,
-        )
+    first = rows.drop_duplicates("run")
+    yield judge(
+        "first_layer_costs_little",
+        "With the first layer in use attending evenly and all later patterns by hand the loss is at most 0.1 (paper: "
+        "0.05 to 0.1), for that layer feeds others and gives no answer itself.",
+        first.first_uniform,
+        "loss",
+        section="E, step 6",
+        rows=first,
+        among=table,
+        at_most=0.1,
+        source="paper",
+    )
 
 
 def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
@@ -237,8 +255,20 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
         source="ours",
     )
     yield judge(
+        "four_heads",
+        f"Every circuit uses four heads (ours, by circuit: {listed(each.heads)}).",
+        each.heads,
+        "number of heads",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        equals=4,
+        source="paper",
+    )
+    yield judge(
         "more_heads_than_needed",
-        "No circuit uses as few heads as would do (paper, D = 3: 4 in all of A, B and C, where 3 would do).",
+        "No circuit uses as few heads as would do (paper: 4 in all of A, B and C, where 3 would do; ours would do with "
+        f"{listed(each.fewest.unique())}).",
         each.heads - each.fewest,
         "number of heads beyond the exact optimum",
         section="8.2 (ii)",
@@ -270,20 +300,37 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
         equals=len(circuits),
         provided=bound("the number of circuits", len(circuits), above=1),
     )
+    yield judge(
+        "one_hop_after_the_other",
+        "Every circuit goes along its chain one hop after the other: the query looks up every symbol itself, each in a "
+        "later layer than the one before, and no fact is joined to the next before the query comes.",
+        [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
+        "circuits that do",
+        section="beyond (8.2, 9.2)",
+        rows=each,
+        among=table,
+        of="share of",
+        equals=1,
+        source="ours",
+    )
+
+
+def listed(counts: Iterable[float]) -> str:
+    """Numbers in ascending order, in words."""
+    return ", ".join(f"{count:.0f}" for count in sorted(counts)) or "none"
 
 
 def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Whether a head of a circuit could do another's work beside its own."""
     return judge(
         "two_heads_combine",
-        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A); "
-        "the number counts, over all circuits, the heads that could move into another.",
-        [len(merged_heads(circuit, int(D), str(order))) for circuit, D, order in circuits_of(each, circuits)],
-        "number of pairs of heads that, made one, still bring the query all answers",
+        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A).",
+        [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
+        "number of a circuit's heads whose work another of them could do beside its own",
         section="8.2 (ii)",
         rows=each,
         among=table,
-        of="total",
+        of="highest",
         at_least=1,
     )
 
@@ -291,36 +338,3 @@ def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
 def circuits_of(each: DataFrame, circuits: Any) -> Iterator[tuple[str, int, str]]:
     """Each circuit as text, with D and the order of its task."""
     return ((circuits[run], row.D, row.order) for run, row in each.iterrows())
-
-
-def merged_heads(circuit: str, hops: int, order: str) -> list[tuple[Head, Head]]:
-    """Heads that could be one: with the paths of the first moved into the second the task is still solved.
-
-    One head attends from a position to one place, so both must serve different roles. Judged by the flow of information
-    alone (docs/theory.md), which models built by hand realise exactly.
-    """
-    paths, chain = [Path.parse(text) for text in circuit.split("; ")], chain_of(hops, "causal", order)
-    by_head: dict[Head, list[Path]] = {}
-    for path in paths:
-        by_head.setdefault((path.layer, path.head), []).append(path)
-    found = []
-    for one, other in permutations(by_head, 2):
-        apart = not {path.query for path in by_head[one]} & {path.query for path in by_head[other]}
-        moved = [replace(path, layer=other[0], head=other[1]) for path in by_head[one]]
-        rest = [path for path in paths if path not in by_head[one]]
-        if apart and simulate(chain, [*rest, *moved]).solves:
-            found.append((one, other))
-    return found
-
-
-def together(paths: Iterable[str]) -> str:
-    """A circuit's paths as one text, to compare by."""
-    return "; ".join(sorted(paths))
-
-
-def first_joins_pairs(circuit: str) -> bool:
-    """Whether a path of the lowest layer in use goes from value[k] to key[k] of the same chain."""
-    parsed = [Path.parse(text) for text in circuit.split("; ")]
-    lowest = min(path.layer for path in parsed)
-    joins = [p for p in parsed if p.query.replace("value", "key") == p.key and p.query != p.key and p.chain == "same"]
-    return any(path.layer == lowest for path in joins)

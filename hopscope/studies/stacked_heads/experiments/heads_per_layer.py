@@ -28,7 +28,7 @@ HEADS = (1, 2, 4, 8)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each number of heads, over seeds; those of one head are runs of `fig7`."""
+    """Each number of heads, over seeds; those of one head are `demo_seeds`."""
     for heads in HEADS[:2] if scale == "quick" else HEADS:
         yield from variants(scale, model={"n_heads": heads})
 

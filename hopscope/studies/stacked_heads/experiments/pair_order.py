@@ -28,7 +28,7 @@ ORDERS = ("nearest_first", "shuffled", "deepest_first")
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each order, over seeds; nearest first are runs of `fig7`."""
+    """Each order, over seeds; nearest first are `demo_seeds`."""
     for order in ORDERS:
         yield from variants(scale, task={"order": order})
 

@@ -1,0 +1,276 @@
+"""Which heads of a language model do one hop? (beyond Musat, section 4, which asks models and does not open them)
+
+The paper shows that large models retrieve, and finds stacked heads in small ones. `hopscope heads` opens SmolLM2-135M
+on the equations (docs/heads.md): scores of all heads, a minimal set of them, and what stacks on what. Here its report
+is judged, with questions of two seeds. Sections 4 and 8 are what it stands between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.core import catalogue
+from hopscope.core.settings import setting
+from hopscope.core.storage import read_json, write_json
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.variants import seeds_of
+from hopscope.experiments.work import Finished, Work
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
+CLAIMS = (
+    "one_hop_above_chance",
+    "induction_heads_matter",
+    "few_heads_do_the_hop",
+    "they_keep_the_metric",
+    "random_heads_do_not",
+    "others_do_not",
+    "same_heads_for_other_questions",
+    "an_induction_head_is_among_them",
+    "stack_is_deep_enough",
+)
+SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
+REPORT = "heads.json"
+FEW = 0.05  # share of all heads (ours)
+IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
+
+
+@dataclass(frozen=True)
+class Opened(Work):
+    """The report of `hopscope heads`; of the model `made_up`, which tests plumbing, one that is written down here."""
+
+    label = "heads"
+
+    model: str = setting("smollm2", "which")
+    count: int = setting(200, "questions")
+    seed: int = setting(0, "of the questions")
+    tests: int = setting(40, "sets of heads that the search may try")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        write_json(folder / REPORT, MADE_UP if self.model == "made_up" else self.report())
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.checkpoints import open_model
+        from hopscope.language.heads.hop import HeadStudy
+        from hopscope.language.heads.study import study
+
+        formulation = catalogue.find("formulations", "equations")(n_hops=1)
+        layout = catalogue.find("language.layouts", "code")()
+        settings = HeadStudy(count=self.count, seed=self.seed, tests=self.tests)
+        return study(open_model(self.model, threads=1), formulation, layout, settings, lambda _: None).report
+
+
+#: A report as short as it can be: one head of two does the hop.
+MADE_UP: dict[str, Any] = {
+    "scores": {"top": {"induction": [{"head": "L1H0", "score": 0.9}]}},
+    "ablation": {"loss": 1.0, "without_top": 5.0, "without_random": [1.1, 1.2]},
+    "hop": {"n": 48, "accuracy": 0.9, "low": 0.8, "high": 0.95, "chance": 0.25},
+    "minimal": {
+        "size": 1,
+        "of": 40,
+        "set": {"faithfulness": 0.9, "low": 0.8, "high": 1.0},
+        "without_set": {"faithfulness": 0.1, "low": 0.0, "high": 0.2},
+        "random_sets": [{"faithfulness": 0.0, "low": 0.0, "high": 0.0}],
+    },
+    "heads": [{"head": "L1H0", "minimal": True}],
+    "depth": {"min_layers": 2, "stack": ["L0H0", "L1H0"]},
+}
+
+
+def runs(scale: str) -> Iterator[Opened]:
+    """The model, with the questions of several seeds."""
+    for seed in range(SEEDS[scale]):
+        yield Opened("made_up" if scale == "quick" else "smollm2", seed=seed)
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number or head of a report.
+
+    Columns: run, version, seed, model, kind, name (of a head or a quantity), value, low, high (its interval, if any).
+    """
+    rows = []
+    for run in runs:
+        assert isinstance(run.work, Opened)
+        about = {"run": run.work.identity, "version": run.version, "seed": run.work.seed, "model": run.work.model}
+        rows += [about | row for row in rows_of(read_json(run.path / REPORT))]
+    return DataFrame(rows)
+
+
+def rows_of(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What claims and figure need of a report."""
+    hop, ablation, found = report["hop"], report["ablation"], report["minimal"]
+    yield {"kind": "hop", "name": "accuracy", "value": hop["accuracy"], "low": hop["low"], "high": hop["high"]}
+    yield {"kind": "hop", "name": "chance", "value": hop["chance"]}
+    yield {"kind": "hop", "name": "questions", "value": hop["n"]}
+    yield {"kind": "repeat", "name": "as it is", "value": ablation["loss"]}
+    yield {"kind": "repeat", "name": "without induction heads", "value": ablation["without_top"]}
+    yield from ({"kind": "repeat", "name": "without random heads", "value": x} for x in ablation["without_random"])
+    yield from (
+        {"kind": "induction", "name": x["head"], "value": x["score"]} for x in report["scores"]["top"]["induction"]
+    )
+    yield {"kind": "heads", "name": "in the set", "value": found["size"]}
+    yield {"kind": "heads", "name": "of the model", "value": found["of"]}
+    yield from ({"kind": "set", "name": head["head"], "value": 1} for head in report["heads"] if head["minimal"])
+    yield kept("the set", found["set"])
+    yield kept("all but the set", found["without_set"])
+    yield from (kept("random heads", one) for one in found["random_sets"])
+    yield from ({"kind": "stack", "name": head, "value": place} for place, head in enumerate(report["depth"]["stack"]))
+    yield {"kind": "depth", "name": "least by theory", "value": report["depth"]["min_layers"]}
+
+
+def kept(name: str, found: Mapping[str, float]) -> dict[str, Any]:
+    """The share of the metric that some heads keep."""
+    return {"kind": "kept", "name": name, "value": found["faithfulness"], "low": found["low"], "high": found["high"]}
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: the loss on repeated tokens without heads. Right: how much of the hop is kept by which."""
+    shown = picture(9.2, 3.4)
+    for ax, kind, title in zip(
+        shown.subplots(1, 2),
+        ("repeat", "kept"),
+        ("Loss on repeated random tokens (nats)", "Share of the hop that is kept"),
+        strict=True,
+    ):
+        rows = table[table.kind == kind]
+        names = list(dict.fromkeys(rows.name))
+        for seed in seeds_of(rows):
+            part = rows[rows.seed == seed]
+            places = [names.index(name) + 0.16 * (seed - 0.5) for name in part.name]
+            ax.plot(part.value, places, ls="", marker="o", ms=4, color=colour(seed), label=f"questions of seed {seed}")
+            ax.hlines(places, part.low, part.high, color=colour(seed), lw=1)
+        ax.set_yticks(range(len(names)), names)
+        ax.invert_yaxis()
+        ax.axvline(0, color=GREY, lw=0.8, ls=":")
+        ax.set_title(title)
+    ax.legend(loc="lower right")
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether a few stacked heads of a real model do one hop."""
+    yield from about_scores(table)
+    yield from about_the_set(table)
+    yield from about_the_stack(table)
+
+
+def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> Any:
+    """One number of every run, by run; of several the greatest."""
+    return table[(table.kind == kind) & (table.name == name)].groupby("run")[column].max()
+
+
+def about_scores(table: DataFrame) -> Iterator[Claim]:
+    """What the model can do, and what its induction heads are worth."""
+    yield judge(
+        "one_hop_above_chance",
+        f"{told(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
+        numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
+        "lower end less chance",
+        section="beyond (4)",
+        rows=table,
+        above=0,
+        source="ours",
+    )
+    random = numbers(table, "repeat", "without random heads")
+    yield judge(
+        "induction_heads_matter",
+        "Without its top eight induction heads the loss on repeated random tokens is greater than without any of "
+        "seven random sets of eight heads.",
+        numbers(table, "repeat", "without induction heads") - random,
+        "loss beyond that of the worst random set (nats)",
+        section="beyond (Olsson et al., 2022)",
+        rows=table,
+        above=0,
+        source="ours",
+    )
+
+
+def told(table: DataFrame) -> str:
+    """The models, in words."""
+    return " and ".join(sorted(set(table.model)))
+
+
+def about_the_set(table: DataFrame) -> Iterator[Claim]:
+    """The heads that do the hop, against others."""
+    size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
+    sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
+    yield judge(
+        "few_heads_do_the_hop",
+        f"A small set of heads does what depends on the question (others at their mean pattern): {'; '.join(sets)}.",
+        size / whole,
+        "share of the model's heads",
+        section="beyond (8.2)",
+        rows=table,
+        at_most=FEW,
+        source="ours",
+    )
+    yield judge(
+        "they_keep_the_metric",
+        "On questions that the search never saw the set keeps 0.8 of the log-odds between right and wrong or more.",
+        numbers(table, "kept", "the set"),
+        "share kept",
+        section="beyond (E)",
+        rows=table,
+        at_least=0.8,
+        source="ours",
+    )
+    for name, others, sentence in (
+        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing."),
+        ("others_do_not", "all but the set", "All other heads together keep little."),
+    ):
+        yield judge(
+            name,
+            sentence,
+            numbers(table, "kept", others),
+            "share kept",
+            section="beyond (E)",
+            rows=table,
+            at_most=IDLE,
+            source="ours",
+        )
+    yield judge(
+        "same_heads_for_other_questions",
+        "With other questions the same heads are found.",
+        sets.nunique(),
+        "number of different sets",
+        section="beyond (8.2)",
+        rows=table,
+        equals=1,
+        provided=bound("the number of sets of questions", len(sets), above=1),
+    )
+
+
+def about_the_stack(table: DataFrame) -> Iterator[Claim]:
+    """Whether heads stack as theory wants them to."""
+    induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
+    sets = table[table.kind == "set"].groupby("run").name.agg(set)
+    yield judge(
+        "an_induction_head_is_among_them",
+        "One of the eight strongest induction heads is in the set.",
+        [bool(heads & induction[str(run)]) for run, heads in sets.items()],
+        "sets in which one is",
+        section="beyond (8.2, i)",
+        rows=table,
+        of="share of",
+        equals=1,
+        source="ours",
+    )
+    stacks = table[table.kind == "stack"].groupby("run").name
+    yield judge(
+        "stack_is_deep_enough",
+        "Heads that certainly feed each other stack as deep as theory asks for one hop, or deeper "
+        f"({'; '.join(' → '.join(names) for _, names in stacks)}).",
+        stacks.size() - numbers(table, "depth", "least by theory"),
+        "number of stacked heads beyond the least",
+        section="beyond (5)",
+        rows=table,
+        at_least=0,
+    )

@@ -1,0 +1,91 @@
+"""The paper's own sentences (Musat, ICLR 2025, sections 7 to 9, appendix E), each with what judges it.
+
+They stand in `data/sentences.toml`, in our words and in the paper's order. Here they are put beside the verdicts of
+`results/`, as the site's page "The paper, claim by claim" shows them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.configuration.presets import recipe
+from hopscope.experiments.base import SCALES
+
+LISTED = Path(__file__).parent / "data" / "sentences.toml"
+PRIOR = "(With a prior:"  # in the sentence of a claim on runs that had one (`hopscope.experiments.priors`)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A fact that the paper states.
+
+    Attributes:
+        number: in the paper's order, from 1.
+        section: where it stands.
+        says: what, in our words.
+        claims: what judges it, each as `experiment/id`.
+        settings: recipes that must be set so: `preset`, and values of its `task`, `model` and `training`.
+        not_judged: why nothing does.
+    """
+
+    number: int
+    section: str
+    says: str
+    claims: tuple[str, ...] = ()
+    settings: tuple[Mapping[str, Any], ...] = ()
+    not_judged: str = ""
+
+
+def sentences() -> list[Sentence]:
+    """All of them, in the paper's order."""
+    listed = tomllib.loads(LISTED.read_text())["sentence"]
+    return [Sentence(**frozen(row)) for row in listed]
+
+
+def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A sentence's entries, lists as tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def differing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a recipe that are not as a sentence has them, by name."""
+    config = recipe(settings["preset"]).config()
+    parts = {"task": config.task.as_dict(), "model": config.model.as_dict(), "training": config.training.as_dict()}
+    said = [(part, name, value) for part in parts for name, value in settings.get(part, {}).items()]
+    return {name: parts[part][name] for part, name, value in said if parts[part][name] != value}
+
+
+def page(claims: Iterable[Mapping[str, Any]]) -> str:
+    """All sentences as a Markdown table, with the verdicts of these claims (`hopscope.experiments.results`)."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for row in claims:
+        by_name.setdefault(f"{row['experiment']}/{row['id']}", []).append(row)
+    lines = ["| | section | the paper says | judged by | verdict |", "|---|---|---|---|---|"]
+    for sentence in sentences():
+        for place, (judge, verdict) in enumerate(verdicts(sentence, by_name)):
+            first = (str(sentence.number), sentence.section, sentence.says) if place == 0 else ("", "", "")
+            lines.append(f"| {' | '.join(first)} | {judge} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(sentence: Sentence, by_name: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
+    """What judges a sentence, and what it says at each scale."""
+    for name in sentence.claims:
+        rows = sorted(by_name.get(name, []), key=lambda row: SCALES.index(row["scale"]))
+        yield f"`{name}`", "; ".join(map(verdict, rows)) or "not run yet"
+    if sentence.settings:
+        names = " and ".join(f"`{one['preset']}`" for one in sentence.settings)
+        yield f"the preset{'s' * (len(sentence.settings) > 1)} {names}", "set so"
+    if sentence.not_judged:
+        yield "nothing", sentence.not_judged
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """A claim at one scale, in words."""
+    number = "" if row["number"] is None else f" ({row['number']:.3g}, n = {row['n']})"
+    prior = ", with the prior" if PRIOR in row["sentence"] else ""
+    return f"{row['scale']}{prior}: **{row['verdict']}**{number}"
