@@ -1,42 +1,82 @@
-"""Why heads wait."""
+"""Why heads wait: learning time against how much of a fact's key its value position sees at the start.
+
+In the paper's figure 6 (Musat, ICLR 2025, section 9.2) nothing is learnt for some 0.9 million sequences, and then hop
+after hop falls. Here layer 0 begins with a bias b for the token before, and so with more or less of the head that
+joins the two tokens of a fact. D = 3, deepest facts first (section 3.1), 5 layers of one head, with MLPs and without.
+
+Cells at `cpu`: b = 0, 1, 1.5, 2, 3, 4, with and without MLP, 5 seeds, up to 400 steps, stopped below 0.2. At `long`:
+b = 0, 1, 2, 4 at D = 2, 3, 5 in three orders, with and without MLP, 1 and 8 heads, 3 seeds, seed by seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hopscope.configuration.config import Config, Training
-from hopscope.models.transformer import Architecture
-from hopscope.tasks.retrieval import Retrieval
+from matplotlib.figure import Figure
+from pandas import DataFrame
 
-SECONDS = {"quick": 8, "cpu": 720}
-CLAIMS = ()
+from hopscope.configuration.config import Config
+from hopscope.experiments.judging import Claim
+from hopscope.runs.run import Run
+from hopscope.studies.plateau import law
+from hopscope.studies.plateau.cells import bias, cell, combined, start_of
+from hopscope.studies.plateau.course import courses_of
+from hopscope.studies.plateau.figure import plateau_figure
 
-STARTS = (4, 3, 2, 1.5, 1, 0)
-TRAINING = Training(
-    steps=400,
-    dtype="bfloat16",
-    stop_below=0.2,
-    log_every=10,
-    checkpoints="400",
-    measures="join_attention,look_up_attention",
-)
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 700, "long": 10_500, "paper": 3_000_000}
+CELL_SECONDS = 160
+CLAIMS = law.CLAIMS
 
-
-def prior(start: float) -> str:
-    """Positions."""
-    return f"relative(start='L0 1:{start:g}')"
+STARTS = {"quick": (4, 1), "cpu": (4, 3, 2, 1.5, 1, 0), "long": (4, 2, 1, 0), "paper": (4, 3, 2, 1.5, 1, 0)}
+SEEDS = {"quick": 1, "cpu": 5, "long": 3, "paper": 8}
+#: At `long`, D with its layers: one more than the exact minimum depth needs, and two for D = 3, as at `cpu`.
+LAYERS = {2: 4, 3: 5, 5: 6}
+ORDERS = ("deepest_first", "shuffled", "nearest_first")
+#: What the paper's Transformers A, B and C have more (section 8.1).
+PAPER = {"model": {"n_layers": 12, "init": "gpt2"}, "training": {"steps": 24_000, "checkpoints": "1000", "log_every": 50}}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    for seed in range(5):
-        for mlp in (False, True):
-            for start in STARTS:
-                yield Config(
-                    Retrieval(n_hops=3, order="deepest_first"),
-                    Architecture(n_layers=5, mlp=mlp, positions=prior(start)),
-                    TRAINING.but(seed=seed),
-                )
+    """Every start, with MLPs and without, over seeds; at `long` for every D, order and number of heads."""
+    for seed in range(SEEDS[scale]):
+        if scale == "long":
+            yield from long_cells(seed)
+            continue
+        for mlp in (False,) if scale == "quick" else (False, True):
+            for start in STARTS[scale]:
+                changes = combined(PAPER if scale == "paper" else {}, {"model": {"mlp": mlp, **bias(start)}})
+                yield cell(changes, seed, scale)
 
-def table(runs, scale): ...
-def figure(table): ...
-def claims(table): ...
+
+def long_cells(seed: int) -> Iterator[Config]:
+    """The list of cells of one seed, written down before any was trained: first what is cheap and central."""
+    for heads in (1, 8):
+        for mlp in (False, True):
+            for hops, layers in LAYERS.items():
+                for order in ORDERS:
+                    for start in STARTS["long"]:
+                        model = {"n_layers": layers, "n_heads": heads, "mlp": mlp, **bias(start)}
+                        yield cell({"task": {"n_hops": hops, "order": order}, "model": model}, seed)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """Each hop's course; at `long` its two ends alone, but for the cells that the theory is fitted to."""
+    columns = {
+        "start": start_of,
+        "D": lambda config: config.task.as_dict()["n_hops"],
+        "order": lambda config: config.task.as_dict()["order"],
+        "heads": lambda config: config.model.n_heads,
+        "mlp": lambda config: config.model.mlp,
+    }
+    return courses_of(runs, whole=lambda config: scale != "long" or law.is_central(config), **columns)
+
+
+def figure(table: DataFrame) -> Figure:
+    """Loss and attention side by side, the law, and where the starts part."""
+    return plateau_figure(table)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Threshold, unlearning and law, and what the two-factor model says of them."""
+    yield from law.claims(table)

@@ -10,6 +10,8 @@ HOPS = (1, 2, 3)
 BLIND = ";".join(
     f"L0H0 query->{role}[{k}]{chain} off@0" for k in HOPS for role in ("key", "value") for chain in ("", " (other)")
 )
+#: No later layer's query sees a key of step 2, which holds x1 as the value of step 1 does.
+DETOUR = ";".join(f"L{layer}H0 query->key[2]{chain} off@0" for layer in range(1, 5) for chain in ("", " (other)"))
 POINTERS = "blocks.0.attn.positions.beta,blocks.0.attn.?_QKV"
 WEAK, STRONG, NONE = ({"model": bias(start)} for start in (1, 4, 0))
 CAUSES: dict[str, Changes] = {
@@ -18,6 +20,10 @@ CAUSES: dict[str, Changes] = {
     "weak prior": WEAK,
     "weak prior, frozen": combined(WEAK, {"training": {"frozen": POINTERS}}),
     "weak prior, queries blind in layer 0": combined(WEAK, {"training": {"clamps": BLIND}}),
+    "no prior, queries blind in layer 0": combined(NONE, {"training": {"clamps": BLIND}}),
+    "weak prior, no detour": combined(WEAK, {"training": {"clamps": DETOUR}}),
+    "no prior, no detour": combined(NONE, {"training": {"clamps": DETOUR}}),
+    "strong prior, frozen": combined(STRONG, {"training": {"frozen": POINTERS}}),
     "weak prior, a second head": combined(WEAK, {"model": {"n_heads": 2, "positions": "relative(start='L0H0 1:1')"}}),
     "strong prior": STRONG,
     "strong prior, facts not in layer 0": combined(

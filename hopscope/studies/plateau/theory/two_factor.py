@@ -82,6 +82,8 @@ class TwoFactor:
         join: c, rate of the join's score, per step.
         cost: λ, what attention to the token before costs the head's other duty.
         wear: δ, share of the look-up's gain that is lost per step.
+        delay: steps until answers hold the mean of the candidates; before, nothing is looked up, and only the cost and
+            the wear act.
     """
 
     places: Places
@@ -89,6 +91,7 @@ class TwoFactor:
     join: ArrayLike
     cost: ArrayLike = 0.0
     wear: ArrayLike = 0.0
+    delay: float = 0.0
 
     def loss(self, u: ArrayLike, w: ArrayLike) -> Numbers:
         """ℓ of the look-up alone, without the cost."""
@@ -100,10 +103,10 @@ class TwoFactor:
         match = numpy.exp(numpy.minimum(numpy.asarray(u) * share(w, self.places.values), 500.0))
         return numpy.asarray(match / (match + self.places.chains - 1))
 
-    def flow(self, u: ArrayLike, w: ArrayLike) -> tuple[Numbers, Numbers]:
-        """(du/dt, dw/dt)."""
+    def flow(self, u: ArrayLike, w: ArrayLike, time: float = math.inf) -> tuple[Numbers, Numbers]:
+        """(du/dt, dw/dt), at a time in steps."""
         n, q = self.places.chains, self.found(u, w)
-        pull = 2 * n / (n - 1) * q * (1 - q) ** 2
+        pull = 2 * n / (n - 1) * q * (1 - q) ** 2 * (time >= self.delay)
         du = numpy.asarray(self.look_up) * pull * share(w, self.places.values) - numpy.asarray(self.wear) * u
         worth = pull * u * slope(w, self.places.values) - numpy.asarray(self.cost) * slope(w, self.places.queries)
         return du, numpy.asarray(self.join) * worth
@@ -114,23 +117,23 @@ class TwoFactor:
         shape = numpy.broadcast_shapes(*(numpy.shape(part) for part in (start, *rates)))
         u, w = numpy.zeros(shape), numpy.broadcast_to(numpy.asarray(start, float), shape).copy()
         found = [(u, w)]
-        for _ in range(steps // stride):
-            u, w = self.advanced(u, w, stride)
+        for index in range(steps // stride):
+            u, w = self.advanced(u, w, stride, index * stride)
             found.append((u, w))
         return numpy.stack([u for u, _ in found]), numpy.stack([w for _, w in found])
 
-    def advanced(self, u: Numbers, w: Numbers, dt: float) -> tuple[Numbers, Numbers]:
-        """One step of the classical fourth order."""
-        k1 = self.flow(u, w)
-        k2 = self.flow(u + dt / 2 * k1[0], w + dt / 2 * k1[1])
-        k3 = self.flow(u + dt / 2 * k2[0], w + dt / 2 * k2[1])
-        k4 = self.flow(u + dt * k3[0], w + dt * k3[1])
+    def advanced(self, u: Numbers, w: Numbers, dt: float, time: float = math.inf) -> tuple[Numbers, Numbers]:
+        """One step of the classical fourth order; it is of before the delay's end, or of after."""
+        k1 = self.flow(u, w, time)
+        k2 = self.flow(u + dt / 2 * k1[0], w + dt / 2 * k1[1], time)
+        k3 = self.flow(u + dt / 2 * k2[0], w + dt / 2 * k2[1], time)
+        k4 = self.flow(u + dt * k3[0], w + dt * k3[1], time)
         du, dw = (dt / 6 * (a + 2 * b + 2 * c + d) for a, b, c, d in zip(k1, k2, k3, k4, strict=True))
         return u + du, w + dw
 
     def learning_time(self, start: ArrayLike, steps: int, stride: int = 1) -> Numbers:
         """Steps until the loss is below two thirds of the plateau's; ∞ where it is not by then."""
-        below = self.loss(*self.course(start, steps, stride)) < LEARNT * (1 - 1 / self.places.chains)
+        below = self.loss(*self.course(start, steps, stride)) < learnt_below(self.places.chains)
         return numpy.where(below.any(0), below.argmax(0) * float(stride), math.inf)
 
     def threshold(self, steps: int, low: float = -4.0, high: float = 12.0, stride: int = 1) -> float:
@@ -182,6 +185,11 @@ def slope(w: ArrayLike, visible: Sequence[int]) -> Numbers:
     """p'(w)."""
     odds = numpy.exp(numpy.asarray(w, float))
     return numpy.asarray(sum(odds * (n - 1) / (odds + n - 1) ** 2 for n in visible) / len(visible))
+
+
+def learnt_below(chains: int) -> float:
+    """The loss of x1 below which it is learnt."""
+    return LEARNT * (1 - 1 / chains)
 
 
 def plateau_pull(chains: int) -> float:
