@@ -19,7 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope.studies.plateau import law
-from hopscope.studies.plateau.cells import bias, cell, combined, start_of
+from hopscope.studies.plateau.cells import bias, cell, start_of
 from hopscope.studies.plateau.course import courses_of
 from hopscope.studies.plateau.figure import plateau_figure
 
@@ -33,8 +33,6 @@ SEEDS = {"quick": 1, "cpu": 5, "long": 3, "paper": 8}
 #: At `long`, D with its layers: one more than the exact minimum depth needs, and two for D = 3, as at `cpu`.
 LAYERS = {2: 4, 3: 5, 5: 6}
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
-#: What the paper's Transformers A, B and C have more (section 8.1).
-PAPER = {"model": {"n_layers": 12, "init": "gpt2"}, "training": {"steps": 24_000, "checkpoints": "1000", "log_every": 50}}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -45,8 +43,7 @@ def runs(scale: str) -> Iterator[Config]:
             continue
         for mlp in (False,) if scale == "quick" else (False, True):
             for start in STARTS[scale]:
-                changes = combined(PAPER if scale == "paper" else {}, {"model": {"mlp": mlp, **bias(start)}})
-                yield cell(changes, seed, scale)
+                yield cell({"model": {"mlp": mlp, **bias(start)}}, seed, scale)
 
 
 def long_cells(seed: int) -> Iterator[Config]:
