@@ -18,8 +18,6 @@ from hopscope.core.settings import BadInput
 from hopscope.tasks.base import Task
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from hopscope.models.base_layers import Sizes
 
 SEEN = 256  # sequences by which the length of the residual stream is measured
@@ -41,8 +39,14 @@ def check_look_back(gain: float, shape: Sizes, task: Task) -> None:
 
 
 @torch.no_grad()
-def look_back(embedding: Float[Tensor, "d_input d_model"], attention: nn.Module, shape: Sizes, task: Task) -> None:
-    """Replace the first columns of every head's W_Q and W_K; what else was drawn stays as it is.
+def look_back(
+    projections: Float[Tensor, "projection head d_model d_head"],
+    embedding: Float[Tensor, "d_input d_model"],
+    gain: float,
+    shape: Sizes,
+    task: Task,
+) -> None:
+    """Replace the first columns of every head's W_Q and W_K, of `W_QKV`; what else was drawn stays as it is.
 
     LayerNorm centres the stream and divides it by its length, which differs a little from token to token: scores are
     `gain · Σ cos ω(distance − 1)` at the mean length.
@@ -53,7 +57,7 @@ def look_back(embedding: Float[Tensor, "d_input d_model"], attention: nn.Module,
     read = torch.linalg.pinv(stream)
     inputs = task.sample(SEEN, 0).inputs.to(device)
     length = (inputs @ stream).square().mean().sqrt() if shape.layer_norm else 1.0
-    scale = length * shape.look_back**0.5 * shape.head_width**0.25
-    for projection, code in zip(attention.W_QKV[:2], codes, strict=True):
+    scale = length * gain**0.5 * shape.head_width**0.25
+    for projection, code in zip(projections[:2], codes, strict=True):
         assert code is not None  # by check_look_back
         projection[:, :, : code.shape[1]] = scale * read @ code.to(device)

@@ -204,7 +204,7 @@ class Transformer(Model):
             generator=generator,
         )
         if architecture.look_back and generator is not None:
-            look_back(model.W_E, model.blocks[0].attn, architecture, task)
+            look_back(model.get_parameter("blocks.0.attn.W_QKV"), model.W_E, architecture.look_back, architecture, task)
         return model
 
     @torch.no_grad()

@@ -122,7 +122,9 @@ class SheetVectorTask(SheetTask, VectorTask):
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position feature"]:
         symbols = take(draw["symbols"], self.sheet.symbols(draw))
         if self.position_code == "pair":
-            return torch.cat([symbols, position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)], -1)
+            return torch.cat(
+                [symbols, position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)], -1
+            )
         places = torch.arange(self.n_positions, device=symbols.device)
         counted = [places, places - 1] if self.position_code == "token_and_before" else [places]
         codes = [position_code(place, self.d_symbol, self.position_base).expand_as(symbols) for place in counted]

@@ -1,7 +1,7 @@
 """The cells of the study's experiments: one small model, what is changed in it, and how long it is trained.
 
-The small model is the paper's problem at D = 3 in its own order, deepest facts first (Musat, ICLR 2025, section 3.1), in
-5 layers of one head, with the recipe of this project's presets. A run stops when it is solved, so that cells that
+The small model is the paper's problem at D = 3 in its own order, deepest facts first (Musat, ICLR 2025, section 3.1),
+in 5 layers of one head, with the recipe of this project's presets. A run stops when it is solved, so that cells that
 learn are short; one that has not learnt by the end is censored.
 """
 
@@ -77,7 +77,7 @@ def name_of(config: Config, named: Mapping[str, Changes], scale: str) -> str:
 
 
 def whole(hops: int, stretch: str = "0") -> str:
-    """Clamps that join the two tokens of every fact in layer 0, from the first step on or for a stretch such as 0-200."""
+    """Clamps that join the two tokens of every fact in layer 0, from the start on or for a stretch such as 0-200."""
     return ";".join(f"L0H0 value[{k}]->key[{k}] ideal@{stretch}" for k in range(1, hops + 1))
 
 

@@ -23,8 +23,8 @@ def courses_of(
     """A row per run, step and hop; of runs that are not wanted `whole`, of the first and the last step alone.
 
     Columns: those of `hop_curves_of`, then learnt (the step at which the hop was learnt; NaN: not while it was
-    watched), steps (trained at most), joined (join attention of layer 0's best head), joined_later (of all other layers'
-    best), look_up (look-up attention of the best head behind layer 0).
+    watched), steps (trained at most), joined (join attention of layer 0's best head), joined_later (of the best of all
+    other layers), look_up (look-up attention of the best head behind layer 0).
     """
     runs = list(runs)
     curves = hop_curves_of(runs, **columns)
@@ -34,7 +34,11 @@ def courses_of(
     found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
     kept = found.run.isin([run.config.identity for run in runs if whole(run.config)])
     ends = (found.step == 0) | (found.step == found.groupby("run").step.transform("max"))
-    return found[kept | ends].drop(columns="val_loss").round({"hop_loss": 4, "joined": 4, "joined_later": 4, "look_up": 4, "learnt": 1})
+    return (
+        found[kept | ends]
+        .drop(columns="val_loss")
+        .round({"hop_loss": 4, "joined": 4, "joined_later": 4, "look_up": 4, "learnt": 1})
+    )
 
 
 def factors_of(run: Run) -> DataFrame:

@@ -23,7 +23,7 @@ ORDERS = {"deepest_first": "deepest first", "shuffled": "shuffled", "nearest_fir
 def plateau_figure(table: DataFrame) -> Figure:
     """Above, per start, losses and the two attentions over training; below, phase portrait, law and who learns."""
     shown = picture(11.5, 9.0)
-    above, below = shown.subfigures(2, 1, height_ratios=[1.25, 1])
+    above, below = shown.subfigures(2, 1, height_ratios=[1.25, 1]).tolist()  # type: ignore[union-attr]
     small = central(table)
     starts = [start for start in SHOWN if (small.start == start).any()]
     if starts:
@@ -70,7 +70,14 @@ def draw_portrait(ax: Axes, table: DataFrame) -> None:
     for index, start in enumerate(starts):
         part = first[first.start == start]
         for number, (_, run) in enumerate(part.groupby("run")):
-            ax.plot(run.joined, run.look_up, color=colour(index), lw=0.9, alpha=0.8, label="_" if number else f"b = {start:g}")
+            ax.plot(
+                run.joined,
+                run.look_up,
+                color=colour(index),
+                lw=0.9,
+                alpha=0.8,
+                label="_" if number else f"b = {start:g}",
+            )
             ax.plot(run.joined.iloc[0], run.look_up.iloc[0], "o", color=colour(index), ms=3)
     ax.set_yscale("log")
     ax.set_xlabel("join attention")

@@ -188,7 +188,7 @@ class Theory:
 def theory_of(table: DataFrame) -> Theory | None:
     """Of the central cells; None where the starts that it is fitted to, or the runs without prior, are missing."""
     first = table[table.hop == "x1"]
-    seen = {float(start): seen_of(part) for start, part in first.groupby("start")}
+    seen = {float(start): seen_of(first[first.start == start]) for start in first.start.unique()}
     if not {0.0, *FIT} <= seen.keys():
         return None
     delay = halfway(first[first.start == 0])
@@ -203,7 +203,9 @@ def seen_of(part: DataFrame) -> Seen:
     """What was measured of the runs with one start; joins as long as most of them were watched."""
     joins = part.groupby("step").joined.agg(["mean", "count"])
     joins = joins[joins["count"] * 2 > part.run.nunique()]
-    return Seen(joins["mean"].to_dict(), float(numpy.median(hop_times(part, "x1"))))
+    return Seen(
+        dict(zip(joins.index.tolist(), joins["mean"].tolist(), strict=True)), float(numpy.median(hop_times(part, "x1")))
+    )
 
 
 def halfway(table: DataFrame) -> float:

@@ -68,6 +68,11 @@ CAUSES: dict[str, Changes] = {
     "weak prior, 2 chains": combined(WEAK, {"task": {"n_chains": 2}}),
     "no prior, 1 hop": combined(NONE, {"task": {"n_hops": 1}}),
     "no prior, nearest first": combined(NONE, {"task": {"order": "nearest_first"}}),
+    "no prior, nearest first, no detour": combined(
+        NONE, {"task": {"order": "nearest_first"}, "training": {"clamps": DETOUR}}
+    ),
+    "no prior, 2 hops": combined(NONE, {"task": {"n_hops": 2}}),
+    "prior of 2, 5 hops": {"task": {"n_hops": 5}, "model": {"n_layers": 6, **bias(2)}},
     "one code per fact": {"task": {"position_code": "pair"}},
     "rotary positions": {"model": {"positions": "rotary"}},
     "learnt positions": {"model": {"positions": "learned"}},

@@ -30,11 +30,11 @@ PRIORS: dict[str, Changes] = {
     "kv shift": {"model": {"attention": "kv_shift"}},
     "initial weights, 1": {"model": {"look_back": 1.0}},
     "initial weights, 2": {"model": {"look_back": 2.0}},
-    "initial weights, 4": {"model": {"look_back": 4.0}},
     "initial weights, 20": {"model": {"look_back": 20.0}},
     "code of the token before": {"task": {"position_code": "token_and_before"}},
     "clamp until 200": {"training": {"clamps": whole(3, "0-200"), "stop_below": None}},
-    "4 times the sequences": {"training": {"batch": 512}},
+    "twice the sequences": {"training": {"batch": 256}},
+    "learnt positions": {"model": {"positions": "learned"}},
 }
 
 

@@ -36,7 +36,9 @@ class Seen:
     learnt: float
 
 
-def fitted(seen: Mapping[float, Seen], places: Places, hops: int, delay: float, steps: int, cost: bool = True) -> TwoFactor:
+def fitted(
+    seen: Mapping[float, Seen], places: Places, hops: int, delay: float, steps: int, cost: bool = True
+) -> TwoFactor:
     """The model that fits best.
 
     Args:
@@ -61,7 +63,7 @@ def fitted(seen: Mapping[float, Seen], places: Places, hops: int, delay: float, 
 def model_of(logarithms: Numbers, places: Places, delay: float, cost: bool) -> TwoFactor:
     """The model with these rates, or the models."""
     look_up, join, duty, wear = numpy.exp(logarithms.T)
-    return TwoFactor(places, look_up, join, *((duty, wear) if cost else (0.0, 0.0)), delay=delay)
+    return TwoFactor(places, look_up, join, duty * cost, wear * cost, delay)
 
 
 def every_value(places: Places, hops: int) -> tuple[int, ...]:

@@ -107,8 +107,9 @@ class TwoFactor:
         """(du/dt, dw/dt), at a time in steps."""
         n, q = self.places.chains, self.found(u, w)
         pull = 2 * n / (n - 1) * q * (1 - q) ** 2 * (time >= self.delay)
-        du = numpy.asarray(self.look_up) * pull * share(w, self.places.values) - numpy.asarray(self.wear) * u
-        worth = pull * u * slope(w, self.places.values) - numpy.asarray(self.cost) * slope(w, self.places.queries)
+        gain = numpy.asarray(u, float)
+        du = numpy.asarray(self.look_up) * pull * share(w, self.places.values) - numpy.asarray(self.wear) * gain
+        worth = pull * gain * slope(w, self.places.values) - numpy.asarray(self.cost) * slope(w, self.places.queries)
         return du, numpy.asarray(self.join) * worth
 
     def course(self, start: ArrayLike, steps: int, stride: int = 1) -> tuple[Numbers, Numbers]:
