@@ -20,6 +20,11 @@ from hopscope.tasks.base import Task
 if TYPE_CHECKING:
     from hopscope.models.base_layers import Sizes
 
+#: What the setting is, for `--help`.
+LOOK_BACK = (
+    "layer 0 begins with attention to the position before: its W_Q and W_K read the inputs' position code, W_Q one step "
+    "back, so that scores start near this times Σ cos ω(distance − 1); 0: as drawn"
+)
 SEEN = 256  # sequences by which the length of the residual stream is measured
 
 

@@ -23,7 +23,7 @@ from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
 from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm
-from hopscope.models.base_look_back import check_look_back, look_back
+from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
@@ -73,13 +73,7 @@ class Architecture(Shape):
         "default: input where the task's inputs carry positions, else learned",
         since="0.2.0",
     )
-    look_back: float = setting(
-        0.0,
-        "layer 0 begins with attention to the position before: its W_Q and W_K read the inputs' position code, W_Q one "
-        "step back, so that scores start near this times Σ cos ω(distance − 1); 0: as drawn",
-        low=0,
-        since="0.2.0",
-    )
+    look_back: float = setting(0.0, LOOK_BACK, low=0, since="0.2.0")
 
     def __post_init__(self) -> None:
         for name in ("attention", "positions"):  # one way to write them

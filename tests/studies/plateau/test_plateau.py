@@ -18,7 +18,7 @@ from hopscope.studies.plateau.theory.two_factor import Places, TwoFactor, learnt
 
 NAN = float("nan")
 PLACES = Places.of(4, 3, "deepest_first")
-TRUTH = TwoFactor(PLACES, look_up=0.8, join=0.8, cost=0.09, wear=0.2, delay=40)
+TRUTH = TwoFactor(PLACES, look_up=0.8, join=0.8, cost=0.1, wear=0.2, delay=40)
 STARTS = (0, 1, 1.5, 2, 3, 4)
 
 
