@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from typing import Unpack
 
 import numpy
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, Limit, judge
+from hopscope.experiments.judging import Claim, Limit, Values, judge
 from hopscope.runs.run import Run
 from hopscope.studies.plateau.cells import Changes, name_of
 from hopscope.studies.plateau.course import courses_of, endings, hop_times, times
@@ -59,6 +60,13 @@ def shared(
     return judge(
         id, sentence, steps.map(math.isfinite), what, section=section, rows=rows, among=table, source="ours", **limit
     )
+
+
+def held(
+    id: str, sentence: str, values: Values, what: str, rows: DataFrame, among: DataFrame, **limit: Unpack[Limit]
+) -> Claim:
+    """Any values of these rows, held to a limit of ours."""
+    return judge(id, sentence, values, what, section="beyond (9.2)", rows=rows, among=among, source="ours", **limit)
 
 
 @styled

@@ -19,7 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim, Limit, judge
 from hopscope.runs.run import Run
 from hopscope.studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope.studies.plateau.conditions import conditions_figure, conditions_of, learns, of, waits
+from hopscope.studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
 from hopscope.studies.plateau.course import endings, hop_times
 from hopscope.studies.plateau.law import theory_of
 from hopscope.studies.plateau.theory.fit import STRIDE
@@ -187,16 +187,14 @@ def factors(table: DataFrame) -> Iterator[Claim]:
         above=1,
     )
     later = endings(of(table, "strong prior, facts not in layer 0"))
-    yield judge(
+    yield held(
         "the_join_may_form_later",
         "Barred from layer 0, the join forms in a later layer, which had no prior.",
         later[later.hop == "x1"].joined_later,
         "join attention of a later layer at the end",
-        section="beyond (9.2)",
-        rows=later,
-        among=table,
+        later,
+        table,
         above=0.5,
-        source="ours",
     )
 
 
@@ -204,9 +202,8 @@ def left(id: str, sentence: str, rows: DataFrame, among: DataFrame, **limit: Unp
     """Held to the join's attention at the end over that at the start."""
     ends = endings(rows)
     ends = ends[ends.hop == "x1"]
-    values = ends.joined / ends.joined_start
     words = "join attention at the end over that at the start"
-    return judge(id, sentence, values, words, section="beyond (9.2)", rows=rows, among=among, source="ours", **limit)
+    return held(id, sentence, ends.joined / ends.joined_start, words, rows, among, **limit)
 
 
 def sizes(table: DataFrame) -> Iterator[Claim]:
@@ -235,22 +232,23 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     """Facts made whole by a clamp for the first 200 steps."""
     first = rows[rows.hop == "x1"]
     after = first[first.step > CLAMPED]
-    about = {"section": "beyond (9.2)", "rows": rows, "among": among, "source": "ours"}
-    yield judge(
+    yield held(
         "released_it_falls_apart",
         f"Released after {CLAMPED} steps, the model forgets x1.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
+        rows,
+        among,
         above=0.5,
-        **about,
     )
-    yield judge(
+    yield held(
         "released_it_forms_again",
         "But it learns it again by itself: the look-up is there, and now pulls the join up.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
+        rows,
+        among,
         below=0.2,
-        **about,
     )
 
 
@@ -261,12 +259,12 @@ def foretold(table: DataFrame) -> Claim:
     """Whether x1 is learnt, of conditions that the model was not fitted to."""
     fit = table[table.condition.isin(STARTS)]
     theory = theory_of(fit.assign(start=fit.condition.map(STARTS)))
-    right = {}
-    for name, (start, changed) in FORETOLD.items() if theory else ():
+    right: dict[str, bool] = {}
+    for name, (start, changed) in FORETOLD.items():
         times = hop_times(of(table, name), "x1")
-        if len(times):
-            predicted = replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE)
-            right[name] = math.isfinite(predicted) == math.isfinite(times.median())
+        if theory is not None and len(times):
+            predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
+            right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
     return judge(
         "the_model_foretells_who_learns",

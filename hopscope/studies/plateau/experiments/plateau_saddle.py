@@ -16,9 +16,10 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope.studies.plateau.cells import bias, cell, start_of
+from hopscope.studies.plateau.conditions import held
 from hopscope.studies.plateau.gradients import pulls, read_by_queries
 
 #: Seconds that each scale takes on two cores.
@@ -113,36 +114,39 @@ def last(table: DataFrame) -> DataFrame:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Signs and order of the pulls, and where the plateau's queries look."""
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
-    about = {"section": "beyond (9.2)", "rows": in_window(table), "among": table, "source": "ours"}
+    rows = in_window(table)
     words = "gradient of the score of the token before"
-    yield judge(
+    yield held(
         "queries_pull_the_join_down",
         f"While the plateau is reached (steps {WINDOW[0]} to {WINDOW[1]}), the queries' rows of layer 0 want less "
         "attention to the token before: there the head serves another end.",
         queries,
         f"{words}, at queries",
+        rows,
+        table,
         above=0,
-        **about,
     )
     strong = values[values.index.get_level_values("start") == STRONG]
-    yield judge(
+    yield held(
         "first_values_pull_it_up",
         f"The values of step 1 want more of it, where there is enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
+        rows,
+        table,
         below=0,
-        **about,
     )
     weak = values[values.index.get_level_values("start") == WEAK]
-    yield judge(
+    yield held(
         "the_pull_grows_with_the_join",
         f"Their pull from b = {STRONG} is more than ten times that from b = {WEAK}: each factor's gradient is in "
         "proportion to the other.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
+        rows,
+        table,
         below=-10,
         of="median",
-        **about,
     )
     yield from reading(last(table), table)
 
@@ -170,14 +174,12 @@ def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]
-        yield judge(
+        yield held(
             id,
             sentence,
             part["read"],
             f"attention of a later head's queries to {role}",
-            section="beyond (9.2)",
-            rows=part,
-            among=among,
+            part,
+            among,
             above=0.8,
-            source="ours",
         )
