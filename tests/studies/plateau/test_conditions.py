@@ -20,9 +20,18 @@ def ends(condition: str, learnt: float | tuple[float, ...], joined=(0.3, 0.2), l
     times = learnt if isinstance(learnt, tuple) else (learnt,) * n
     return [
         {
-            **{"run": f"{condition}.{seed}", "version": "v", "seed": seed, "condition": condition, "hop": f"x{k}"},
-            **{"step": step, "steps": 400, "hop_loss": 1.0 if step == 0 else loss, "learnt": time},
-            **{"joined": joined[step > 0], "joined_later": later, "look_up": 0.1},
+            "run": f"{condition}.{seed}",
+            "version": "v",
+            "seed": seed,
+            "condition": condition,
+            "hop": f"x{k}",
+            "step": step,
+            "steps": 400,
+            "hop_loss": 1.0 if step == 0 else loss,
+            "learnt": time,
+            "joined": joined[step > 0],
+            "joined_later": later,
+            "look_up": 0.1,
         }
         for seed in (0, 1)
         for k, time in enumerate(times, 1)

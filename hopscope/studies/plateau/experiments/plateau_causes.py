@@ -231,7 +231,7 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
 def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     """Facts made whole by a clamp for the first 200 steps."""
     first = rows[rows.hop == "x1"]
-    after = first[first.step > CLAMPED]
+    after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield held(
         "released_it_falls_apart",
         f"Released after {CLAMPED} steps, the model forgets x1.",
