@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: What the setting is, for `--help`.
 LOOK_BACK = (
-    "layer 0 begins with attention to the position before: its W_Q and W_K read the inputs' position code, W_Q one step "
-    "back, so that scores start near this times Σ cos ω(distance − 1); 0: as drawn"
+    "layer 0 begins with attention to the position before: its W_Q and W_K read the inputs' position code, W_Q one "
+    "step back, so that scores start near this times Σ cos ω(distance − 1); 0: as drawn"
 )
 SEEN = 256  # sequences by which the length of the residual stream is measured
 
