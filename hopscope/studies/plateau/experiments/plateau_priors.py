@@ -58,11 +58,6 @@ ENOUGH = (
         "Initial W_Q and W_K of layer 0 that turn the position code by a step, the architecture as it is",
         "initial weights, 20",
     ),
-    (
-        "learnt_positions_suffice",
-        "A learnt embedding of positions beside the code, no prior at all",
-        "learnt positions",
-    ),
 )
 
 
