@@ -44,7 +44,7 @@ TINY: Changes = {
 
 def bias(start: float) -> dict[str, Any]:
     """A learnt bias by distance, which in layer 0 starts at `start` for the token before, at 0 elsewhere."""
-    return {"positions": f"relative(start='L0 1:{start:g}')" if start else "relative"}
+    return {"positions": f"relative(start='L0 1:{start:g}')"}
 
 
 def start_of(config: Config) -> float:
