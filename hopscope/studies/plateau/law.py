@@ -60,7 +60,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield judge(
         "weak_starts_wait",
-        f"With b ≤ {WEAK:g} no run learns its first hop in 400 steps, with MLPs or without.",
+        f"With b ≤ {WEAK:g} no run learns its first hop in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
         section="beyond (9.2)",
