@@ -78,9 +78,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """What is enough, what is not, and whether it matters how the join is given."""
     yield waits("without_a_prior_it_waits", "Control: the paper's architecture as it is waits.", table, "none")
     yield waits(
-        "sequences_do_not_help", "Twice the sequences in as many steps do not help.", table, "twice the sequences"
-    )
-    yield waits(
         "the_code_beside_does_not_help",
         "Nor does the code of the token before beside one's own: it is but a rotation of what is there.",
         table,
