@@ -21,6 +21,7 @@ RIGHT = {
     "draw": "draw demo",
     "circuit": "circuit demo",
     "emerge": "emerge demo",
+    "explore": "explore demo --export page.html",
     "verify": "verify demo",
     "sample": "sample retrieval",
     "depth": "depth 3",
