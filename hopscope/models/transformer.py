@@ -23,6 +23,7 @@ from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
 from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm
+from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
@@ -72,6 +73,7 @@ class Architecture(Shape):
         "default: input where the task's inputs carry positions, else learned",
         since="0.2.0",
     )
+    look_back: float = setting(0.0, LOOK_BACK, low=0, since="0.2.0")
 
     def __post_init__(self) -> None:
         for name in ("attention", "positions"):  # one way to write them
@@ -115,6 +117,7 @@ class Architecture(Shape):
         return code
 
     def resolved(self, task: Task) -> Architecture:
+        check_look_back(self.look_back, self, task)
         positions = None if self.positions == default_positions(task.inputs_carry_position) else self.positions
         return self.but(d_head=self.head_width, d_mlp=self.mlp_width, positions=positions)
 
@@ -185,7 +188,7 @@ class Transformer(Model):
     @classmethod
     def for_task(cls, architecture: Architecture, task: Task, generator: torch.Generator | None = None) -> Transformer:
         """A transformer with the widths that a task needs."""
-        return cls(
+        model = cls(
             architecture,
             n_positions=task.n_positions,
             d_output=task.d_output,
@@ -194,6 +197,9 @@ class Transformer(Model):
             learned_positions=not task.inputs_carry_position,
             generator=generator,
         )
+        if architecture.look_back and generator is not None:
+            look_back(model.get_parameter("blocks.0.attn.W_QKV"), model.W_E, architecture.look_back, architecture, task)
+        return model
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:

@@ -22,3 +22,11 @@ def position_code(place: Int[Tensor, "*shape"], d_code: int, base: float) -> Flo
     exponents = torch.arange(0, d_code, 2, device=place.device, dtype=torch.float32) / d_code
     angles = place[..., None].float() * base**-exponents
     return torch.cat([angles.cos(), angles.sin()], -1)
+
+
+def position_shift(steps: float, d_code: int, base: float) -> Float[Tensor, "d_code d_code"]:
+    """The rotation R of `position_code(t) @ R = position_code(t + steps)`, for every t."""
+    exponents = torch.arange(0, d_code, 2, dtype=torch.float32) / d_code
+    angles = steps * base**-exponents
+    cos, sin = angles.cos().diag(), angles.sin().diag()
+    return torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)])

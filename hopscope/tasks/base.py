@@ -148,6 +148,10 @@ class Task(Settings, ABC):
         """Which of a query's successors the targets hold; all of them, unless a task says otherwise."""
         return slice(None)
 
+    def position_features(self, steps: int = 0) -> Float[Tensor, "d_input d_code"] | None:
+        """What reads, off an input at position t, the position code of t + steps; None where inputs carry no such."""
+        return None
+
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
         """The best that can be known of one sequence from its inputs alone, for a task that facts do not answer.
 

@@ -16,7 +16,7 @@ from hopscope.problem.factsheet import Draw, FactSheet
 from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.problem.shapes import NAMED_ORDERS
-from hopscope.problem.symbols import position_code, take
+from hopscope.problem.symbols import position_code, position_shift, take
 from hopscope.tasks.base import Task, VectorTask
 
 GUESS = "right step, no chain followed"  # the baseline of who finds the step, and takes any chain's fact
@@ -100,7 +100,11 @@ class SheetVectorTask(SheetTask, VectorTask):
     """
 
     d_symbol: int = setting(4, "K, the dimension of a symbol and of the position code; even", low=2, high=256)
-    position_code: str = setting("token", "what the position code counts", choices=("token", "pair"))
+    position_code: str = setting(
+        "token",
+        "what the position code counts: token; pair; token_and_before, each token beside the code of the one before",
+        choices=("token", "pair", "token_and_before"),
+    )
     position_base: float = setting(
         100.0, "position t turns by t·base^(-2i/K): 100 gives t and t/10 at K = 4, RoPE's 10000 t and t/100", low=1
     )
@@ -114,7 +118,7 @@ class SheetVectorTask(SheetTask, VectorTask):
 
     @property
     def d_input(self) -> int:  # type: ignore[override]
-        return 2 * self.d_symbol
+        return (3 if self.position_code == "token_and_before" else 2) * self.d_symbol
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -129,11 +133,20 @@ class SheetVectorTask(SheetTask, VectorTask):
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position feature"]:
         symbols = take(draw["symbols"], self.sheet.symbols(draw))
         if self.position_code == "pair":
-            code = position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)
-        else:
-            places = torch.arange(self.n_positions, device=symbols.device)
-            code = position_code(places, self.d_symbol, self.position_base).expand_as(symbols)
-        return torch.cat([symbols, code], -1)
+            return torch.cat(
+                [symbols, position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)], -1
+            )
+        places = torch.arange(self.n_positions, device=symbols.device)
+        counted = [places, places - 1] if self.position_code == "token_and_before" else [places]
+        codes = [position_code(place, self.d_symbol, self.position_base).expand_as(symbols) for place in counted]
+        return torch.cat([symbols, *codes], -1)
+
+    def position_features(self, steps: int = 0) -> Float[Tensor, "d_input d_code"] | None:
+        if self.position_code == "pair":
+            return None
+        read = torch.zeros(self.d_input, self.d_symbol)
+        read[self.d_symbol : 2 * self.d_symbol] = position_shift(steps, self.d_symbol, self.position_base)
+        return read
 
     def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
         answers = take(draw["symbols"], self.asked(draw).flatten(1))

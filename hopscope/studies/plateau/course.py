@@ -1,0 +1,100 @@
+"""The course of runs as tables: each hop's loss, and how much of the two factors is there, over training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pandas
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.curves import crossing, hop_curves_of
+from hopscope.runs.run import Run
+
+#: A hop is learnt below this share of the loss of who knows the step and follows no chain: 0.5 at N = 4 (section 7.2).
+LEARNT = 2 / 3
+
+
+def courses_of(
+    runs: Iterable[Run], *, whole: Callable[[Config], bool] = lambda _: True, **columns: Callable[[Config], Any]
+) -> DataFrame:
+    """A row per run, step and hop; of runs that are not wanted `whole`, of the first and the last step alone.
+
+    Columns: those of `hop_curves_of`, then learnt (the step at which the hop was learnt; NaN: not while it was
+    watched), steps (trained at most), joined (join attention of layer 0's best head), joined_later (of the best of all
+    other layers), look_up (look-up attention of the best head behind layer 0).
+    """
+    runs = list(runs)
+    curves = hop_curves_of(runs, **columns)
+    seen = pandas.concat([factors_of(run) for run in runs], ignore_index=True)
+    found = curves.merge(seen, on=["run", "step"], validate="many_to_one")
+    found = found.merge(learnt_by(curves, runs), on=["run", "hop"])
+    found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
+    kept = found.run.isin([run.config.identity for run in runs if whole(run.config)])
+    ends = (found.step == 0) | (found.step == found.groupby("run").step.transform("max"))
+    return (
+        found[kept | ends]
+        .drop(columns="val_loss")
+        .round({"hop_loss": 4, "joined": 4, "joined_later": 4, "look_up": 4, "learnt": 1})
+    )
+
+
+def factors_of(run: Run) -> DataFrame:
+    """What the two measures saw at each step that was logged."""
+    rows = []
+    for row in run.rows:
+        joins, looks = (row["measures"][name] for name in ("join_attention", "look_up_attention"))
+        rows.append(
+            {
+                "run": run.config.identity,
+                "step": row["step"],
+                "joined": best(joins, first=True),
+                "joined_later": best(joins, first=False),
+                "look_up": best(looks, first=False),
+            }
+        )
+    return DataFrame(rows)
+
+
+def best(heads: Mapping[str, float], *, first: bool) -> float:
+    """The most that a head of layer 0 has, or a head of the others; NaN where there is none."""
+    return max((value for name, value in heads.items() if name.startswith("L0H") == first), default=math.nan)
+
+
+def learnt_by(curves: DataFrame, runs: Iterable[Run]) -> DataFrame:
+    """When each hop of each run was learnt."""
+    below = {run.config.identity: LEARNT * list(run.config.task.baselines.values())[1] for run in runs}
+    found = [
+        {"run": run, "hop": hop, "learnt": crossing(part.step.tolist(), part.hop_loss.tolist(), below[str(run)])}
+        for (run, hop), part in curves.groupby(["run", "hop"])
+    ]
+    return DataFrame(found)
+
+
+def endings(table: DataFrame) -> DataFrame:
+    """A row per run and hop, the last of each, with `joined_start`, the join attention at the first step, beside it."""
+    ordered = table.sort_values("step", kind="stable")
+    last = ordered.groupby(["run", "hop"], sort=False).last().reset_index()
+    last["joined_start"] = last.run.map(ordered.groupby("run").joined.first())
+    last["joined_least"] = last.run.map(ordered.groupby("run").joined.min())
+    return last
+
+
+def times(table: DataFrame) -> Series:
+    """Per run, when its last hop was learnt; ∞ where one was not."""
+    return table.drop_duplicates(["run", "hop"]).fillna({"learnt": math.inf}).groupby("run").learnt.max()
+
+
+def hop_times(table: DataFrame, hop: str) -> Series:
+    """Per run, when one hop was learnt; ∞ where it was not."""
+    part = table[table.hop == hop].drop_duplicates("run")
+    return part.fillna({"learnt": math.inf}).set_index("run").learnt
+
+
+def share_learnt(table: DataFrame, by: str | list[str]) -> Series:
+    """Of the runs with each value of a column, the share that learnt every hop while it was watched."""
+    runs = table.drop_duplicates("run").set_index("run")
+    learnt = times(table).map(math.isfinite)
+    return learnt.groupby([runs[name] for name in ([by] if isinstance(by, str) else by)], sort=False).mean()

@@ -1,0 +1,23 @@
+"""Join attention: how much of a fact's key its value position sees, the study `plateau`'s order parameter."""
+
+from __future__ import annotations
+
+import re
+
+from hopscope.measures.base import Observation, attention, roles
+from hopscope.problem.roles import path_strengths
+
+RANGE = (0.0, 1.0)
+NEEDS = (attention, roles("key[1]", "value[1]"))
+
+
+def join_attention(seen: Observation) -> dict[str, float]:
+    """Mean attention (0–1) of a fact's value position to its key, over all steps of the chains, per head."""
+    names = seen.batch.roles.names
+    steps = [step for name in names for step in re.findall(r"^key(\[\d+\])$", name) if f"value{step}" in names]
+    of = [(names.index(f"value{step}"), names.index(f"key{step}")) for step in steps]
+    found = {}
+    for name, pattern in seen.patterns():
+        same = path_strengths(pattern[:, None], seen.batch.roles)[0, 0]
+        found[name] = sum(float(same[pair]) for pair in of) / len(of)
+    return found

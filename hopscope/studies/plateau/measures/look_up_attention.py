@@ -1,0 +1,16 @@
+"""Look-up attention: how much a query sees of the value that its first fact gives."""
+
+from __future__ import annotations
+
+from hopscope.measures.base import Observation, attention, roles
+from hopscope.problem.roles import path_strengths
+
+RANGE = (0.0, 1.0)
+NEEDS = (attention, roles("query", "value[1]"))
+
+
+def look_up_attention(seen: Observation) -> dict[str, float]:
+    """Mean attention (0–1) of a query to the first value of its chain, per head; 1/N follows no chain."""
+    names = seen.batch.roles.names
+    pair = names.index("query"), names.index("value[1]")
+    return {n: float(path_strengths(p[:, None], seen.batch.roles)[0, 0][pair]) for n, p in seen.patterns()}
