@@ -16,7 +16,7 @@ from hopscope.emergence.track import Emergence, comparable_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
-SEQUENCES = {"quick": 16, "cpu": 64, "paper": 128}  # behind curves; the paper averages 32
+SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # behind curves; the paper averages 32
 #: How circuits are searched for, where not as by default: a search takes as long as it has sequences. What is said of a
 #: circuit is measured on as many fresh ones at every scale that judges.
 SEARCHES = {"quick": Discovery(discovery=16, selection=16, report=32), "cpu": Discovery(discovery=32)}
@@ -41,5 +41,6 @@ def used_paths(run: Run, scale: str) -> list[Path]:
 
 def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
     """The paths that each run uses over training; every kind of path that one run has is followed in all."""
+    n = SEQUENCES.get(scale, SEQUENCES["full"])
     every = comparable_paths(runs, lambda run: used_paths(run, scale))
-    return [emergence.emergence_of(run, paths, n=SEQUENCES[scale]) for run, paths in zip(runs, every, strict=True)]
+    return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]
