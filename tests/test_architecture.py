@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -162,3 +167,30 @@ def test_public_names_are_found_where_they_live():
     assert set(hopscope.__all__) <= set(dir(hopscope))
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         hopscope.nosuch  # noqa: B018
+
+
+def globals_used(code: CodeType) -> set[str]:
+    """The global names that a code object, or one within it, reads."""
+    own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return own.union(*(globals_used(part) for part in code.co_consts if isinstance(part, CodeType)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_name_that_a_file_uses_is_there(path):
+    """What linters would say, were shapes such as `Float[Tensor, "batch d"]` not names to them."""
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if name == "hopscope.__main__":
+        return
+    module = importlib.import_module(name)
+    code = compile(path.read_text(), str(path), "exec", dont_inherit=True)
+    lasting = {*vars(module), *vars(builtins), "__module__", "__qualname__", "__name__", "__annotations__", "__class__"}
+    used = {name for part in code.co_consts if isinstance(part, CodeType) for name in globals_used(part)}
+    steps = [step for part in all_codes(code) for step in dis.get_instructions(part)]
+    assert not used - lasting - {step.argval for step in steps if step.opname.startswith("STORE")}
+
+
+def all_codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from all_codes(part)

@@ -72,48 +72,83 @@ def certify(
 
 
 class Intact:
-    """A circuit's own forward pass, with all that is patched into others."""
+    """A circuit's own forward pass, with all that is patched into others.
+
+    Only the layers that matter are run: from the one that is changed on, and no further than what is read.
+    """
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
-        self.whole, self.loss = self.run(self.units, {})
+        names = ("hook_resid_pre", "hook_attn_out", "attn.hook_pattern")
+        kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
+        outputs, self.whole = self.run(self.units, {}, kept)
+        self.loss = self.loss_of(outputs)
+        self.without: dict[tuple[Unit, int], Cache] = {}
+        self.worth: dict[Path, float] = {}
 
     @torch.no_grad()
-    def run(self, units: frozenset[Unit], replace: Mapping[str, Any]) -> tuple[Cache, float]:
-        """Activations and loss with the units kept, and some activations replaced."""
+    def run(
+        self,
+        units: frozenset[Unit],
+        replace: Mapping[str, Any],
+        cache: Sequence[str] = (),
+        start: int = 0,
+        stop: int | None = None,
+    ) -> tuple[Tensor, Cache]:
+        """Outputs and activations with the units kept and some activations replaced; of the layers start to stop."""
         evaluator, change = self.evaluator, Kept(units, self.null, self.identity)
         evaluator.forwards += 1
+        start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
         patterns = {
             f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: change.pattern(
                 layer, actual, evaluator.ground
             )
-            for layer in evaluator.layers
+            for layer in evaluator.layers[start:stop]
         }
-        task, batch = evaluator.batch.task, evaluator.batch
-        outputs, cache = evaluator.model(
-            batch.inputs, replace={**patterns, **replace}, cache=True, at=task.query_positions
-        )
-        return cache, float(task.loss(outputs, batch.targets))
+        inside = {name: new for name, new in replace.items() if int(name.split(".")[1]) >= start}
+        task, inputs = evaluator.batch.task, self.whole["resid_pre", start] if start else evaluator.batch.inputs
+        where = ({"start_at_layer": start} if start else {}) | ({} if stop is None else {"stop_at_layer": stop})
+        at = task.query_positions if stop is None else None
+        outputs, kept = evaluator.model(inputs, replace={**patterns, **inside}, cache=list(cache), at=at, **where)
+        return outputs, kept
+
+    def loss_of(self, outputs: Tensor) -> float:
+        return float(self.evaluator.batch.task.loss(outputs, self.evaluator.batch.targets))
 
     def attention(self, path: Path, cache: Cache) -> float:
         """Mean attention on a path in one of the runs."""
-        return self.evaluator.attention(path, [cache["pattern", layer] for layer in self.evaluator.layers])
+        mask = self.evaluator.ground.entries(path)
+        on_path = (cache["pattern", path.layer][:, path.head] * mask).sum(-1)
+        return float(on_path[mask.any(-1)].mean())
+
+    def lacking(self, source: Unit, layer: int) -> Cache:
+        """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""
+        if (source, layer) not in self.without:
+            between = {f"blocks.{i}.hook_attn_out": self.whole["attn_out", i] for i in range(source.layer + 1, layer)}
+            names = [f"blocks.{layer}.attn.hook_{short}" for short in HOOKS.values()]
+            _, kept = self.run(self.units - {source}, between, names, source.layer, layer + 1)
+            self.without[source, layer] = kept
+        return self.without[source, layer]
+
+    def worth_of(self, path: Path) -> float:
+        """What leaving a path out costs."""
+        if path not in self.worth:
+            self.worth[path] = self.loss_of(self.run(self.units - {path}, {}, start=path.layer)[0]) - self.loss
+        return self.worth[path]
 
     def supplies(self, path: Path, source: Path) -> list[Supply]:
         """Which parts of a path an earlier one feeds."""
-        between = {f"blocks.{i}.hook_attn_out": self.whole["attn_out", i] for i in range(source.layer + 1, path.layer)}
-        lacking, _ = self.run(self.units - {source}, between)
-        found = []
+        lacking, layer, found = self.lacking(source, path.layer), path.layer, []
         for part, short in HOOKS.items():
-            name = f"blocks.{path.layer}.attn.hook_{short}"
+            name = f"blocks.{layer}.attn.hook_{short}"
             role = path.query if part == "query" else path.key
-            patched = patch(lacking[name], self.evaluator.ground, role, path.head)
-            cache, loss = self.run(self.units, {name: patched})
+            patched = {name: patch(lacking[name], self.evaluator.ground, role, path.head)}
             if part == "value":
-                worth = self.run(self.units - {path}, {})[1] - self.loss
-                if loss - self.loss >= LEAST_SHARE * max(worth, 1e-9):
+                loss = self.loss_of(self.run(self.units, patched, start=layer)[0])
+                if loss - self.loss >= LEAST_SHARE * max(self.worth_of(path), 1e-9):
                     found.append(Supply(path, part, source, self.loss, loss))
                 continue
+            _, cache = self.run(self.units, patched, [f"blocks.{layer}.attn.hook_pattern"], layer, layer + 1)
             before, after = self.attention(path, self.whole), self.attention(path, cache)
             if before - after >= LEAST_SHARE * before:
                 found.append(Supply(path, part, source, before, after))

@@ -14,7 +14,7 @@ A change says what each layer's pattern becomes, given what the heads computed f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.branches import Branching
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.interventions.patterns import null, prescribed
@@ -39,7 +40,11 @@ RowPattern = Float[Tensor, "batch query key"]  # of one head; only the rows of o
 
 
 class Change(Protocol):
-    """What becomes of attention."""
+    """What becomes of attention.
+
+    A change may have a method `key(layer)`: None where the layer stays as it is, else a value such that changes of
+    equal keys do the same to equal patterns. What such changes have in common is computed once.
+    """
 
     @property
     def first_layer(self) -> float:
@@ -70,6 +75,15 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
     return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
 
 
+def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
+    return frozenset(unit for unit in units if unit.layer == layer)
+
+
+def given_in(layer: int, rows: Mapping[Row, RowPattern]) -> frozenset[tuple[Row, int]]:
+    """A layer's rows that are given, each with which tensor it is."""
+    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
+
+
 @dataclass(frozen=True)
 class Kept:
     """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
@@ -89,6 +103,10 @@ class Kept:
     identity: frozenset[Row] = frozenset()
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
+        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         nothing = nulls(self.null, self.identity, layer, actual, ground)
@@ -113,6 +131,10 @@ class Frozen:
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     first_layer = 0
 
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units), given_in(layer, self.rows)
+        return (type(self), id(self.whole), self.null, *here) if any(here) else ("idle", self.null)
+
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
         kept = restricted(self.whole[layer], here, idle(self.null, self.whole[layer], ground), ground)
@@ -129,6 +151,10 @@ class Silenced:
     @property
     def first_layer(self) -> float:
         return min((unit.layer for unit in self.units), default=math.inf)
+
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units)
+        return (type(self), self.null, here) if here else None
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
@@ -158,6 +184,11 @@ class Hard:
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
+        here = weights, given_in(layer, self.rows)
+        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         nothing = idle(self.null, actual, ground)
@@ -192,6 +223,9 @@ class AsIs:
 
     first_layer = math.inf
 
+    def key(self, layer: int) -> Hashable:
+        return None
+
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         return actual
 
@@ -212,7 +246,10 @@ class Evaluator:
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
-        """The model's answers under each change. What begins late shares what comes before."""
+        """The model's answers under each change. Changes share all layers before the first in which they differ."""
+        if self.model.starts_at_layers and changes:
+            self.forwards += len(changes)
+            return Branching(self, changes).answers()
         per_tile = max(1, self.tile // len(self.batch))
         order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
         tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]

@@ -6,6 +6,7 @@ Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of ours;
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -21,6 +22,7 @@ from hopscope.core import catalogue, outside
 from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
+from hopscope.core.strangers import visible
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
@@ -83,7 +85,7 @@ def sentence(error: click.UsageError) -> str:
 
 def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Warnings as one line, without the place in the source where they arose."""
-    print(f"hopscope: warning: {message}", file=sys.stderr)
+    print(f"hopscope: warning: {visible(message)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
     """Run a command, ours or a tool's, as all are run; returns the exit code."""
     warnings.showwarning = warn_plainly
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # where a terminal knows ASCII alone, what it lacks is spelt out
+            stream.reconfigure(errors="backslashreplace")
     with for_one_command():
         return answer(command, name, arguments)
 
@@ -129,5 +134,5 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
 
 
 def complain(message: str, code: int) -> int:
-    print(f"hopscope: {message}", file=sys.stderr)
+    print(f"hopscope: {visible(message)}", file=sys.stderr)
     return code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from hopscope.core import catalogue
 from hopscope.core.settings import Settings, flag_of, types_of
+from hopscope.core.strangers import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,11 +139,16 @@ class SeveralCommand(click.Command):
         return super().parse_args(ctx, spread)
 
 
-def console() -> Console:
+def console(width: int | None = None) -> Console:
     """Where answers are printed: as wide as the terminal, or wide enough for any table if there is none."""
-    from rich.console import Console
+    from hopscope.core import terminal
 
-    return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    return terminal.console(width=width)
+
+
+def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
+    click.echo("\n".join(map(visible, str(words).split("\n"))), err=err, nl=nl)
 
 
 UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' writes one"
@@ -156,7 +161,7 @@ def say_unverified(folders: Iterable[Path], mend: str = "'hopscope verify --writ
     old = [str(folder) for folder in folders if is_unverified(folder)]
     more = f" and {len(old) - 3} more" if len(old) > 3 else ""
     if old:
-        click.echo(f"hopscope: unverified, for want of a manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
+        say(f"hopscope: unverified, for want of a manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -3,10 +3,10 @@
 A preset gives values; any option given beside it wins. What the paper leaves open is at our default
 (docs/fidelity.md); its "262k" is read as 2^18.
 
-The recipes whose names end in `_prior`, `five_hops` and `minimum_depth` add what the paper does not have: a learnt bias
-by distance, which in layer 0 starts at 4 for the token before. A head that joins the two tokens of a fact is then there
-from the start, and nothing else has to be waited for long. They take the paper's order of facts, deepest first
-(section 3.1).
+The recipes whose names end in `_prior`, `three_hops`, `five_hops` and `minimum_depth` add what the paper does not have:
+a learnt bias by distance, which in layer 0 starts at 4 for the token before. A head that joins the two tokens of a fact
+is then there from the start, and nothing else has to be waited for long. They take the paper's order of facts, deepest
+first (section 3.1).
 """
 
 from __future__ import annotations
@@ -99,7 +99,14 @@ RECIPES = {
     "figure_4_prior": with_prior(
         "figure 4's D = 5 with 8 heads, here with 6 of its 1 to 8 layers", 5, {"n_layers": 6, "n_heads": 8}, 600
     ),
-    "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 800),
+    "three_hops": with_prior(
+        "D = 3 in 4 layers without MLP, what 'hopscope demo' trains",
+        3,
+        {"n_layers": 4, "mlp": False},
+        800,
+        checkpoints="20:400,100",
+    ),
+    "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 1200),
     "minimum_depth": with_prior(
         "D = 5 in 4 layers without MLP, the fewest that can", 5, {"n_layers": 4, "mlp": False}, 800
     ),

@@ -23,6 +23,7 @@ from typing import Any
 import filelock
 
 from hopscope.core.settings import BadInput
+from hopscope.core.strangers import json_of
 
 MANIFEST = "manifest.json"
 LISTING = ".manifest.lock"  # held while a manifest is rewritten: two commands may write into a folder at once
@@ -119,16 +120,16 @@ def read_json(path: Path) -> Any:
 def parse_json(path: Path, data: bytes) -> Any:
     """The value of what a JSON file holds. Raises Damaged."""
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return json_of(data)
+    except ValueError as error:
         raise Damaged(f"{path} is cut short or altered: it is no JSON") from error
 
 
 def parse_lines(path: Path, data: bytes) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file; a last line cut short by a kill is left out. Raises Damaged."""
     try:
-        values = [json.loads(line) for line in data.split(b"\n")[:-1]]
-    except (ValueError, RecursionError) as error:
+        values = [json_of(line) for line in data.split(b"\n")[:-1]]
+    except ValueError as error:
         raise Damaged(f"{path} is altered: a line of it is no JSON") from error
     if not all(isinstance(value, dict) for value in values):
         raise Damaged(f"{path} is altered: a line of it is no JSON object")

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.views import Views
+from hopscope.drawing.page_policy import hashes
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 UNIT = 1000  # attention is rounded to thousandths, and stored as whole numbers of them
@@ -37,7 +38,14 @@ def attention_page(views: Views, title: str = "Attention") -> str:
     safe = data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     page = TEMPLATE.read_text(encoding="utf-8")
     before, after = page.split("@DATA@")  # not by replacing, in which backslashes or a second marker would matter
-    return before.replace("@TITLE@", html.escape(title)) + safe + after
+    return before.replace("@POLICY@", policy()).replace("@TITLE@", html.escape(title)) + safe + after
+
+
+def policy() -> str:
+    """What the page may do: draw, by its own style and script."""
+    found = hashes(TEMPLATE)
+    styles, scripts = (" ".join(found[tag]) for tag in ("style", "script"))
+    return f"default-src 'none'; style-src {styles}; script-src {scripts}; img-src data:"
 
 
 def page_data(views: Views) -> dict[str, Any]:

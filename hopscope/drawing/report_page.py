@@ -1,23 +1,30 @@
 """Everything that was judged, drawn and found, as one HTML file that works offline.
 
-Nothing is fetched: figures are in the file, and its content security policy forbids anything else. Text from results
-is escaped; the only script is that of the attention views, each in a frame of its own that may do nothing but draw.
+Nothing is fetched: figures are in the file, and its content security policy forbids anything else. Whatever comes from
+results or runs is escaped by the template (Jinja2, autoescaping). The only script that may run is that of the attention
+views, known by its hash, each in a frame of its own that may do nothing but draw: a run folder's own script does not.
 """
 
 from __future__ import annotations
 
 import base64
-import html
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from hopscope.drawing.attention_page import TEMPLATE as ATTENTION
+from hopscope.drawing.page_policy import hashes
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 PREVIEW = 12  # lines of a table that are shown
 EMBEDDED = 400_000  # bytes of a table that is put into the page whole
+VERDICTS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
 Row = Mapping[str, Any]
 
 
@@ -37,6 +44,27 @@ class Section:
     folder: Path
     claims: Sequence[Row]
 
+    @property
+    def title(self) -> str:
+        return self.about.strip().partition("\n")[0]
+
+    @property
+    def rest(self) -> str:
+        return self.about.strip().partition("\n")[2].strip()
+
+    @property
+    def scales(self) -> list[str]:
+        return list(dict.fromkeys(row["scale"] for row in self.claims))
+
+    @property
+    def versions(self) -> list[str]:
+        """Of the code that made the runs."""
+        return sorted({version for row in self.claims for version in row["version"].split(", ")})
+
+    @property
+    def n_runs(self) -> int:
+        return len({run for row in self.claims for run in row["runs"]})
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -52,123 +80,70 @@ class Opened:
     circuit: Mapping[str, Any]
     pictures: Path
 
+    @cached_property
+    def view(self) -> str:
+        """The attention page, as text; empty if there is none."""
+        page = self.pictures / "attention.html"
+        return page.read_text(encoding="utf-8") if page.is_file() else ""
+
+
+class Table(NamedTuple):
+    """A table.csv: how many rows, its first lines, and all of it as an address, unless it is very long."""
+
+    rows: int
+    first: str
+    source: str
+
 
 def report_page(sections: Sequence[Section], circuits: Sequence[Opened] = (), version: str = "") -> str:
     """The page, as a whole file's text."""
-    body = [heading(sections, circuits, version)]
-    body += [experiment_part(section) for section in sections]
-    body += [circuit_part(opened, f"circuit-{i}") for i, opened in enumerate(circuits)]
-    before, after = TEMPLATE.read_text(encoding="utf-8").split("@BODY@")
-    return before + "\n".join(body) + after
-
-
-def heading(sections: Sequence[Section], circuits: Sequence[Opened], version: str) -> str:
-    """What the page is, how the verdicts stand, and where to go."""
     counts = Counter(row["verdict"] for section in sections for row in section.claims)
-    stand = ", ".join(f'<b class="{name}">{counts[name]}</b> {word}' for name, word in VERDICTS.items())
-    links = [f'<li><a href="#{text(s.name)}">{text(s.name)}</a>: {text(first_line(s.about))}</li>' for s in sections]
-    links += [f'<li><a href="#circuit-{i}">circuit of {text(c.name)}</a></li>' for i, c in enumerate(circuits)]
-    return f"""<h1>hopscope: claims and figures</h1>
-<p>Every claim with our number, its spread over seeds (or its interval) and a verdict. {stand}.
-A verdict at scale <code>cpu</code> is about models that two cores train in minutes, not about the paper's.</p>
-<p class="faint">Made by hopscope {text(version)} from the tables in results/: <code>hopscope report --html</code>.</p>
-<nav><ul>{"".join(links)}</ul></nav>"""
+    said = {"sections": sections, "circuits": circuits, "version": version, "counts": counts, "verdicts": VERDICTS}
+    return template().render(policy=policy(), **said)
 
 
-VERDICTS = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
+def template() -> Template:
+    """The page's template, which escapes whatever is put into it."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+    environment.filters |= {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json}
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
-def experiment_part(section: Section) -> str:
-    """An experiment: what it asks, its figure, its claims, its table, and how to make all that again."""
-    scales = list(dict.fromkeys(row["scale"] for row in section.claims))
-    commands = "\n".join(f"hopscope reproduce {section.name} --scale {scale}" for scale in scales)
-    versions = sorted({version for row in section.claims for version in row["version"].split(", ")})
-    runs = {run for row in section.claims for run in row["runs"]}
-    rest = section.about.strip().partition("\n")[2].strip()
-    return f"""<h2 id="{text(section.name)}">{text(section.name)}: {text(first_line(section.about))}</h2>
-<p>{text(rest)}</p>
-{picture(section.folder / "figure.svg", f"figure of {section.name}")}
-<div class="wide">{claims_part(section.claims)}</div>
-<details><summary>How it was made, and its table</summary>
-<pre>{text(commands)}</pre>
-<p class="faint">{len(runs)} runs; code {text(", ".join(versions))}.</p>
-{table_part(section.folder / "table.csv")}</details>"""
+def policy() -> str:
+    """What the page may do: its own style, and the attention page's style and script, each known by its hash."""
+    own, view = hashes(TEMPLATE), hashes(ATTENTION)
+    styles, scripts = (" ".join([*own[tag], *view[tag]]) for tag in ("style", "script"))
+    return f"default-src 'none'; style-src {styles}; script-src {scripts}; img-src data:; frame-src 'self'"
 
 
-def claims_part(claims: Iterable[Row]) -> str:
-    """Claims as a table."""
-    lines = [
-        "<table><thead><tr><th>claim</th><th>section</th><th>scale</th><th class=number>our number</th>"
-        "<th class=number>spread</th><th class=number>n</th><th>judged by</th><th>verdict</th></tr></thead><tbody>"
-    ]
-    for row in claims:
-        low, high = (shown(end) for end in row["spread"])
-        cells = [f"<td>{text(row[name])}</td>" for name in ("sentence", "section", "scale")]
-        cells += [f"<td class=number>{shown(row['number'])}</td>", f"<td class=number>{low} to {high}</td>"]
-        cells += [f"<td class=number>{row['n']}</td>", f"<td>{text(row['threshold'])}</td>"]
-        cells += [f'<td class="verdict {text(row["verdict"])}">{text(row["verdict"])}</td>']
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return "\n".join(lines) + "</tbody></table>"
+# What the template asks for --------------------------------------------------------------------------------------
 
 
-def table_part(path: Path) -> str:
-    """The first lines of a table, and the whole of it to save, unless it is very long."""
-    if not path.is_file():
-        return ""
+def shown(number: object) -> str:
+    """A number in four digits; what is none is shown as it is."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return "none" if number is None else str(number)
+    return f"{number:.4g}"
+
+
+def as_json(value: object) -> str:
+    return json.dumps(value, indent=1)
+
+
+def image(path: Path) -> str:
+    """A figure's address, which holds the figure; empty if there is none."""
+    return as_url(path.read_bytes(), "image/svg+xml") if path.is_file() else ""
+
+
+def table_of(folder: Path) -> Table | None:
+    """What is shown of a folder's table; None if it has none."""
+    if not (path := folder / "table.csv").is_file():
+        return None
     data = path.read_bytes()
-    lines = data.decode().splitlines()
+    lines = data.decode(errors="replace").splitlines()
     first = "\n".join(line[:160] for line in lines[:PREVIEW])
-    whole = ""
-    if len(data) <= EMBEDDED:
-        whole = f', <a download="{text(path.parent.name)}.csv" href="{as_url(data, "text/csv")}">save it</a>'
-    return f"<p>table.csv, {len(lines) - 1} rows{whole}:</p><pre>{text(first)}</pre>"
-
-
-def circuit_part(opened: Opened, anchor: str) -> str:
-    """A run's circuit: drawn, in numbers, and its attention to look through."""
-    circuit = opened.circuit
-    losses = ", ".join(f"{name} {shown(value)}" for name, value in circuit["loss"].items())
-    rows = "".join(
-        f"<tr><td><code>L{p['layer']}H{p['head']} {text(p['query'])}-&gt;{text(p['key'])}"
-        f"{' (other)' if p['chain'] == 'other' else ''}</code></td><td class=number>{shown(p['strength'])}</td>"
-        f"<td class=number>{shown(p['removal_loss'])}</td><td>{text(p['hypothesis'])}</td></tr>"
-        for p in circuit["paths"]
-    )
-    page = opened.pictures / "attention.html"
-    view = ""
-    if page.is_file():
-        view = f'<iframe loading="lazy" sandbox="allow-scripts" srcdoc="{html.escape(page.read_text())}"></iframe>'
-    return f"""<h2 id="{anchor}">Circuit of {text(opened.name)}</h2>
-<p><b>{text(circuit["verdict"])}</b>: {text(circuit["reason"])}. Losses: {losses}.</p>
-{picture(opened.pictures / "circuit.svg", f"circuit of {opened.name}")}
-<div class="wide"><table><thead><tr><th>path</th><th class=number>attention</th><th class=number>loss without it</th>
-<th>replaced by</th></tr></thead><tbody>{rows}</tbody></table></div>
-<details><summary>Attention as it is, by hand, and the difference</summary>{view}</details>
-<details><summary>Protocol</summary><pre>{text(json.dumps(circuit["protocol"], indent=1))}</pre></details>"""
-
-
-# Small pieces ----------------------------------------------------------------------------------------------------
-
-
-def text(value: object) -> str:
-    """As text of the page, never markup."""
-    return html.escape(str(value))
-
-
-def first_line(about: str) -> str:
-    return about.strip().split("\n")[0]
-
-
-def shown(number: float | None) -> str:
-    return "none" if number is None else f"{number:.4g}"
+    return Table(len(lines) - 1, first, as_url(data, "text/csv") if len(data) <= EMBEDDED else "")
 
 
 def as_url(data: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def picture(path: Path, words: str) -> str:
-    """A figure, in the page itself; nothing if it is not there."""
-    if not path.is_file():
-        return ""
-    return f'<img alt="{text(words)}" src="{as_url(path.read_bytes(), "image/svg+xml")}">'

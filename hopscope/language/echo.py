@@ -77,7 +77,8 @@ def echo_of(body: Mapping[str, Any], answer: Any) -> Echo:
         raise NoEcho("it returned no log-probabilities")
     tokens, log_probs = found.get("tokens"), found.get("token_logprobs")
     if tokens is None and isinstance(content := found.get("content"), Sequence):  # the format of chat
-        tokens, log_probs = [t.get("token") for t in content], [t.get("logprob") for t in content]
+        held = [entry if isinstance(entry, Mapping) else {} for entry in content]
+        tokens, log_probs = [one.get("token") for one in held], [one.get("logprob") for one in held]
     if not all_strings(tokens) or not isinstance(log_probs, Sequence) or len(tokens) != len(log_probs):
         raise NoEcho("it returned log-probabilities without their tokens")
     for start in (0, 1):  # a token for the text's beginning, such as <s>, may come first
@@ -97,7 +98,7 @@ def all_strings(tokens: Any) -> TypeGuard[Sequence[str]]:
 def finite(log_probs: Sequence[Any]) -> tuple[float | None, ...]:
     """Log-probabilities that are some: finite and not above 0; the first may be missing."""
     for value in log_probs if log_probs[0] is not None else log_probs[1:]:
-        if not isinstance(value, int | float) or not math.isfinite(value) or value > 1e-3:
+        if not is_log_prob(value):
             raise NoEcho(f"it returned {value!r} as a log-probability")
     return tuple(log_probs)
 
@@ -135,13 +136,32 @@ def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
 
 
 def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:
-    """The likeliest first tokens with their log-probabilities, from either format; {} if there are none."""
+    """The likeliest first tokens with their log-probabilities, from either format; {} if there are none.
+
+    Raises Fault for what are no log-probabilities.
+    """
     found = first_choice(answer).get("logprobs")
     if not isinstance(found, Mapping):
         return {}
-    if content := found.get("content"):
-        listed = content[0].get("top_logprobs") or []
-        pairs = [(entry["token"], entry["logprob"]) for entry in listed]
+    if "content" in found and found["content"] is not None:
+        entries = first_of(first_of(found["content"], Mapping).get("top_logprobs"), Mapping, every=True)
+        pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
     else:
-        pairs = list(((found.get("top_logprobs") or [{}])[0] or {}).items())
+        pairs = list(first_of(found.get("top_logprobs"), Mapping).items())
+    if not all(isinstance(token, str) and is_log_prob(value) for token, value in pairs):
+        raise Fault("log-probabilities that are none")
     return {token: float(value) for token, value in reversed(pairs)}  # the first of equal tokens wins
+
+
+def first_of(held: Any, kind: type, every: bool = False) -> Any:
+    """The first of a list of such, or all of them; what is missing is empty. Raises Fault for anything else."""
+    if held is None or held == []:
+        return [] if every else {}
+    if not isinstance(held, list) or not all(isinstance(one, kind | None) for one in held):
+        raise Fault("log-probabilities that are none")
+    return held if every else held[0] or {}
+
+
+def is_log_prob(value: Any) -> bool:
+    """Whether it may be the logarithm of a probability; −∞ is none that JSON can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value <= 1e-3

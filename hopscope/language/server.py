@@ -15,12 +15,14 @@ import logging
 import random
 import threading
 import time
+import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from hopscope.core.settings import BadInput, Settings, setting
+from hopscope.core.strangers import json_of, visible
 from hopscope.language.backends.base import Unreachable
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger("hopscope")
+
+#: An answer of more bytes than this, packed or unpacked, is not read.
+LONGEST = 32 << 20
+
+#: Stands for the answer of a server that has no such path; one that answers `null` has said something.
+MISSING = object()
 
 #: After so many seconds without any answer the user is told what we wait for.
 TELL = 3.0
@@ -97,7 +105,7 @@ class Server:
         self.url = checked(url)
         self.patience = patience
         self.in_flight = in_flight
-        self._key = (key or "").strip()
+        self._key = usable((key or "").strip())
         self._jitter = random.Random(0)
         self._answered = 0.0
         self._dead = False
@@ -165,7 +173,7 @@ class Server:
         while True:
             try:
                 answer = await self._once(method, path, body, missing)
-                result = None if answer is None else read(body, answer)
+                result = None if answer is MISSING else read(body, answer)
                 self._answered, self._dead = time.monotonic(), False
                 return result
             except Fault as fault:
@@ -198,42 +206,90 @@ class Server:
         """One try. Raises Fault for what may pass, Unreachable and BadInput for what will not."""
         import httpx2
 
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         try:
-            async with asyncio.timeout(self.patience.timeout):  # of the whole answer, also of one that drips
-                answer = await self._client.request(method, self.url + path, json=body, headers=headers)
+            async with (
+                asyncio.timeout(self.patience.timeout),  # of the whole answer, also of one that drips
+                self._client.stream(method, self.url + path, json=body, headers=headers) as answer,
+            ):
+                text = await self._text(answer)
         except TimeoutError as error:
             raise Fault(f"no answer within {self.patience.timeout:g} s") from error
         except httpx2.HTTPError as error:
-            raise Fault(f"{type(error).__name__} {self._hidden(str(error))}".strip()) from error
+            raise Fault(f"{type(error).__name__} {self._shown(str(error))}".strip()) from error
         if missing and answer.status_code in (404, 405, 501):
-            return None
+            return MISSING
         if answer.status_code != 200:
-            raise self._refusal(answer)
+            raise self._refusal(answer, text)
         try:
-            return answer.json()
+            return self._hidden(json_of(text, infinities=True))
         except ValueError as error:
             raise Fault("an answer that is no JSON, or is cut short") from error
 
-    def _refusal(self, answer: httpx2.Response) -> Exception:
+    async def _text(self, answer: httpx2.Response) -> str:
+        """A body, unpacked, as text. Raises Unreachable for one that is too long, or packed otherwise than gzip."""
+        packed = bytearray()
+        async for piece in answer.aiter_raw():
+            packed += piece
+            if len(packed) > LONGEST:
+                raise self._too_long()
+        encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", "", "gzip", "deflate"):
+            raise Unreachable(
+                f"{self.url} sent an answer encoded as {visible(encoding[:40])}, though none was asked for"
+            )
+        try:
+            data = packed if encoding in ("identity", "") else zlib.decompressobj(47).decompress(packed, LONGEST + 1)
+        except zlib.error as error:
+            raise Fault("an answer that cannot be unpacked") from error
+        if len(data) > LONGEST:
+            raise self._too_long()
+        return data.decode("utf-8", "replace")
+
+    def _too_long(self) -> Unreachable:
+        return Unreachable(f"{self.url} sent an answer longer than {LONGEST >> 20} MiB; no model's is")
+
+    def _refusal(self, answer: httpx2.Response, text: str) -> Exception:
         """What a status other than 200 means."""
-        status, said = answer.status_code, self._hidden(complaint(answer.text))
+        status, text = answer.status_code, self._hidden(text)
+        said = self._shown(complaint(text))
         told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:
             return Unreachable(f"{told}; {FINAL[status]}")
-        if status == 429 and "insufficient_quota" in answer.text:
+        if status == 429 and "insufficient_quota" in text:
             return Unreachable(f"{told}; the account's quota is used up: extend it")
         if status in PASSING or (status >= 500 and status != 501):
             return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
         if 300 <= status < 400:
             return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
-        return Refused(
-            f"{told}; this server or model does not take the request as it stands", self._hidden(answer.text)
-        )
+        return Refused(f"{told}; this server or model does not take the request as it stands", text)
 
-    def _hidden(self, text: str) -> str:
-        """A server's words without the key, which some repeat."""
-        return text.replace(self._key, "(key)") if self._key else text
+    def _shown(self, text: str) -> str:
+        """A server's words for a sentence of ours: without the key, on one line, in at most 200 characters."""
+        return visible(" ".join(self._hidden(text).split()))[:200]
+
+    def _hidden(self, said: Any) -> Any:
+        """What a server said, a text or a value of JSON, without the key, which some repeat."""
+        if not self._key:
+            return said
+        if isinstance(said, dict):
+            return {self._hidden(name): self._hidden(value) for name, value in said.items()}
+        if isinstance(said, list):
+            return [self._hidden(value) for value in said]
+        if isinstance(said, str):
+            for written in {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")}:
+                said = said.replace(written, "(key)")
+        return said
+
+
+def usable(key: str) -> str:
+    """A key that a header can carry. Raises BadInput, which does not show it."""
+    if not all("!" <= sign <= "~" for sign in key):
+        raise BadInput(
+            "the key in HOPSCOPE_API_KEY (or OPENAI_API_KEY) holds a space, a line break or a letter outside ASCII, "
+            "which no header can carry; set it anew"
+        )
+    return key
 
 
 def client(in_flight: int) -> httpx2.AsyncClient:
@@ -273,10 +329,10 @@ def wanted_pause(header: str | None) -> float:
 
 
 def complaint(text: str) -> str:
-    """The sentence in a server's error, in at most 200 characters."""
+    """The sentence in a server's error."""
     try:
-        error = json.loads(text)["error"]
+        error = json_of(text)["error"]
         said = error["message"] if isinstance(error, dict) else error
     except (ValueError, KeyError, TypeError):
         said = "" if text.lstrip().startswith("<") else text
-    return " ".join(str(said).split())[:200]
+    return str(said)

@@ -96,7 +96,7 @@ class Hooked(Borrowed):
         return HookedShape(c.n_layers, c.n_heads, c.d_model, not getattr(c, "attn_only", False), causal)
 
     def can_start_late(self) -> bool:
-        named = "start_at_layer" in inspect.signature(self.inner.forward).parameters
+        named = {"start_at_layer", "stop_at_layer"} <= inspect.signature(self.inner.forward).parameters.keys()
         return named and getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
 
     @property

@@ -131,7 +131,8 @@ class Model(nn.Module, ABC):
             BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
         """
 
-    #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l in place of inputs.
+    #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l in place of inputs, and
+    #: `forward(stop_at_layer=l)` returns it in place of outputs.
     starts_at_layers: bool = False
 
     def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:

@@ -250,6 +250,7 @@ class Transformer(Model):
         cache: Literal[False] = False,
         at: slice | None = None,
         start_at_layer: int = 0,
+        stop_at_layer: int | None = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -260,6 +261,7 @@ class Transformer(Model):
         cache: Literal[True] | Iterable[str],
         at: slice | None = None,
         start_at_layer: int = 0,
+        stop_at_layer: int | None = None,
     ) -> tuple[Tensor, Cache]: ...
     def forward(
         self,
@@ -269,6 +271,7 @@ class Transformer(Model):
         cache: bool | Iterable[str] = False,
         at: slice | None = None,
         start_at_layer: int = 0,
+        stop_at_layer: int | None = None,
     ) -> Float[Tensor, "batch position d_output"] | tuple[Float[Tensor, "batch position d_output"], Cache]:
         """Outputs at every position, or at the positions `at`.
 
@@ -280,16 +283,17 @@ class Transformer(Model):
             cache: True, or names: also return these activations, as replaced.
             at: the positions to read off; the last layer's norm and the unembedding are computed there only.
             start_at_layer: begin before this layer; the inputs then are its residual stream, as TransformerLens has it.
+            stop_at_layer: end before this layer, and return the residual stream there, at every position.
 
         Raises:
             BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
         """
-        if not replace and cache is False and not start_at_layer:
+        if not replace and cache is False and not start_at_layer and stop_at_layer is None:
             return self.unembed(self.run_blocks(self.embed(inputs, None), None), at, None)
         tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
-        resid = self.run_blocks(resid, tap, start_at_layer)
-        outputs = self.unembed(resid, at, tap)
+        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer)
+        outputs = self.unembed(resid, at, tap) if stop_at_layer is None else resid
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
     def embed(
@@ -304,11 +308,11 @@ class Transformer(Model):
         return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
-        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None, start: int = 0
+        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None, start: int = 0, stop: int | None = None
     ) -> Float[Tensor, "batch position d_model"]:
         n = resid.shape[1]
         mask = self.mask[:n, :n]
-        for layer, block in enumerate(self.blocks[start:], start):
+        for layer, block in enumerate(self.blocks[start:stop], start):
             local = tap.within(layer) if tap is not None else None
             resid = block(resid, mask, local)
             if tap is not None and local is not None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 from hopscope.configuration.config import Config
+from hopscope.core.terminal import Words, bar, console
 
 LINES = 10  # lines of a run on a console that is no terminal
 
@@ -17,8 +18,8 @@ LINES = 10  # lines of a run on a console that is no terminal
 class ProgressBar:
     """A watcher of training for people. It writes to stderr, so that stdout stays the command's answer."""
 
-    def __init__(self, console: Console | None = None, label: str = ""):
-        self.console = console or Console(stderr=True)
+    def __init__(self, on: Console | None = None, label: str = ""):
+        self.console = on or console(stderr=True)
         self.label = label
         self.live: Progress | None = None
 
@@ -27,16 +28,14 @@ class ProgressBar:
         self.steps, self.first, self.began = config.training.steps, step, time.monotonic()
         self.label = self.label or config.task.name()
         if self.console.is_terminal:
-            self.live = Progress(
-                TextColumn("[bold]{task.description}"),
-                BarColumn(bar_width=24),
+            self.live = bar(
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[speed]}"),
+                Words("{task.fields[speed]}"),
                 TimeElapsedColumn(),
-                TextColumn("left"),
+                Words("left"),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[losses]}"),
-                console=self.console,
+                Words("{task.fields[losses]}"),
+                on=self.console,
             )
             self.bar = self.live.add_task(self.label, total=self.steps, completed=step, speed="", losses="")
             self.live.start()
@@ -60,7 +59,7 @@ class ProgressBar:
         if self.live:
             self.live.update(self.bar, losses=losses)
         elif not self.steps or step * LINES // self.steps != (step - 1) * LINES // self.steps:
-            self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}", highlight=False)
+            self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}")
 
     def end(self) -> None:
         """Leave the bar as it stands."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
+from random import Random
 
 import pytest
 import torch
@@ -25,7 +27,7 @@ from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
-from hopscope.runs.run import load
+from hopscope.runs.run import SHIPPED, load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -315,3 +317,37 @@ def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
 def test_a_circuit_without_paths_can_be_told():
     empty = Circuit((), (), {}, {}, "none", "why", 0.05, (), Completeness("not claimed"), {})
     assert empty.backbone == [] and empty.interchangeable == [] and not empty.accepted
+
+
+def test_a_pass_that_branches_gives_what_each_change_gives_alone(monkeypatch):
+    """Changes of all kinds, alike in some layers and not in others, against one whole forward pass for each."""
+    run = load(SHIPPED)
+    batch = run.task.sample(12, 3)
+    lab = Evaluator(run.model, batch, tile=36)  # three copies a tile, so that groups are cut, too
+    paths = sorted(lab.ground.paths)
+    random = Random(0)
+    sets = [frozenset(random.sample(paths, k)) for k in (0, 1, 3, 8, 8, 20, 60)]
+    late = [frozenset(p for p in chosen if p.layer == 3) for chosen in sets]
+    rows = frozenset(map(row_of, random.sample(paths, 4)))
+    changes = [AsIs(), Hard(null="uniform"), Hard(dict.fromkeys(random.sample(paths, 3), 1.0), "identity")]
+    changes += [Kept(units, null) for units in sets for null in ("uniform", "identity")]
+    changes += [Kept(units, "resample", rows) for units in sets[:3]]
+    changes += [Silenced(units) for units in (*sets, *late)]
+    changes += [Frozen(units, lab.patterns) for units in sets]
+    found = lab.outputs(changes)
+    monkeypatch.setattr(run.model, "starts_at_layers", False, raising=False)
+    alone = torch.cat([Evaluator(run.model, batch).outputs([change]) for change in changes])
+    assert torch.allclose(found, alone, atol=2e-5)
+    assert len({*map(float, alone.flatten(1).sum(1))}) > 20
+
+
+def test_layers_before_the_first_difference_are_run_once(monkeypatch):
+    """Twenty changes of the last layer, of four, cost six layers of sequences' copies and not eighty."""
+    run = load(SHIPPED)
+    lab = Evaluator(run.model, run.task.sample(4, 3))
+    seen = Counter()
+    for layer, block in enumerate(run.model.blocks):
+        block.register_forward_pre_hook(lambda _, args, layer=layer: seen.update({layer: len(args[0])}))
+    early = frozenset(p for p in lab.ground.paths if p.layer < 3)
+    lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
+    assert seen == {0: 4, 1: 4, 2: 4, 3: 80}

@@ -107,6 +107,61 @@ def test_a_circuit_is_shown_with_its_losses_and_its_view(tmp_path, capsys):
     assert frame["srcdoc"] == '<p title="a">view</p>' and frame["sandbox"] == "allow-scripts"
 
 
+HOSTILE = """</title></pre><script>document.title = "HACKED"</script><img src=x onerror='document.title="HACKED"'>"""
+
+
+def hostile_folders(folder: Path) -> tuple[Path, Path]:
+    """Results and a run in which every text, and every number, wants to be a script."""
+    (results := folder / "results" / "fig4").mkdir(parents=True)
+    row = {name: HOSTILE if isinstance(value, str) else value for name, value in CLAIM.items()}
+    claim = row | {"verdict": "holds", "n": HOSTILE, "number": HOSTILE, "spread": [HOSTILE, HOSTILE], "runs": [HOSTILE]}
+    (results / "claims.json").write_text(json.dumps([claim]))
+    (results / "table.csv").write_text(f"a,b\n{HOSTILE},{HOSTILE}\n")
+    (results / "figure.svg").write_text(
+        f"<svg xmlns='http://www.w3.org/2000/svg'><script>parent.document.title='HACKED'</script>{HOSTILE}</svg>"
+    )
+    path = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), HOSTILE)
+    circuit = {"verdict": HOSTILE, "reason": HOSTILE, "loss": {HOSTILE: HOSTILE}, "paths": [path], "protocol": HOSTILE}
+    (run := folder / f"run {HOSTILE.replace('/', '')}").mkdir()
+    (run / "pictures").mkdir()
+    (run / "circuit.json").write_text(json.dumps(circuit))
+    (run / "pictures" / "attention.html").write_text("<script>top.document.title='HACKED'; console.log('RAN')</script>")
+    (run / "pictures" / "circuit.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>")
+    return folder / "results", run
+
+
+def test_a_hostile_results_folder_is_text_alone(tmp_path, capsys):
+    results, run = hostile_folders(tmp_path)
+    file = tmp_path / "page.html"
+    assert main(["report", "--results", str(results), "--html", str(file), "--run", str(run)]) == 0, capsys.readouterr()
+    page = file.read_text()
+    reader = Reader(page)
+    assert not {"script", "object", "embed"} & {tag for tag, _ in reader.tags}
+    assert not [name for _, attrs in reader.tags for name in attrs if name.startswith("on")]
+    assert all(attrs["src"].startswith("data:image/svg+xml") for tag, attrs in reader.tags if tag == "img")
+    [policy] = [attrs["content"] for tag, attrs in reader.tags if attrs.get("http-equiv")]
+    assert "unsafe" not in policy
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed; run apt install chromium")
+def test_in_a_browser_no_script_of_a_hostile_folder_runs_and_ours_does(tmp_path):
+    results, run = hostile_folders(tmp_path)
+    file = tmp_path / "page.html"
+    assert main(["report", "--results", str(results), "--html", str(file), "--run", str(run)]) == 0
+    options = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=2000",
+        "--enable-logging=stderr",
+    ]
+    done = subprocess.run(
+        ["chromium", *options, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120
+    )
+    assert "<title>hopscope: claims and figures</title>" in done.stdout and "RAN" not in done.stderr
+    assert "HACKED</title>" not in done.stdout
+
+
 def test_what_cannot_be_shown_is_said(tmp_path, capsys):
     where = ["--results", str(RESULTS)]
     assert main(["report", *where, "--html", str(tmp_path / "p.html"), "--run", str(tmp_path)]) == 2

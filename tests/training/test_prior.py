@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from hopscope import train
+from hopscope.circuits.discovery import discover
 from hopscope.configuration.presets import PRIOR, RECIPES
 from hopscope.core.seeds import generator
 from hopscope.theory.depth import minimum_depth
 
-PRIORS = ["transformer_abc_prior", "transformer_d_prior", "figure_4_prior", "five_hops", "minimum_depth"]
+SHAPES = ["transformer_abc_prior", "transformer_d_prior", "figure_4_prior"]
+PRIORS = [*SHAPES, "three_hops", "five_hops", "minimum_depth"]
 
 
 def test_all_that_have_the_prior_are_tried_here():
@@ -54,6 +56,15 @@ def test_facts_stand_deepest_first_and_layer_0_begins_with_the_token_before(name
 def test_five_hops_are_learnt(tmp_path, seed):
     run = train(RECIPES["five_hops"].config(seed=seed), tmp_path / "run", compile="off")
     assert max(run.report["hop_losses"].values()) < 0.1, run.report["hop_losses"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_the_demo_is_solved_and_explained(tmp_path, seed):
+    run = train(RECIPES["three_hops"].config(seed=seed), tmp_path / "run", compile="off")
+    assert max(run.report["hop_losses"].values()) < 0.05, run.report["hop_losses"]
+    circuit = discover(run.model, run.task)
+    assert circuit.verdict == "circuit" and circuit.losses["circuit"].mean < 0.05, circuit.reason
 
 
 @pytest.mark.slow

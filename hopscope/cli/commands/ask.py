@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PerVariant, pick, print_json
+from hopscope.cli.options import PerVariant, pick, print_json, say
 from hopscope.formulations.base import Formulation, Question
 from hopscope.language import lm_eval
 
@@ -35,7 +35,7 @@ def run(kind: type[Formulation], given: dict[str, Any]) -> None:
     if given["as_json"]:
         print_json([question.as_dict() for question in questions])
     else:
-        click.echo("\n\n".join(map(as_text, questions)))
+        say("\n\n".join(map(as_text, questions)))
 
 
 def as_text(question: Question) -> str:
@@ -48,8 +48,8 @@ def tell(exported: lm_eval.Exported, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(exported.folder), "tasks": list(exported.tasks), "questions": exported.count})
         return
-    click.echo(f"{exported.count} questions and {len(exported.tasks)} tasks are in {exported.folder}; run them with")
-    click.echo(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
+    say(f"{exported.count} questions and {len(exported.tasks)} tasks are in {exported.folder}; run them with")
+    say(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
 
 
 command = PerVariant("formulations", "ask", "Put the retrieval problem into words, as in the paper.", options, run)

@@ -10,7 +10,7 @@ import click
 from hopscope.builds.build import Build, Built, build
 from hopscope.circuits.truths import verified
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import options_of, pick, print_json
+from hopscope.cli.options import options_of, pick, print_json, say
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.runs.from_weights import write_made
@@ -54,13 +54,13 @@ def run(**given: Any) -> None:
 
 def tell(stored: Run, built: Built) -> None:
     describe(stored)
-    click.echo("\nschedule, layers and heads counted from 0:")
+    say("\nschedule, layers and heads counted from 0:")
     layers: dict[int, list[str]] = {}
     for path in built.truth["schedule"]:
         layers.setdefault(path["layer"], []).append(f"{path['query']} → {path['key']} (H{path['head']})")
     for layer, paths in layers.items():
-        click.echo(f"  layer {layer}: {', '.join(paths)}")
-    click.echo(f"\nNext: hopscope draw {stored.path}")
+        say(f"  layer {layer}: {', '.join(paths)}")
+    say(f"\nNext: hopscope draw {stored.path}")
 
 
 command = click.Command(

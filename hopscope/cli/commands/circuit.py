@@ -10,7 +10,8 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
-from hopscope.cli.options import console, options_of, pick, print_json, say_unverified
+from hopscope.cli.options import console, options_of, pick, print_json, say, say_unverified
+from hopscope.core.terminal import tinted
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def tell(source: Run, found: Investigation) -> None:
     out.print(table)
     for name, words in LOSSES.items():
         loss = circuit.losses[name]
-        out.print(f"{loss.mean:8.4f}  {words}  [dim](95 %: {loss.low:.4f} to {loss.high:.4f})[/]")
-    out.print(f"[bold]verdict: {circuit.verdict}[/]: {circuit.reason}\n")
+        out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
+    out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
     for files, words in found.files:
-        click.echo(f"{' '.join(map(str, files))}\n    {words}")
+        say(f"{' '.join(map(str, files))}\n    {words}")
 
 
 LOSSES = {

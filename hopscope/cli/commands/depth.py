@@ -9,7 +9,7 @@ from pathlib import Path as File
 
 import click
 
-from hopscope.cli.options import as_json, print_json
+from hopscope.cli.options import as_json, print_json, say
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
 from hopscope.theory import shapes
@@ -67,8 +67,8 @@ def command(
     if as_json:
         print_json(found.as_dict())
     else:
-        click.echo("\n".join(text(found) if isinstance(found, Depth) else shape_text(found)))
-        click.echo("".join(f"drawn: {file}\n" for file in drawn), nl=False)
+        say("\n".join(text(found) if isinstance(found, Depth) else shape_text(found)))
+        say("".join(f"drawn: {file}\n" for file in drawn), nl=False)
 
 
 def draw(depth: Depth, file: File) -> list[File]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import run_folder, say_unverified
+from hopscope.cli.options import run_folder, say, say_unverified
 from hopscope.runs.run import is_shipped, load, place_for
 
 
@@ -31,4 +31,4 @@ def command(folder: Path, out: Path | None) -> None:
 def tell(drawn: list[tuple[list[Path], str]]) -> None:
     """Where the pictures are, and what they show."""
     for paths, words in drawn:
-        click.echo(f"{' '.join(map(str, paths))}\n    {words}")
+        say(f"{' '.join(map(str, paths))}\n    {words}")

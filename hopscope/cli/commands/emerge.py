@@ -14,9 +14,10 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import console, print_json, say_unverified
+from hopscope.cli.options import console, print_json, say, say_unverified
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.core.terminal import tinted
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
@@ -89,7 +90,7 @@ def command(
     else:
         tell(found, order, first)
         for files, words in written:
-            click.echo(f"{' '.join(map(str, files))}\n    {words}")
+            say(f"{' '.join(map(str, files))}\n    {words}")
 
 
 def folder_for(folders: Sequence[Path]) -> Path:
@@ -215,7 +216,7 @@ def chain(ordered: Sequence[Followed]) -> str:
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:
     """Each path's onsets over runs, and how far runs agree."""
     out = console()
-    out.print(f"[bold]{what}[/], over {order.runs} runs, in modal order")
+    out.print(tinted(what, "bold"), f", over {order.runs} runs, in modal order", sep="")
     table = Table(box=None, pad_edge=False)
     for column in ("path", "runs", "median onset", "range", "not emerged"):
         table.add_column(column, justify="left" if column == "path" else "right")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import Several, SeveralCommand, console, print_json
+from hopscope.cli.options import Several, SeveralCommand, console, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation
@@ -48,7 +48,7 @@ def run(out: Path | None, as_json: bool, **given: Any) -> None:
         for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
             console().print(as_table(list(group)))
     if unreached:
-        click.echo(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
+        say(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -104,7 +104,7 @@ def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
     if not fit:
         raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
     if len(fit) < len(cells):
-        click.echo(f"hopscope: {backend.model} has no chat template: the layout chat is left out", err=True)
+        say(f"hopscope: {backend.model} has no chat template: the layout chat is left out", err=True)
     return fit
 
 
@@ -135,12 +135,12 @@ def ask_all(
 
 def progress() -> Progress:
     """A bar per cell, on stderr; nothing where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 
-    err = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=err, disable=not err.is_terminal)
+    from hopscope.core.terminal import bar, console
+
+    err = console(stderr=True)
+    return bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -172,13 +172,19 @@ COLUMNS = (
 )
 
 
-def standing(row: dict[str, Any]) -> str:
+def standing(row: dict[str, Any]) -> Text:
     """Where the interval lies, as a word before the chance level."""
+    from rich.text import Text
+
+    from hopscope.core.terminal import tinted
+
     if row["partial"]:
-        return f"[yellow]{row['left']} missing[/]"
+        return tinted(f"{row['left']} missing", "yellow")
     if row["n"] == 0:
-        return "unknown"
-    return "[green]above[/]" if row["low"] > row["chance"] else "below" if row["high"] < row["chance"] else "at"
+        return Text("unknown")
+    if row["low"] > row["chance"]:
+        return tinted("above", "green")
+    return Text("below" if row["high"] < row["chance"] else "at")
 
 
 def shortened(labels: str, most: int = 4) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, console, print_json
+from hopscope.cli.options import as_json, console, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -77,7 +77,7 @@ def command(
         print_json(made.report)
     else:
         tell(made.report)
-        click.echo("".join(f"{file}\n" for file in files), nl=False)
+        say("".join(f"{file}\n" for file in files), nl=False)
 
 
 def worded(name: str, hops: int | None, chains: int | None) -> Formulation:

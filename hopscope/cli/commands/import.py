@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import options_of, pick, print_json
+from hopscope.cli.options import options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.runs.from_weights import write_made
@@ -58,8 +58,8 @@ def run(weights: Path, task: str, mask: str, **given: Any) -> None:
 def tell(stored: Run, imported: Imported) -> None:
     describe(stored)
     for name in imported.unread:
-        click.echo(f"\n{name} was not read: inputs of {stored.task.name()} carry their positions themselves.")
-    click.echo(f"\nNext: hopscope draw {stored.path}")
+        say(f"\n{name} was not read: inputs of {stored.task.name()} carry their positions themselves.")
+    say(f"\nNext: hopscope draw {stored.path}")
 
 
 command = ForTask(

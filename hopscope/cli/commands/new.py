@@ -16,6 +16,7 @@ from string import Template
 
 import click
 
+from hopscope.cli.options import say
 from hopscope.core import catalogue, outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import TEMPORARY, clear_errors, discard, write_file
@@ -96,7 +97,7 @@ def begin(kind: str, name: str) -> None:
     root = home()
     path = write_study(root, name) if kind == "study" else write_variant(root, kind, name)
     for line in next_steps(root, kind, name, path):
-        click.echo(line)
+        say(line)
 
 
 def home() -> Path:

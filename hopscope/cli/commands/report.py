@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hopscope.cli.options import as_json, console, print_json, say_unverified
+from hopscope.cli.options import as_json, console, print_json, say, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
@@ -48,7 +48,7 @@ def command(
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
     if page is not None:
         write_page(page, results, runs)
-        click.echo(f"{page}: {len(claims)} claims, opens offline")
+        say(f"{page}: {len(claims)} claims, opens offline")
     elif as_json:
         print_json(claims)
     elif paper:
@@ -56,7 +56,7 @@ def command(
 
         click.echo(sentences.page(claims), nl=False)
     elif markdown:
-        click.echo(claims_markdown(claims), nl=False)
+        say(claims_markdown(claims), nl=False)
     else:
         console().print(claims_table(claims))
 
@@ -104,6 +104,8 @@ def read_all(folder: Path, *names: str) -> None:
 
 def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
     """One row per claim."""
+    from hopscope.core.terminal import tinted
+
     table = Table(box=None, pad_edge=False)
     for column in ("experiment", "section", "claim", "scale", "number", "spread", "n", "verdict"):
         table.add_column(column, justify="right" if column in ("number", "n") else "left")
@@ -118,7 +120,7 @@ def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
             show(row["number"]),
             f"{low} to {high}",
             str(row["n"]),
-            f"[{colours[row['verdict']]}]{row['verdict']}",
+            tinted(row["verdict"], colours.get(row["verdict"], "")),
         )
     return table
 

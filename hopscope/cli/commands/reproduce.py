@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.commands.report import claims_table
-from hopscope.cli.options import as_json, console, print_json, say_unverified
+from hopscope.cli.options import as_json, console, print_json, say, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.experiments.base import SCALES, declared, experiment, offered
@@ -98,11 +98,11 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
         console().print(claims_table(claims))
     for outcome in outcomes:
         if outcome.results:
-            click.echo(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
+            say(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
         if outcome.left:
-            click.echo(f"{outcome.name}: the budget is spent, {outcome.left} runs are left; the same command goes on")
+            say(f"{outcome.name}: the budget is spent, {outcome.left} runs are left; the same command goes on")
         elif not outcome.done:
-            click.echo(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
+            say(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 
 
 def show_list(as_json: bool) -> None:
@@ -122,4 +122,4 @@ def show_list(as_json: bool) -> None:
     for one in found:
         times = ", ".join(f"{scale} {spent} s" for scale, spent in one["seconds"].items())
         claims = textwrap.fill(", ".join(one["claims"]), 116, initial_indent="    judges ", subsequent_indent="      ")
-        click.echo(f"{one['name']}: {one['summary']}\n{claims}\n    takes {times}")
+        say(f"{one['name']}: {one['summary']}\n{claims}\n    takes {times}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, pick, print_json
+from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 
@@ -52,6 +52,8 @@ def show(batch: Batch) -> None:
     """Positions with their roles, then queries with their answers."""
     from rich.table import Table
 
+    from hopscope.core.terminal import tinted
+
     task, problem, out = batch.task, batch.problem(0), console()
     names = {symbol_key(value): name for name, value in task.values(batch.draw, 0).items()}
     table = Table(title=f"{task.name()}: one sequence of {task.n_positions} positions", title_justify="left", box=None)
@@ -63,7 +65,7 @@ def show(batch: Batch) -> None:
     out.print(table)
     out.print()
     for query, answer in list(zip(problem.queries, task.successors(batch.draw, 0), strict=True))[:64]:
-        out.print(f"query [bold]{query}[/]  leads to  {' → '.join(answer)}")
+        out.print("query", tinted(query, "bold"), " leads to ", " → ".join(answer))
     out.print(f"targets: {tuple(batch.targets.shape[1:])} (queries, outputs), hops {', '.join(task.hop_names)}")
 
 
@@ -96,9 +98,9 @@ def show_description(name: str) -> None:
     """The task in its author's words, with the example; raises BadInput if an instance was asked for."""
     if click.get_current_context().args:
         raise BadInput(f"instances are drawn by PyTorch, which is not installed; {WITHOUT_TORCH}")
-    click.echo(described(name))
-    click.echo("\nThis is how the task is described; instances are drawn by PyTorch, which is not installed.")
-    click.echo(f"To have them, {WITHOUT_TORCH}")
+    say(described(name))
+    say("\nThis is how the task is described; instances are drawn by PyTorch, which is not installed.")
+    say(f"To have them, {WITHOUT_TORCH}")
 
 
 def described(name: str) -> str:

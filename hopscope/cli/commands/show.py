@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
+from hopscope.core.terminal import tinted
 from hopscope.runs.run import Run, load
 
 
@@ -27,14 +28,14 @@ def describe(run: Run) -> None:
     """A run's summary for people: settings, then each hop's loss beside the task's baselines."""
     summary, task, out = run.summary(), run.task, console()
     state = "done" if summary["done"] else f"not done: {run.config.training.steps} steps were asked for"
-    out.print(f"[bold]{run.path}[/]  {task.name()}  {run.config.identity}")
+    out.print(tinted(run.path, "bold"), f" {task.name()}  {run.config.identity}")
     out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
     if run.done:
         out.print("files: as listed in manifest.json" if summary["verified"] else f"files: unverified ({UNVERIFIED})")
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     for part in ("task", "model", "origin" if run.config.origin else "training"):
-        out.print(f"[dim]{part}[/]  {settings(summary['config'][part])}")
+        out.print(tinted(part, "dim"), f" {settings(summary['config'][part])}")
     if summary["hop_losses"]:
         out.print(hop_table(run, summary))
         out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))

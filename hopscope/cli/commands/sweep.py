@@ -90,13 +90,13 @@ class Counter:
     """Runs done, on stderr: a bar on a terminal, else a line for each."""
 
     def __init__(self, name: str):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import MofNCompleteColumn, TimeElapsedColumn
+
+        from hopscope.core.terminal import bar, console
 
         self.name, self.done = name, -1
-        self.console = Console(stderr=True)
-        columns = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.console = err = console(stderr=True)
+        self.bar = bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
         self.task = self.bar.add_task(name, total=None)
 
     def __enter__(self) -> Counter:
@@ -109,5 +109,5 @@ class Counter:
     def __call__(self, done: int, of: int) -> None:
         self.bar.update(self.task, completed=done, total=of)
         if done != self.done and not self.console.is_terminal:
-            self.console.print(f"{self.name}: {done} of {of} runs done", highlight=False)
+            self.console.print(f"{self.name}: {done} of {of} runs done")
         self.done = done

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PerVariant, options_of, pick, print_json
+from hopscope.cli.options import PerVariant, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import RECIPES, Recipe, recipe
 from hopscope.core import catalogue
@@ -104,9 +104,9 @@ def run(kind: type[Task], given: dict[str, Any]) -> None:
 
 def tell(run: Run, found: bool) -> None:
     if found:
-        click.echo(f"{run.path} was already finished; nothing was trained.")
+        say(f"{run.path} was already finished; nothing was trained.")
     describe(run)
-    click.echo(f"\nNext: hopscope draw {run.path}")
+    say(f"\nNext: hopscope draw {run.path}")
 
 
 command = PerVariant(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, print_json
+from hopscope.cli.options import as_json, print_json, say
 
 if TYPE_CHECKING:
     from hopscope.runs.integrity import Checked, Watch
@@ -54,13 +54,13 @@ def size(folder: Path) -> int:
 @contextmanager
 def progress(total: int) -> Iterator[Watch]:
     """How far it is, on stderr, if it takes longer than two seconds: a bar, or lines where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import DownloadColumn, TimeRemainingColumn
 
-    err = Console(stderr=True)
-    columns = (TextColumn("verifying"), BarColumn(bar_width=24), DownloadColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=err, transient=True)
-    task, told, done = bar.add_task("", total=total), time.monotonic(), 0
+    from hopscope.core import terminal
+
+    err = terminal.console(stderr=True)
+    bar = terminal.bar(DownloadColumn(), TimeRemainingColumn(), on=err, transient=True)
+    task, told, done = bar.add_task("verifying", total=total), time.monotonic(), 0
 
     def watch(read: int) -> None:
         nonlocal told, done
@@ -94,12 +94,12 @@ def as_value(one: Checked) -> dict[str, Any]:
 def tell(checked: list[Checked]) -> None:
     """A line per folder, and one per fault."""
     for one in checked:
-        click.echo(f"{one.path}: {one.state}, {one.files} files as written{without_manifest(one)}")
+        say(f"{one.path}: {one.state}, {one.files} files as written{without_manifest(one)}")
         for fault in one.faults:
-            click.echo(f"  {fault}")
+            say(f"  {fault}")
     faults = sum(len(one.faults) for one in checked)
     folders = f"{len(checked)} folder{'s' * (len(checked) > 1)}"
-    click.echo(f"{folders} checked: {faults or 'no'} fault{'s' * (faults != 1)}")
+    say(f"{folders} checked: {faults or 'no'} fault{'s' * (faults != 1)}")
 
 
 def without_manifest(one: Checked, shown: int = 4) -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
+from hopscope.core.strangers import visible
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.echo import (
     ABSURD,
@@ -92,7 +93,11 @@ class Endpoint(Backend):
         """The models that the server lists; [] if it keeps no list."""
         answer = self.server.get("/models")
         entries = answer.get("data") if isinstance(answer, Mapping) else None
-        return [str(entry["id"]) for entry in entries or [] if isinstance(entry, Mapping) and "id" in entry]
+        if not isinstance(entries, list):
+            return []
+        return [
+            visible(one["id"])[:200] for one in entries if isinstance(one, Mapping) and isinstance(one.get("id"), str)
+        ]
 
     @property
     def served(self) -> str:

@@ -1,0 +1,137 @@
+"""Wrong command lines, made from the commands' own options: each is one sentence, exit code 2, and nothing written."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from hopscope.cli import hopscope, main
+from hopscope.core import catalogue
+
+#: A command line of each command that would be right; where a command is left out, only its own words are tried.
+RIGHT = {
+    "train": "train retrieval --steps 1 --batch 2 --out out",
+    "show": "show demo",
+    "draw": "draw demo",
+    "circuit": "circuit demo",
+    "emerge": "emerge demo",
+    "verify": "verify demo",
+    "sample": "sample retrieval",
+    "depth": "depth 3",
+    "build": "build 1 --out out",
+    "ask": "ask equations",
+    "evaluate": "evaluate --model known:oracle",
+    "reproduce": "reproduce fig2 --scale quick",
+    "sweep": "sweep curriculum --scale quick",
+    "report": "report",
+    "import": "import weights.safetensors --task retrieval",
+    "new": "new task nosuchtask",
+    "heads": "heads --model known:oracle",
+    "demo": "demo",
+    "list": "list",
+}
+WORDS = ("nosuch", "", "\x1b[31m", "../..", "-", "\u202e", "x" * 5_000, "[/]", "nan", "1e999", "-1", "1.5", "9" * 30)
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command, and the variant of those that have some, that its right line names."""
+    context = click.Context(hopscope)
+    for name in catalogue.names("cli.commands"):
+        command = hopscope.get_command(context, name)
+        words = RIGHT.get(name, name).split()
+        if isinstance(command, click.Group) and len(words) > 1 and words[1] in command.list_commands(context):
+            command = command.get_command(click.Context(command), words[1])
+        yield name, command
+
+
+def wrong_values(option: click.Parameter) -> Iterator[str]:
+    """Values that no option of this type takes."""
+    kind = option.type
+    if isinstance(kind, click.Choice):
+        yield from ("nosuch", "", "\x1b[0m")
+    elif isinstance(kind, click.IntRange | click.FloatRange):
+        yield from ("x", "", "nan" if isinstance(kind, click.IntRange) else "x1")
+        if kind.min is not None:
+            yield str(kind.min - 1)
+        if kind.max is not None:
+            yield str(kind.max + 1)
+    elif kind in (click.INT, click.FLOAT):
+        yield from ("x", "", "1,5", "0x")
+    elif kind is click.BOOL:
+        yield from ()
+    elif option.name in ("order", "curriculum", "attention", "positions", "optimizer", "init", "measures", "frozen"):
+        yield from ("nosuch", "nosuch(a=1)", "(", "\x1b[31m", "softmax(", "a,b,,")
+
+
+def lines() -> list[list[str]]:
+    """Command lines that are wrong in one way."""
+    found = [
+        ["nosuch"],
+        ["--nosuch"],
+        ["--with", "nosuch", "list"],
+        ["\x1b[31m"],
+        ["train", "nosuch"],
+        ["new", "nosuch", "x"],
+    ]
+    for name, command in commands():
+        right = RIGHT.get(name, name).split()
+        found += (
+            [[*right, "--nosuch"], [*right, "--nosuch=1"], [*right, "a", "b", "c", "d", "e"]]
+            if name != "verify"
+            else []
+        )
+        for option in command.params:
+            if not isinstance(option, click.Option):
+                continue
+            flag = max(option.opts, key=len)
+            if not option.is_flag:
+                found.append([*right, flag])
+            found += [[*right, f"{flag}={value}"] for value in wrong_values(option)]
+            if isinstance(option.type, click.Path) and option.type.exists:
+                found.append([*right, f"{flag}=/nosuch/file"])
+    return found
+
+
+ALL = lines()
+SOME = sorted(random.Random(0).sample(range(len(ALL)), 300))
+
+
+def test_there_are_enough():
+    assert len(ALL) >= 300
+
+
+def tree(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("index", SOME)
+def test_a_wrong_line_is_one_sentence_and_writes_nothing(index, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = ALL[index]
+    code = main(line)
+    said = capsys.readouterr()
+    assert code == 2, (line, said)
+    assert not tree(tmp_path), line
+    assert "Traceback" not in said.err and said.err.count("\n") == 1 and said.err.startswith("hopscope: "), (
+        line,
+        said.err,
+    )
+    assert "\x1b" not in said.err and len(said.err) < 1_500, line
+
+
+@pytest.mark.parametrize("index", SOME[::15])
+def test_as_processes_too(index, tmp_path):
+    root = Path(__file__).parents[2]
+    line = [word for word in ALL[index]]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from hopscope.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, (line, done.stderr)
+    assert not tree(tmp_path)

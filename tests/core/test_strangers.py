@@ -1,0 +1,62 @@
+"""JSON within bounds, and text that no terminal obeys."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.core.strangers import DEEPEST, json_of, visible
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_it_reads_what_pythons_own_reader_reads(value):
+    text = json.dumps(value)
+    assert json_of(text) == json_of(text.encode()) == json.loads(text) == value
+
+
+NONE = ["", "{", "[1,]", "NaN", "[Infinity]", "-Infinity", "1e999", b"\xff\xfe"]
+BEYOND = [
+    "9" * 41,
+    "9" * 5_000,
+    "[" * 200_000,
+    "[" * (DEEPEST + 2) + "]" * (DEEPEST + 2),
+    '{"a":' * 99 + "1" + "}" * 99,
+]
+
+
+@pytest.mark.parametrize("text", [*NONE, *BEYOND], ids=range(13))
+def test_what_is_no_json_or_beyond_bounds_is_a_value_error(text):
+    with pytest.raises(ValueError, match=r"."):
+        json_of(text)
+
+
+def test_servers_may_send_infinities():
+    assert json_of("[-Infinity, 1e999]", infinities=True) == [-math.inf, math.inf]
+
+
+def test_the_deepest_that_is_read():
+    text = "[" * DEEPEST + "]" * DEEPEST
+    assert json_of(text) == json.loads(text)
+
+
+@given(st.text(st.characters(codec=None)))
+def test_nothing_is_left_that_a_terminal_obeys(text):
+    shown = visible(text)
+    assert all(unicodedata.category(sign) not in ("Cc", "Cf", "Cs") for sign in shown)
+    if all(unicodedata.category(sign)[0] in "LNPS" for sign in text):
+        assert shown == text
+
+
+def test_what_is_shown():
+    assert visible("\x1b[31mred\x07 caf\u00e9 \u202egpj\n") == "\\x1b[31mred\\x07 caf\u00e9 \\u202egpj\\n"
