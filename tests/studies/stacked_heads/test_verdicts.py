@@ -367,7 +367,7 @@ def test_paths_that_connect_the_same_positions():
 def conditionals(run: str, prior: str, z: list[float]) -> DataFrame:
     """The losses of a run at N = 2, where a hop is learnt below 1/3; x and y are learnt by step 100."""
     curves = (("x", [1, 0, 0, 0]), ("y", [1, 0, 0, 0]), ("z", z))
-    rows = [row for hop, values in curves for row in losses(run, hop, values, 100, prior=prior, below=1 / 3)]
+    rows = [row for hop, values in curves for row in losses(run, hop, values, 100, prior=prior, below=1 / 3, order="o")]
     return DataFrame(rows).assign(kind="loss")
 
 
