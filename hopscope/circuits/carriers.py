@@ -70,8 +70,7 @@ def carrying(case: Case, bound: float, patterns: Sequence[Pattern], words: str) 
 
     def passes(rows: Rows) -> bool:
         if rows not in known:
-            loss = case.data.loss(case.frozen(rows, patterns))
-            known[rows] = loss.mean < bound
+            known[rows], loss = case.test(case.frozen(rows, patterns), bound)
             case.write("2 carriers", names(rows), words, loss, said(known[rows]), bound=bound)
         return known[rows]
 
@@ -110,7 +109,7 @@ def find_paths(case: Case, rows: Rows, bound: float) -> Units:
         whole: Units = frozenset(row for row in rows if row.query == NO_ROLE)
         paths = [path for row in rows - whole for path in case.data.ground.paths_in(row)]
         paths.sort(key=lambda path: (path not in strongest, -case.strengths[path], str(path)))
-        frozen = lambda chosen: case.data.loss(case.frozen(chosen | whole)).mean < bound  # noqa: E731
+        frozen = lambda chosen: case.test(case.frozen(chosen | whole), bound)[0]  # noqa: E731
         strongest = minimal(paths, frozen) if frozen(frozenset(paths)) else frozenset()
         if not strongest or not by_hand_passes(case, strongest, bound):
             return frozenset()
@@ -125,6 +124,6 @@ def find_paths(case: Case, rows: Rows, bound: float) -> Units:
 
 def by_hand_passes(case: Case, paths: frozenset[Path], bound: float) -> bool:
     """Whether some paths suffice with all patterns by hand, on discovery data."""
-    loss = case.data.loss(case.by_hand(paths))
-    case.write("2 by hand", names(paths), "all by hand", loss, said(loss.mean < bound), bound=bound)
-    return loss.mean < bound
+    passed, loss = case.test(case.by_hand(paths), bound)
+    case.write("2 by hand", names(paths), "all by hand", loss, said(passed), bound=bound)
+    return passed

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from hopscope.circuits.evaluator import NULLS, AsIs, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
+from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
 from hopscope.core.seeds import generator
@@ -18,6 +19,9 @@ from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
 Watch = Callable[[str], None]
+
+FEW = 16  # sequences on which most sets are decided while searching (ours)
+SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Case:
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
         self.one_null = True
+        self.cut: dict[int, tuple[Sequence[Pattern], list[Pattern]]] = {}
         self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
         self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
 
@@ -67,6 +72,30 @@ class Case:
         return self.whole.mean < min(self.threshold, self.task.model_threshold)
 
     # How circuits are run ------------------------------------------------------------------------------------
+
+    def test(self, change: Change, bound: float) -> tuple[bool, Loss]:
+        """Whether a change keeps discovery's loss under a bound; on the first few sequences, where they leave no doubt.
+
+        Most sets that a search tries are far from the bound. What is found is tested again on more.
+        """
+        loss = self.few.loss(self.on_few(change))
+        error = (loss.high - loss.low) / (2 * 1.96)
+        if not abs(loss.mean - bound) > SURE * error:
+            loss = self.data.loss(change)
+        return loss.mean < bound, loss
+
+    @cached_property
+    def few(self) -> Evaluator:
+        """The first of discovery's sequences."""
+        return Evaluator(self.model, self.data.batch.rows(slice(0, FEW)))
+
+    def on_few(self, change: Change) -> Change:
+        """A change, with those patterns that it holds cut down to the first few sequences."""
+        if not isinstance(change, Frozen):
+            return change
+        if id(change.whole) not in self.cut:
+            self.cut[id(change.whole)] = change.whole, [pattern[:FEW] for pattern in change.whole]
+        return replace(change, whole=self.cut[id(change.whole)][1])
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
         """Units as computed, all else null."""

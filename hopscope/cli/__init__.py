@@ -28,10 +28,30 @@ from hopscope.core.strangers import visible
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
+#: Commands as `hopscope --help` shows them.
+GROUPS = {
+    "Start here": ("demo", "list", "sample", "explore"),
+    "Train": ("train", "show", "draw", "runs", "sweep", "import", "build"),
+    "Read circuits": ("circuit", "emerge", "depth"),
+    "Language models": ("ask", "evaluate", "heads"),
+    "Reproduce": ("reproduce", "report"),
+    "Keep house": ("verify", "doctor", "new"),
+}
+
+
 class Commands(Listed):
     """All commands, loaded when they are needed."""
 
     folder = "cli.commands"
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """By what people want; a command that no group names, such as a new one, is among the others."""
+        left = {name: self.short_help_of(name) for name in self.list_commands(context)}
+        for title, names in {**GROUPS, "Others": tuple(left)}.items():
+            rows = [(name, left.pop(name)) for name in names if name in left]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in catalogue.names("cli.commands"):

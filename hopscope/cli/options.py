@@ -6,6 +6,7 @@ import dataclasses
 import json
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,18 @@ class Listed(click.Group):
     """A group of what stands in a folder; its help reads the files' first lines, and imports none of them."""
 
     folder: str
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant; of one that there is not, the nearest is named."""
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(context), 1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean '{near[0]}'?", context) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return catalogue.names(self.folder)

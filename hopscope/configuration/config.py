@@ -87,6 +87,8 @@ class Training(Settings):
             catalogue.find("measures", name)
         if self.examples and self.examples < self.batch:
             raise BadInput(f"examples must be 0 or at least the batch, {self.batch}; got {self.examples}")
+        if self.clip == 0:
+            raise BadInput("clip must be above 0, for at 0 nothing is learnt; leave it out for no clipping")
         if self.warmup + (self.decay_steps or 0) > self.steps:
             raise BadInput(
                 f"warmup and decay-steps together must fit into steps, {self.steps}; "

@@ -192,6 +192,28 @@ def choose_device(name: str) -> torch.device:
         raise BadInput(f"device must be auto, cpu or cuda, or one GPU such as cuda:1; got {name!r}") from error
 
 
+def memory_free() -> int | None:
+    """Bytes that this process may still take, by the system and by the container it is in; None where nobody says."""
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
+        found += [int(limit) - int(used)] if limit.isdecimal() else []
+    except (OSError, ValueError):
+        pass
+    return min(found, default=None)
+
+
+def check_threads(threads: int | None) -> None:
+    """Raise BadInput for more threads than could help anybody: the system may refuse to start them."""
+    from hopscope.core.settings import BadInput
+
+    most = max(64, 4 * (os.cpu_count() or 1))
+    if threads is not None and not 1 <= threads <= most:
+        raise BadInput(f"threads must be between 1 and {most}; this machine has {os.cpu_count()} cores; got {threads}")
+
+
 def cpp_compiler() -> str | None:
     """The compiler that `torch.compile` makes code for the CPU with, if there is one."""
     names = (os.environ.get("CXX", ""), "g++", "clang++", "c++")

@@ -49,6 +49,7 @@ from hopscope.core.storage import (
 
 if TYPE_CHECKING:
     pass
+from hopscope.runs.demand import check
 from hopscope.runs.reading import FORMAT, RunReader, vouching
 from hopscope.runs.reading import OWN as OWN
 
@@ -65,6 +66,8 @@ class Run(RunReader):
     def create(cls, path: Path | str, config: Config) -> Run:
         """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
         run = cls(path)
+        if not (run.path / "config.json").is_file():
+            check(config)
         try:
             run.path.mkdir(parents=True, exist_ok=True)
             ours = (TEMPORARY, BEGINNING)

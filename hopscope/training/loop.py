@@ -101,6 +101,7 @@ def train(
         Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving.
     """
     where = environment.choose_device(device)
+    environment.check_threads(threads)
     run = Run.create(folder, config)
     if run.done:
         run.compare_plugins()

@@ -213,6 +213,15 @@ def test_names_within_names_are_read_whole():
     assert last_named("not Annabels", ("Anna", "Annabel")) is None
 
 
+OTHERS = ("-2", "\u22122", "2.5", "1.2", "1,2", "2,5", "22")
+ITSELF = ("2.", "It is 2, I think.", "x = 2", "(2)", "2; not 2.5", "3 or 2")
+
+
+@pytest.mark.parametrize(("text", "named"), [*((t, None) for t in OTHERS), *((t, "2") for t in ITSELF)])
+def test_another_number_is_no_answer(text, named):
+    assert last_named(text, ("2",)) == named
+
+
 def test_wilson_by_hand():
     """8 of 10: the solutions of (p - 0.8)² = 1.96² p (1 - p) / 10."""
     z2 = 1.959964**2 / 10

@@ -251,7 +251,7 @@ def test_a_servers_name_for_its_model_leads_to_no_other_folder(name, tmp_path, m
     listed = json.dumps({"data": [{"id": name}]}).encode()
     body = json.dumps({"choices": [{"text": " 1", "message": {"content": "1"}}]}).encode()
     with serving(body, listed=listed) as url:
-        options = ["--formulation", "equations", "--examples", "1", "--protocol", "greedy_lenient", "--layout", "raw"]
+        options = ["--formulation", "equations", "--count", "1", "--protocol", "greedy_lenient", "--layout", "raw"]
         code = main(["evaluate", "--model", url, *options])
     said = capsys.readouterr()
     assert code in (0, 2) and "Traceback" not in said.err and "\x1b" not in said.out + said.err

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Cell = tuple[Formulation, Layout, Protocol]
 
 
-def run(out: Path | None, as_json: bool, **given: Any) -> None:
+def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
     settings = Evaluation(count=given["count"], seed=given["seed"])
     cells = list(cells_of(given))
@@ -46,7 +46,7 @@ def run(out: Path | None, as_json: bool, **given: Any) -> None:
         print_json([{name: none_for_nan(value) for name, value in row.items()} for row in rows])
     else:
         for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
-            console().print(as_table(list(group)))
+            console().print(as_table(list(group), wide))
     if unreached:
         say(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
         raise click.exceptions.Exit(1)
@@ -143,33 +143,31 @@ def progress() -> Progress:
     return bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
 
 
-def as_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One model's rows for people: accuracy with its interval, where it stands to chance, and what else decides it."""
+def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
+    """One model's rows: accuracy with its interval and where it stands to chance; wide, all that decides it."""
     from rich.table import Table
 
     table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
-    for name in COLUMNS:
-        left = ("question", "layout", "protocol", "is", "answers given")
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for name in COLUMNS + MORE if wide else COLUMNS:
+        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=wide or name not in LEFT)
     for row in rows:
-        table.add_row(
+        cells = [
             f"{row['formulation']} {row['hops']}",
-            *(str(row[name]) for name in ("layout", "protocol", "n")),
+            f"{row['layout']}, {row['protocol']}",
             number(row["accuracy"]),
-            f"{row['low']:.2f}–{row['high']:.2f}",
-            standing(row),
-            f"{row['chance']:.2f}",
-            *(number(row[name]) for name in ("valid", "tries", "mass", "prior_corrected")),
-            f"{row['run_outs']}",
-            shortened(row["labels"]),
-        )
+            f"{row['low']:.2f}\u2013{row['high']:.2f}",
+            standing(row) + f" {row['chance']:.2f}",
+        ]
+        if wide:
+            cells += [str(row["n"]), *(number(row[name]) for name in ("valid", "tries", "mass", "prior_corrected"))]
+            cells += [f"{row['run_outs']}", shortened(row["labels"])]
+        table.add_row(*cells)
     return table
 
 
-COLUMNS = (
-    *("question", "layout", "protocol", "n", "accuracy", "95 %", "is", "chance"),
-    *("valid", "tries", "mass", "corrected", "run out", "answers given"),
-)
+COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
+MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
+LEFT = ("question", "asked", "to chance", "answers given")
 
 
 def standing(row: dict[str, Any]) -> Text:
@@ -238,6 +236,7 @@ command = SeveralCommand(
             metavar="DIR",
             help="Where answers and the table are kept  [default: evaluations/MODEL]",
         ),
+        click.Option(["--wide"], is_flag=True, help="Show every column of the table."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "

@@ -89,7 +89,14 @@ def accepted(text: str, acceptable: Sequence[str]) -> str | None:
 
 
 def last_named(text: str, acceptable: Sequence[str]) -> str | None:
-    """The acceptable answer that stands last in a text as a word of its own; None if there is none."""
-    either = "|".join(re.escape(answer) for answer in sorted(acceptable, key=len, reverse=True))
-    found = re.findall(rf"(?<!\w)(?:{either})(?!\w)", text)
+    """The acceptable answer that stands last in a text as a word, or number, of its own; None if there is none."""
+    either = "|".join(map(alone, sorted(acceptable, key=len, reverse=True)))
+    found = re.findall(either, text)
     return found[-1] if found else None
+
+
+def alone(answer: str) -> str:
+    """The pattern of an answer that is no part of a longer word; of a number, also of no other: not -2, not 2.5."""
+    if answer.isdecimal():
+        return rf"(?<![\w\-\u2212])(?<!\d[.,]){re.escape(answer)}(?!\w)(?![.,]\d)"
+    return rf"(?<!\w){re.escape(answer)}(?!\w)"

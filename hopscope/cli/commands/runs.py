@@ -1,0 +1,131 @@
+"""`hopscope runs [DIR]`: the runs in a folder: listed, filtered, compared, deleted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli.options import as_json, console, print_json, say
+from hopscope.core.settings import BadInput
+
+if TYPE_CHECKING:
+    from hopscope.runs.run import Run
+
+
+@click.command("runs")
+@click.argument("folder", metavar="[DIR]", default=Path("runs"), type=click.Path(path_type=Path))
+@click.option("--where", multiple=True, metavar="SETTING=VALUE", help="Only runs with this setting; repeatable.")
+@click.option("--compare", is_flag=True, help="Show the settings in which the runs differ.")
+@click.option("--delete", is_flag=True, help="Delete the runs that are listed, after asking.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@as_json
+def command(folder: Path, where: tuple[str, ...], compare: bool, delete: bool, yes: bool, as_json: bool) -> None:
+    """List the runs in DIR (default: runs), the newest first: what each is, how far it got, how well it does.
+
+    Settings are those of 'hopscope show', such as --where n_layers=4 --where seed=0.
+    """
+    found = [run for run in runs_in(folder) if all(fits(run, condition) for condition in map(parsed, where))]
+    if as_json:
+        print_json([entry(run) for run in found])
+    elif not found:
+        say(f"no run in {folder}{' fits' if where else ''}")
+    else:
+        console().print(table(found, differing(found) if compare else ()))
+    if delete and found:
+        remove(found, yes)
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """The runs in a folder, or the one that it is, those that were written to last first. Raises BadInput."""
+    from hopscope.runs.run import Run
+
+    if not folder.is_dir():
+        raise BadInput(f"there is no folder {folder}; say where the runs are")
+    places = [folder, *folder.iterdir()]
+    found = [place for place in places if (place / "config.json").is_file()]
+    return [Run(place) for place in sorted(found, key=lambda place: (-place.stat().st_mtime, place.name))]
+
+
+def parsed(condition: str) -> tuple[str, str]:
+    """`seed=0` as its two parts. Raises BadInput."""
+    name, equals, value = condition.partition("=")
+    if not name or not equals:
+        raise BadInput(f"a condition must be written such as seed=0; got {condition!r}")
+    return name.replace("-", "_"), value
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """All settings of a run by name; the task's `name` is `task`, another model's is `model`."""
+    parts = run.config.as_dict()
+    named = {"task": parts["task"]["name"], "model": parts["model"].get("name", "transformer")}
+    return {**parts["task"], **parts["model"], **parts["training"], **named}
+
+
+def fits(run: Run, condition: tuple[str, str]) -> bool:
+    """Whether a run has a setting of this value."""
+    name, value = condition
+    settings = settings_of(run)
+    return name in settings and str(settings[name]).lower() == value.lower()
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The settings in which runs differ."""
+    every = [settings_of(run) for run in runs]
+    names = dict.fromkeys(name for settings in every for name in settings)
+    return [name for name in names if len({str(settings.get(name)) for settings in every}) > 1]
+
+
+def entry(run: Run) -> dict[str, Any]:
+    """A run in a few values."""
+    return {
+        "run": str(run.path),
+        "task": run.config.task.name(),
+        "identity": run.config.identity,
+        "step": run.step,
+        "steps": run.config.training.steps,
+        "done": run.done,
+        "hop_losses": run.rows[-1]["hop_losses"] if run.rows else {},
+        "settings": settings_of(run),
+    }
+
+
+def table(runs: Sequence[Run], more: Sequence[str]) -> Any:
+    """A row per run."""
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False)
+    for name in ("run", "task", "step", "losses", *more):
+        shown.add_column(name, justify="right" if name == "step" else "left", overflow="fold")
+    for one in map(entry, runs):
+        losses = " ".join(f"{loss:.3f}" for loss in one["hop_losses"].values())
+        step = f"{one['step']}" + ("" if one["done"] else f"/{one['steps']}")
+        shown.add_row(one["run"], one["task"], step, losses, *(str(one["settings"].get(name, "")) for name in more))
+    return shown
+
+
+def remove(runs: Sequence[Run], yes: bool) -> None:
+    """Delete runs, once it was agreed to; one that is being trained is left alone, and said."""
+    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    if not yes and not click.confirm(f"Delete {count}?", err=True):
+        say("nothing was deleted", err=True)
+        return
+    for run, reason in zip(runs, deleted(runs), strict=True):
+        say(f"{run.path}: {reason or 'deleted'}")
+
+
+def deleted(runs: Sequence[Run]) -> Iterator[str]:
+    """Delete each; why it was not, or nothing."""
+    from hopscope.core.storage import Busy
+
+    for run in runs:
+        try:
+            with run.writing():
+                pass
+            shutil.rmtree(run.path)
+            yield ""
+        except Busy:
+            yield "left alone, for another process is training in it"

@@ -1,0 +1,98 @@
+"""What a run asks of the machine, known before anything is written: weights, memory; and whether it can be met.
+
+The numbers are lower bounds, so that nothing is refused that would fit. A model is built without storage (PyTorch's
+`meta` device), so that one of any size is counted in milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.freezing import parse_frozen
+from hopscope.core.environment import memory_free
+from hopscope.core.settings import BadInput
+from hopscope.interventions.clamps import parse_clamps
+
+GIB = 1 << 30
+COPIES = 4  # of every weight: itself, its gradient, and two moments of AdamW
+KEPT_WIDTHS = 6  # times d_model that a layer keeps of a position for its gradients: streams, norms, q, k, v, z
+KEPT_PATTERNS = 2  # scores and patterns
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run needs at least.
+
+    Attributes:
+        parameters: numbers that are trained.
+        weights: bytes for them, their gradients and the optimizer's state.
+        activations: bytes that one step's batch, or the validation set, takes in the forward pass.
+        examples: bytes of the finite training set.
+    """
+
+    parameters: int
+    weights: int
+    activations: int
+    examples: int
+
+    @property
+    def memory(self) -> int:
+        """Bytes in all."""
+        return self.weights + self.activations + self.examples
+
+    def in_words(self) -> str:
+        parts = {"weights and optimizer": self.weights, "activations": self.activations, "examples": self.examples}
+        told = ", ".join(f"{value / GIB:.1f} for {name}" for name, value in parts.items() if value >= GIB / 10)
+        return f"{self.memory / GIB:.1f} GiB of memory{f' ({told})' if told else ''}"
+
+
+def parameters_of(config: Config) -> dict[str, int]:
+    """How many numbers each parameter of the configuration's model has, by its name."""
+    with torch.device("meta"):
+        model = config.parts["model"].build(config.task)  # type: ignore[attr-defined]
+    return {name: parameter.numel() for name, parameter in model.named_parameters()}
+
+
+def demand(config: Config, sizes: dict[str, int] | None = None) -> Demand:
+    """What training a configuration needs at least."""
+    shape, training, task = config.model, config.training, config.task
+    total = sum((parameters_of(config) if sizes is None else sizes).values())
+    here = task.n_positions
+    mlp = shape.d_model if shape.mlp else 0
+    of_layer = here * (KEPT_WIDTHS * shape.d_model + mlp) + KEPT_PATTERNS * shape.n_heads * here**2
+    read = here * (task.d_input or 1) + here * task.d_output
+    forwards = (training.batch * (of_layer * shape.n_layers + read), training.val_size * (2 * of_layer + read))
+    examples = training.examples * here * (task.d_input or 2)
+    return Demand(total, 4 * COPIES * total, 4 * max(forwards), 4 * examples)
+
+
+def check(config: Config) -> None:
+    """Raise BadInput for what cannot be trained as meant: too large, or of weights or steps that there are not."""
+    sizes = parameters_of(config)
+    needed, free = demand(config, sizes), memory_free()
+    if free is not None and needed.memory > free:
+        raise BadInput(
+            f"this run needs at least {needed.in_words()}, and {free / GIB:.1f} GiB are free; "
+            "make the model, --batch, --val-size or --examples smaller"
+        )
+    check_frozen(config, list(sizes))
+    for clamp in parse_clamps(config.training.clamps):
+        if clamp.step > config.training.steps > 0:  # at the very end it still holds for the report
+            raise BadInput(f"clamp '{clamp}' would begin after the end, which is at step {config.training.steps}")
+
+
+def check_frozen(config: Config, names: list[str]) -> None:
+    """Raise BadInput for a frozen weight that the model lacks, and where nothing is left to train."""
+    frozen, steps = parse_frozen(config.training.frozen), config.training.steps
+    for one in frozen:
+        if not any(one.holds(name, one.begin) for name in names):
+            shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            raise BadInput(f"no weight is called {one.pattern!r}, which is to be frozen; there are {shown}")
+        if one.begin >= steps > 0:
+            raise BadInput(f"{one.pattern!r} would be frozen when training ends, after {steps} steps")
+    lasting = [one for one in frozen if one.begin == 0 and (one.until is None or one.until >= steps)]
+    if steps and lasting and all(any(one.holds(name, 0) for one in lasting) for name in names):
+        raise BadInput(f"nothing is left to train: {config.training.frozen!r} freezes every weight")

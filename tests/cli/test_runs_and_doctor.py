@@ -1,0 +1,86 @@
+"""`hopscope runs` and `hopscope doctor`, and how commands are grouped and guessed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hopscope.cli import GROUPS, main
+from hopscope.core import catalogue
+from tests.small_runs import trained
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch, capsys):
+    """Three small runs in a folder, of two seeds and two numbers of steps."""
+    monkeypatch.chdir(tmp_path)
+    for name, settings in {"a": {"seed": 0}, "b": {"seed": 1}, "c": {"seed": 1, "steps": 6}}.items():
+        trained(tmp_path / "runs" / name, **settings)
+    (tmp_path / "runs" / "notes").mkdir()
+    capsys.readouterr()
+    return tmp_path / "runs"
+
+
+def listed(capsys, *options):
+    assert main(["runs", *options, "--json"]) == 0
+    return {entry["run"].rpartition("/")[2] for entry in json.loads(capsys.readouterr().out)}
+
+
+def test_runs_are_listed_and_filtered(runs, capsys):
+    assert listed(capsys) == {"a", "b", "c"} == listed(capsys, str(runs))
+    assert listed(capsys, "--where", "seed=1") == {"b", "c"}
+    assert listed(capsys, "--where", "seed=1", "--where", "steps=6") == {"c"} == listed(capsys, "runs/c")
+    assert listed(capsys, "--where", "nosuch=1") == set()
+    assert main(["runs", "--where", "seed"]) == 2 and "such as seed=0" in capsys.readouterr().err
+    assert main(["runs", "elsewhere"]) == 2 and "no folder elsewhere" in capsys.readouterr().err
+
+
+def test_what_runs_differ_in_is_shown(runs, capsys):
+    assert main(["runs", "--compare"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert {"seed", "steps"} <= {*head.split()} and "batch" not in head and len(rows) == 3
+
+
+def test_only_what_is_listed_is_deleted_and_only_if_one_says_so(runs, capsys, monkeypatch):
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    assert main(["runs", "--where", "seed=1", "--delete"]) == 0
+    capsys.readouterr()
+    assert listed(capsys) == {"a", "b", "c"}
+    assert main(["runs", "--where", "seed=1", "--delete", "--yes"]) == 0
+    capsys.readouterr()
+    assert listed(capsys) == {"a"} and (runs / "notes").is_dir()
+
+
+def test_the_doctor_says_what_is_there_and_what_to_install(capsys, monkeypatch):
+    assert main(["doctor", "--json"]) == 0
+    found = {entry["what"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert found["PyTorch"]["there"] and found["memory"]["about"].endswith("GiB free")
+    monkeypatch.setattr("hopscope.cli.commands.doctor.find_spec", lambda name: None)
+    assert main(["doctor"]) == 2
+    said = capsys.readouterr().out
+    assert "download.pytorch.org/whl/cpu" in said and "hopscope[ray]" in said
+
+
+def test_every_command_is_in_a_group_and_the_help_shows_all(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert len(grouped) == len({*grouped}) and {*catalogue.names("cli.commands")} <= {*grouped}
+    for name in catalogue.names("cli.commands"):
+        assert f"\n  {name} " in said
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("circu", "circuit"),
+        ("train retreival", "retrieval"),
+        ("ask equation", "equations"),
+        ("show demo --jsn", "--json"),
+    ],
+)
+def test_what_was_meant_is_guessed(line, meant, capsys):
+    assert main(line.split()) == 2
+    said = capsys.readouterr().err
+    assert "did you mean" in said.lower() and meant in said and said.count("\n") == 1
