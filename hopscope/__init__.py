@@ -16,6 +16,7 @@ from hopscope.core.environment import package_version
 if TYPE_CHECKING:
     from hopscope.configuration.config import Config, Training
     from hopscope.core.settings import BadInput
+    from hopscope.explorer.opening import explore
     from hopscope.live.find import FoundCircuit, find_circuit
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem.oracle import Fact, Problem
@@ -38,6 +39,7 @@ __all__ = [
     "Task",
     "Training",
     "Transformer",
+    "explore",
     "find_circuit",
     "load",
     "train",
@@ -51,6 +53,7 @@ HOMES = {
     "problem.oracle": ("Fact", "Problem"),
     "runs.run": ("Run", "load"),
     "core.settings": ("BadInput",),
+    "explorer.opening": ("explore",),
     "tasks.base": ("Batch", "Task"),
     "training.loop": ("train",),
 }

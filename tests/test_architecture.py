@@ -38,6 +38,7 @@ FLOORS = [
     "drawing",
     "live",
     "experiments",
+    "explorer",
     "execution",
     "studies",
     "cli",

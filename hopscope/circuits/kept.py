@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
@@ -27,6 +28,7 @@ def circuit_of(
     *,
     step: int | None = None,
     watch: Callable[[str], None] = lambda _: None,
+    place: Path | None = None,
 ) -> Circuit:
     """The circuit of a run's model, found now or before.
 
@@ -35,13 +37,14 @@ def circuit_of(
         settings: how it is looked for; by default all at their defaults.
         step: of which checkpoint; None: the newest.
         watch: told in words what is being done, if it is.
+        place: as `hopscope.runs.kept.kept` has it.
 
     Raises:
         Damaged: there is no such checkpoint, or it is not what was written.
     """
     how, at = settings or Discovery(), run.step if step is None else step
     about = {"weights": weights(run, [at]), "settings": how.identifying(), "version": VERSION}
-    return kept(run, "circuit", about, lambda: discover(run.at(at), run.task, how, watch), files_of, circuit_in)
+    return kept(run, "circuit", about, lambda: discover(run.at(at), run.task, how, watch), files_of, circuit_in, place)
 
 
 def files_of(circuit: Circuit) -> dict[str, bytes]:

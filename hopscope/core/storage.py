@@ -65,6 +65,11 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise CannotSave(error.errno, f"could not write {path}: {reason}; {advice}") from error
 
 
+def cache_folder() -> Path:
+    """Where what can be made again is kept: `$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
+    return Path(os.environ.get("HOPSCOPE_CACHE") or Path.home() / ".cache" / "hopscope").expanduser()
+
+
 def sync_folder(path: Path) -> None:
     """Make renames within a folder durable."""
     handle = os.open(path, os.O_RDONLY)

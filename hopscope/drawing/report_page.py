@@ -74,11 +74,13 @@ class Opened:
         name: of the run.
         circuit: as in circuit.json.
         pictures: folder with circuit.svg and attention.html.
+        explorer: address of the page in which the run's model runs (`hopscope explore --export`), if there is one.
     """
 
     name: str
     circuit: Mapping[str, Any]
     pictures: Path
+    explorer: str | None = None
 
     @cached_property
     def view(self) -> str:

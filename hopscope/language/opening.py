@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hopscope.language.backends.base import Backend
+from hopscope.core.settings import BadInput
+from hopscope.language.backends.base import DTYPES, Backend
 from hopscope.language.backends.known import Known
 
 
@@ -28,6 +29,8 @@ def open_backend(
         BadInput: there is no such model, or what it needs is not installed.
         Unreachable: the endpoint does not answer.
     """
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
     if name.startswith("known:"):
         return Known(name.removeprefix("known:"))
     if name.startswith(("http://", "https://")):

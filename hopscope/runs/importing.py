@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_file
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
 
@@ -87,9 +88,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix.lower() in PICKLES:
         raise BadInput(f"{path} is a pickle, and hopscope never unpickles; if you trust it, convert it: {CONVERSION}")
     try:
-        return safetensors.torch.load(path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"could not read {path}: {error.strerror}") from error
+        return safetensors.torch.load(read_file(path))
     except safetensors.SafetensorError as error:
         raise BadInput(f"{path} is no safetensors file: {error}") from error
 

@@ -21,6 +21,7 @@ RIGHT = {
     "draw": "draw demo",
     "circuit": "circuit demo",
     "emerge": "emerge demo",
+    "explore": "explore demo --export page.html",
     "verify": "verify demo",
     "sample": "sample retrieval",
     "depth": "depth 3",
@@ -49,6 +50,21 @@ UNTRAINABLE = (
     ["--examples=100000000000"],
     ["--threads=20000"],
     ["--device=tpu"],
+)
+
+
+#: What was once answered by a traceback, in silence, or too late.
+FOUND = (
+    ["import"],
+    ["import", "/dev/zero", "--task", "retrieval"],
+    ["import", "/dev/stdin", "--task", "retrieval"],
+    ["report", "--results", "."],
+    ["sweep", "curriculum", "--scale", "quick", "--device", "tpu"],
+    ["heads", "--threads", "0"],
+    ["heads", "--out", "/dev/null"],
+    ["draw", "demo", "--out", "/dev/null"],
+    ["draw", "demo", "--out", "/proc/x"],
+    ["evaluate", "--model", "known:oracle", "--dtype", "float8"],
 )
 
 
@@ -85,10 +101,10 @@ def wrong_values(option: click.Parameter) -> Iterator[str]:
 def lines() -> list[list[str]]:
     """Command lines that are wrong in one way."""
     found = [["nosuch"], ["--nosuch"], ["--with", "nosuch", "list"], ["\x1b[31m"], ["train", "nosuch"]]
-    found += [["new", "nosuch", "x"], *([*RIGHT["train"].split(), *words] for words in UNTRAINABLE)]
+    found += [["new", "nosuch", "x"], *([*RIGHT["train"].split(), *words] for words in UNTRAINABLE), *map(list, FOUND)]
     for name, command in commands():
         right = RIGHT.get(name, name).split()
-        if name != "verify":  # which takes any folders
+        if name not in ("verify", "evaluate"):  # which take any number of folders, or models
             found += [[*right, "--nosuch"], [*right, "--nosuch=1"], [*right, "a", "b", "c", "d", "e"]]
         for option in command.params:
             if not isinstance(option, click.Option):
@@ -103,7 +119,7 @@ def lines() -> list[list[str]]:
 
 
 ALL = lines()
-SOME = sorted({*random.Random(0).sample(range(len(ALL)), 300), *range(6, 6 + len(UNTRAINABLE))})
+SOME = sorted({*random.Random(0).sample(range(len(ALL)), 300), *range(6, 6 + len(UNTRAINABLE) + len(FOUND))})
 
 
 def test_there_are_enough():

@@ -10,8 +10,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from hopscope.cli import main
+from tests.small_runs import trained
 
 pytestmark = pytest.mark.installs
 
@@ -79,6 +81,32 @@ def test_what_needs_pytorch_says_so_in_one_sentence(installed, arguments):
     done = run(installed, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "PyTorch, which is not installed; run pip install torch" in done.stderr
+
+
+def test_the_wheel_carries_the_page(installed):
+    """Its built files, byte for byte: whoever installs with pip need not have Node."""
+    (there,) = installed.parent.glob("lib/python*/site-packages/hopscope/explorer/static")
+    built = ROOT / "hopscope" / "explorer" / "static"
+    assert {path.name: path.read_bytes() for path in there.iterdir()} == {
+        path.name: path.read_bytes() for path in built.iterdir()
+    }
+    assert {"page.js", "page.css", "widget.js"} <= {path.name for path in there.iterdir()}
+
+
+def test_a_page_is_exported_without_node(installed, tmp_path):
+    """By the installed wheel, with the PyTorch of this environment and no program but Python within reach."""
+    if (installed / "python").resolve() != Path(sys.executable).resolve():
+        return  # of another Python's PyTorch there is none here
+    packages = Path(torch.__file__).parents[1]
+    run = trained(tmp_path / "run")
+    env = {"PATH": str(installed), "PYTHONPATH": str(packages), "HOPSCOPE_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    code = "import hopscope.cli, sys; print(hopscope.cli.__file__); sys.exit(hopscope.cli.main())"
+    command = [installed / "python", "-c", code, "explore", run.path, "--export", "page.html"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    where, told = done.stdout.splitlines()
+    assert done.returncode == 0 and Path(where).is_relative_to(installed.parent), done.stderr
+    assert told.startswith("page.html: ")
+    assert b"application/octet-stream;base64" in (tmp_path / "page.html").read_bytes()
 
 
 def test_this_python_is_among_them():

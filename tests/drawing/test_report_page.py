@@ -103,8 +103,23 @@ def test_a_circuit_is_shown_with_its_losses_and_its_view(tmp_path, capsys):
     assert main(["report", *where, "--run", str(tmp_path)]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "L1H0 query-&gt;value[1] (other)" in page and "0.75" in page
+    assert f"hopscope explore {tmp_path}" in page and "<a href" not in page.partition("Circuit of")[2]
     [frame] = [attrs for tag, attrs in Reader(page).tags if tag == "iframe"]
     assert frame["srcdoc"] == '<p title="a">view</p>' and frame["sandbox"] == "allow-scripts"
+
+
+def test_a_circuit_links_to_the_page_in_which_its_model_runs(tmp_path):
+    """Where the page was exported into the run's folder, relative to the report."""
+    run = tmp_path / "my runs" / "a"
+    run.mkdir(parents=True)
+    (run / "explorer.html").write_text("")
+    circuit = {"verdict": "none", "reason": "", "loss": {}, "paths": [], "protocol": {}}
+    (run / "circuit.json").write_text(json.dumps(circuit))
+    (tmp_path / "pages").mkdir()
+    where = ["--results", str(RESULTS), "--html", str(tmp_path / "pages" / "page.html")]
+    assert main(["report", *where, "--run", str(run)]) == 0
+    links = [attrs["href"] for tag, attrs in Reader((tmp_path / "pages" / "page.html").read_text()).tags if tag == "a"]
+    assert "../my%20runs/a/explorer.html#view=circuit" in links
 
 
 HOSTILE = """</title></pre><script>document.title = "HACKED"</script><img src=x onerror='document.title="HACKED"'>"""

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import write_folder
+from hopscope.core.storage import cache_folder, write_folder
 from hopscope.language import checkpoints
-from hopscope.language.checkpoints import cache_folder, called, converted, file_sha256, is_whole, open_model
+from hopscope.language.checkpoints import called, converted, file_sha256, is_whole, open_model
 
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 has_smollm2 = pytest.mark.skipif(

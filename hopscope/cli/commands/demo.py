@@ -1,4 +1,4 @@
-"""`hopscope demo`: from nothing to a trained retrieval transformer, its pictures, and its validated circuit."""
+"""`hopscope demo`: from nothing to a trained retrieval transformer, its pictures, its validated circuit, and a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.commands import circuit
+from hopscope.cli.commands import circuit, explore
 from hopscope.cli.commands.draw import tell
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import say
@@ -20,10 +20,10 @@ from hopscope.training.progress import ProgressBar
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
 @click.option("--threads", type=click.IntRange(1), help="CPU threads.")
 def command(out: Path, seed: int, threads: int | None) -> None:
-    """Train three hops in 4 layers of one head, draw what was learnt, and find the circuit: a minute on two cores.
+    """Train three hops in 4 layers of one head, draw it, find its circuit, and export a page in which it runs.
 
-    The facts come deepest first, as in the paper; a head of layer 0 starts with attention to the token before
-    (docs/plateau.md says why).
+    It takes a minute or two on two cores. The facts come deepest first, as in the paper; a head of layer 0 starts with
+    attention to the token before (docs/plateau.md says why).
     """
     from hopscope.drawing.circuit_report import investigate
     from hopscope.drawing.run_pictures import draw
@@ -34,5 +34,8 @@ def command(out: Path, seed: int, threads: int | None) -> None:
     say("\nPictures:")
     tell(draw(run, out / "pictures"))
     say("\nAnd its circuit, found by itself:")
-    circuit.tell(run, investigate(run, out, watch=circuit.watch))
+    found = investigate(run, out, watch=circuit.watch)
+    circuit.tell(run, found)
+    say("\nAnd a page in which it runs, to scrub through its training and to knock paths out:")
+    explore.export_into(run, found.circuit)
     say(f"\nIn Python: run = hopscope.load({str(out)!r}); then run.model, run.task, run.metrics")

@@ -38,7 +38,7 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
 @click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
-@click.option("--threads", type=int, help="Of PyTorch; default 2, or 1 on a machine with one core.")
+@click.option("--threads", type=click.IntRange(1), help="Of PyTorch; default 2, or 1 on a machine with one core.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default heads/MODEL.")
 @as_json
 def command(
@@ -68,6 +68,8 @@ def command(
     from hopscope.language.heads.hop import HeadStudy
     from hopscope.language.heads.study import study
 
+    if out is not None and out.exists() and not out.is_dir():
+        raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
     settings = HeadStudy(count=count, seed=seed, tests=tests)
     watch(f"opening {model}")
     opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class ForTask(click.Command):
 
 def named(args: list[str]) -> str | None:
     """What follows --task, before anything else is understood."""
-    for here, after in zip(args, [*args[1:], None], strict=True):
+    for here, after in itertools.zip_longest(args, args[1:]):
         if here == "--task":
             return after
         if here.startswith("--task="):

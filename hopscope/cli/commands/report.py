@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 from rich.table import Table
 
+from hopscope.cli.commands.explore import PAGE
 from hopscope.cli.options import as_json, console, print_json, say, say_unverified
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
@@ -43,6 +46,8 @@ def command(
     if again:
         draw_again(results)
     claims = all_claims(results)
+    if not claims:
+        raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
     say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
@@ -91,8 +96,15 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
         found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
-        circuits.append(Opened(str(run), found, run / "pictures"))
+        circuits.append(Opened(str(run), found, run / "pictures", explorer_of(run, page)))
     write_file(page, report_page(sections, circuits, code_version()).encode())
+
+
+def explorer_of(run: Path, page: Path) -> str | None:
+    """The address, from the page, of the one in which the run's model runs, if it was exported into its folder."""
+    if not (run / PAGE).is_file():
+        return None
+    return quote(os.path.relpath(run / PAGE, page.parent), safe="/")
 
 
 def read_all(folder: Path, *names: str) -> None:

@@ -11,6 +11,7 @@ import click
 
 from hopscope.cli.commands.reproduce import seconds, tell
 from hopscope.cli.options import as_json
+from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
 from hopscope.execution.ray_workers import RayCrew
 from hopscope.execution.sweep import stacked, sweep, work
@@ -61,6 +62,7 @@ def command(
         be_worker(name, scale, runs, folder, device, worker_of)
         return
     limit = seconds(budget)
+    choose_device(device)
     declared(name, scale)
     if engine not in ENGINES:
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from hopscope.language.layouts.base import Rendered
 
+#: Number formats of a model in this process.
+DTYPES = ("float32", "bfloat16", "float16")
+
 
 class Unreachable(RuntimeError):
     """The model did not answer within the retries that were allowed; what was answered so far is kept."""

@@ -1,0 +1,238 @@
+"""What the explorer's page costs: its bytes, and how long its engine takes to answer, with the budgets it must keep.
+
+    python -m bench.explorer [--browser] [--json bench/explorer.json]
+
+The engine runs in Node (`npm ci --prefix explorer`), in WebAssembly and in plain TypeScript; beside it PyTorch on one
+thread. Models are the demo's shape, four layers of one head, and twelve layers of eight heads, 128 wide. A path of the
+first layer is knocked out, so that nothing of the model as it is can be used again.
+
+With --browser pages are opened in headless Chromium: until something of the run is shown, served, from disk with one
+checkpoint's weights, and with those of all 27; and how long frames take while the heads of twelve layers of eight play
+through 60 checkpoints. Numbers are medians of five, after one to warm up; of frames the 95th percentile of one playing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path as File
+from typing import Any
+
+import torch
+
+from hopscope import Config, Run, Training, train
+from hopscope.circuits.evaluator import Evaluator, Silenced
+from hopscope.explorer.building import Builder
+from hopscope.explorer.page import export
+from hopscope.explorer.server import Server
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.retrieval import Retrieval
+from tests.explorer.chromium import chromium
+from tests.explorer.node_engine import answers, ask, case, worded
+
+STATIC = File(__file__).parents[1] / "hopscope" / "explorer" / "static"
+MODELS = {"demo": Architecture(n_layers=4, n_heads=1), "12 layers of 8 heads": Architecture(n_layers=12, n_heads=8)}
+SIZES = (8, 64, 256)
+TIMES = 5
+#: Bytes gzipped, and milliseconds.
+BUDGETS = {
+    "page, gzipped": 60 * 1024,
+    "demo, 8 sequences": 100.0,
+    "demo, 64 sequences": 500.0,
+    "shown, served": 300.0,
+    "shown, from disk, weights of one checkpoint": 300.0,
+    "shown, from disk, weights of 27 checkpoints": 800.0,
+    "frames, 12 layers of 8 heads over 60 checkpoints, 95th percentile": 20.0,
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number.
+
+    Attributes:
+        what: was measured.
+        median: in the unit.
+        least: of the five.
+        most: of the five.
+        unit: bytes or ms.
+        budget: the most that it may be; None: there is none.
+        cpu: milliseconds of processors in it, median; where others are at work, too, they tell more.
+    """
+
+    what: str
+    median: float
+    least: float
+    most: float
+    unit: str
+    budget: float | None = None
+    cpu: float | None = None
+
+    @property
+    def kept(self) -> bool:
+        return self.budget is None or self.median <= self.budget
+
+    def __str__(self) -> str:
+        spread = "" if self.least == self.most else f" ({self.least:.1f}–{self.most:.1f})"
+        verdict = "" if self.budget is None else f"; budget {self.budget:g}: {'kept' if self.kept else 'NOT KEPT'}"
+        worked = "" if self.cpu is None else f", {self.cpu:.1f} ms of CPU"
+        return f"{self.what}: {self.median:.1f} {self.unit}{spread}{worked}{verdict}"
+
+
+def of_times(what: str, times: list[float], cpu: list[float] | None = None) -> Measured:
+    """The median of some milliseconds, without the first."""
+    later, worked = times[1:], statistics.median(cpu[1:]) if cpu else None
+    return Measured(what, statistics.median(later), min(later), max(later), "ms", BUDGETS.get(what), worked)
+
+
+def page() -> Measured:
+    """The page's script and style, as they are sent gzipped."""
+    files = [STATIC / name for name in ("page.js", "page.css")]
+    size = float(sum(len(gzip.compress(file.read_bytes(), 9)) for file in files))
+    return Measured("page, gzipped", size, size, size, "bytes", BUDGETS["page, gzipped"])
+
+
+def engine(name: str, *, plain: bool) -> list[Measured]:
+    """The engine's times of one model; in plain TypeScript of eight sequences alone."""
+    task = Retrieval()
+    model = MODELS[name].build(task, torch.Generator().manual_seed(0))
+    evaluator = Evaluator(model, task.sample(SIZES[-1], 1))
+    change = Silenced(frozenset(evaluator.ground.paths[:1]))
+    sizes = SIZES[:1] if plain else SIZES
+    asks = [ask(worded(change), [size]) for size in sizes]
+    [found] = answers(case(model, evaluator.batch, asks, plain=plain, repeat=TIMES + 1))
+    words = " without SIMD" if plain else ""
+    return [
+        of_times(f"{name}, {size} sequences{words}", answer["times"], answer["cpu"])
+        for size, answer in zip(sizes, found, strict=True)
+    ]
+
+
+def pytorch(name: str) -> Measured:
+    """PyTorch's time for 64 sequences, on one thread, with the same change."""
+    task = Retrieval()
+    model = MODELS[name].build(task, torch.Generator().manual_seed(0))
+    evaluator, times, cpu = Evaluator(model, task.sample(SIZES[1], 1)), [], []
+    change = Silenced(frozenset(evaluator.ground.paths[:1]))
+    for _ in range(TIMES + 1):
+        began, used = time.perf_counter(), time.process_time()
+        evaluator.accounts([change])
+        times.append(1000 * (time.perf_counter() - began))
+        cpu.append(1000 * (time.process_time() - used))
+    return of_times(f"{name}, {SIZES[1]} sequences, PyTorch on one thread", times, cpu)
+
+
+# In a browser --------------------------------------------------------------------------------------------------------
+
+#: Notes when the view is first there, as of the next frame.
+WATCH = """
+new MutationObserver((_, watch) => {
+  if (!document.querySelector("main#view")) return;
+  watch.disconnect();
+  requestAnimationFrame(() => { window.shownAt = performance.now(); });
+}).observe(document, { childList: true, subtree: true });
+"""
+#: Milliseconds between frames, for so long.
+FRAMES = """
+(lasting) => new Promise((done) => {
+  const found = [], began = performance.now();
+  let last = began;
+  const each = (now) => {
+    found.push(now - last);
+    last = now;
+    if (now - began < lasting) requestAnimationFrame(each); else done(found.slice(1));
+  };
+  requestAnimationFrame(each);
+})
+"""
+
+
+def young(folder: File, shape: Architecture, checkpoints: int) -> Run:
+    """A run of so many steps, each of them kept."""
+    recipe = Training(steps=checkpoints - 1, batch=4, val_size=4, log_every=1, checkpoints="1")
+    return train(Config(Retrieval(), shape, recipe), folder, threads=1, compile="off")
+
+
+def shown(browser: Any, what: str, address: str) -> Measured:
+    """Until something of a run is shown, in a fresh browser each time."""
+    times = []
+    for _ in range(TIMES + 1):
+        context = browser.new_context()
+        context.add_init_script(WATCH)
+        opened = context.new_page()
+        opened.goto(address)
+        opened.locator("main#view").wait_for()
+        opened.wait_for_timeout(100)
+        times.append(float(opened.evaluate("window.shownAt")))
+        context.close()
+    return of_times(what, times)
+
+
+def frames(browser: Any, address: str) -> Measured:
+    """The 95th percentile of frames while the heads play through training."""
+    what = "frames, 12 layers of 8 heads over 60 checkpoints, 95th percentile"
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    opened.goto(f"{address}#view=heads&step=0")
+    opened.locator("main#view canvas").first.wait_for()
+    opened.get_by_role("button", name="Play through training").click()
+    times = sorted(opened.evaluate(FRAMES, 8000))
+    context.close()
+    return Measured(what, times[int(0.95 * len(times))], times[0], times[-1], "ms", BUDGETS[what])
+
+
+def in_browser() -> list[Measured]:
+    """What takes a page and a browser."""
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        place = File(folder)
+        os.environ["HOPSCOPE_CACHE"] = f"{folder}/cache"
+        demo = young(place / "demo", MODELS["demo"], 27).path
+        many = young(place / "many", Architecture(n_layers=12, n_heads=8, d_model=16), 60).path
+        for which, file in (("last", "one"), ("all", "all")):
+            export(Builder([demo], which=which), place / f"{file}.html")
+        export(Builder([many]), place / "many.html")
+        builder = Builder([demo])
+        builder.build()
+        server = Server(builder)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = [
+            shown(browser, "shown, served", server.address),
+            shown(browser, "shown, from disk, weights of one checkpoint", f"file://{place}/one.html"),
+            shown(browser, "shown, from disk, weights of 27 checkpoints", f"file://{place}/all.html"),
+            frames(browser, f"file://{place}/many.html"),
+        ]
+        server.shutdown()
+    return found
+
+
+def measured(browser: bool) -> list[Measured]:
+    """All numbers."""
+    torch.set_num_threads(1)
+    found = [page()]
+    for name in MODELS:
+        found += [*engine(name, plain=False), *engine(name, plain=True), pytorch(name)]
+    return [*found, *(in_browser() if browser else ())]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=File, help="also write the numbers here")
+    parser.add_argument("--browser", action="store_true", help="also what takes a page and a browser")
+    given = parser.parse_args()
+    numbers = measured(given.browser)
+    print(*numbers, sep="\n")
+    if given.json:
+        values: list[dict[str, Any]] = [asdict(number) for number in numbers]
+        given.json.write_text(json.dumps(values, indent=1) + "\n")
+    return not all(number.kept for number in numbers)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,17 @@
+// `node parity.mjs FOLDER` bundles test/parity.ts and test/rendering.ts into FOLDER: the engine as commands, for Python's
+// tests and benchmarks, which hold it against PyTorch.
+import { build } from "esbuild";
+import { COMMON } from "./build.mjs";
+import { kernel } from "./kernel.mjs";
+
+await build({
+  ...COMMON,
+  minify: false,
+  write: true,
+  platform: "node",
+  format: "esm",
+  entryPoints: ["test/parity.ts", "test/rendering.ts"],
+  outdir: process.argv[2],
+  outExtension: { ".js": ".mjs" },
+  plugins: [kernel],
+});

@@ -1,0 +1,141 @@
+/** What is chosen on the page, and how it stands in the address: by names, so that a link survives another order of paths. */
+import type { Manifest, Path, Run } from "./bundle.ts";
+
+export const VIEWS = ["run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
+export type View = (typeof VIEWS)[number];
+
+export interface Choice {
+  view: View;
+  run: string;
+  step: number;
+  inst: number;
+  /** `L1H0`, or empty. */
+  head: string;
+  /** Names of paths. */
+  off: readonly string[];
+  ideal: readonly string[];
+  hand: boolean;
+  /** 1–6: a step of the tour; 0: none. */
+  tour: number;
+  /** What this is compared with: `run@step`, or empty. */
+  against: string;
+  /** Typed facts. */
+  facts: string;
+}
+
+export const NOTHING: Choice = {
+  view: "run",
+  run: "",
+  step: -1,
+  inst: 0,
+  head: "",
+  off: [],
+  ideal: [],
+  hand: false,
+  tour: 0,
+  against: "",
+  facts: "",
+};
+
+const KNOWN = new Set(["v", "view", "run", "step", "inst", "head", "off", "ideal", "hand", "tour", "vs", "facts"]);
+const LONGEST = 8000; // characters of an address's end that are read
+
+/** A path as an address has it: `L1H0.query.value[1].same`. */
+export function dotted(path: Path): string {
+  return `L${path.layer}H${path.head}.${path.query}.${path.key}.${path.chain}`;
+}
+
+/** The run that a choice is about. */
+export function runOf(manifest: Manifest, identity: string): Run | undefined {
+  return manifest.runs.find((run) => run.identity === identity);
+}
+
+/** The step that is shown if none is asked for: the last that is measured. */
+export function lastStep(run: Run): number {
+  const ready = run.checkpoints.filter((one) => one.state === "ready");
+  return (ready.at(-1) ?? run.checkpoints.at(-1))?.step ?? 0;
+}
+
+/** A choice as what stands behind # in an address. Only what differs from the page as it opens is said. */
+export function written(choice: Choice, manifest: Manifest): string {
+  const run = runOf(manifest, choice.run);
+  const said: [string, string][] = [["view", choice.view]];
+  const say = (name: string, value: string | number, unless: unknown): void => {
+    if (value !== unless) said.push([name, String(value)]);
+  };
+  say("run", choice.run, "");
+  if (run) say("step", choice.step, lastStep(run));
+  say("inst", choice.inst, 0);
+  say("head", choice.head, "");
+  const names = new Map(run?.paths.map((path) => [path.name, dotted(path)]));
+  for (const name of choice.off) say("off", names.get(name) ?? "", "");
+  for (const name of choice.ideal) say("ideal", names.get(name) ?? "", "");
+  say("hand", choice.hand ? 1 : 0, 0);
+  say("tour", choice.tour, 0);
+  say("vs", choice.against, "");
+  say("facts", choice.facts, "");
+  return said.map(([name, value]) => `${name}=${escaped(value)}`).join("&");
+}
+
+function escaped(value: string): string {
+  return encodeURIComponent(value).replaceAll("%5B", "[").replaceAll("%5D", "]");
+}
+
+/** The inverse: a choice that the bundle can show, and a sentence about each value that it cannot. */
+export function read(address: string, manifest: Manifest): { choice: Choice; told: string[] } {
+  const query = new URLSearchParams(address.replace(/^#/, "").slice(0, LONGEST));
+  const told: string[] = [];
+  const ignore = (name: string, value: string): void => {
+    told.push(`The address names ${name} “${value.slice(0, 60)}”, which is not here; it was ignored.`);
+  };
+  const of = <T>(name: string, look: (value: string) => T | undefined, otherwise: T): T => {
+    const value = query.get(name);
+    if (value === null) return otherwise;
+    const found = look(value);
+    if (found === undefined) ignore(name, value);
+    return found ?? otherwise;
+  };
+  for (const name of new Set(query.keys())) if (!KNOWN.has(name)) ignore("something called", name);
+  const first = manifest.runs.find((one) => !one.error);
+  const view = of("view", (value) => VIEWS.find((one) => one === value), first ? "run" : "claims");
+  const identity = of("run", (value) => runOf(manifest, value)?.identity, first?.identity ?? "");
+  const run = runOf(manifest, identity);
+  const among = (list: readonly number[]) => (value: string) => list.find((one) => String(one) === value);
+  const steps = run?.checkpoints?.map((one) => one.step) ?? [];
+  const byDots = new Map(run?.paths?.map((path) => [dotted(path), path.name]));
+  const paths = (name: string): string[] =>
+    query.getAll(name).flatMap((value) => {
+      const found = byDots.get(value);
+      if (!found) ignore(`${name} a path`, value);
+      return found ? [found] : [];
+    });
+  const choice: Choice = {
+    view,
+    run: identity,
+    step: of("step", among(steps), run?.checkpoints ? lastStep(run) : -1),
+    inst: of("inst", among([...(run?.batch?.instances.keys() ?? [])]), 0),
+    head: of("head", (value) => heads(run).find((one) => one === value), ""),
+    off: paths("off"),
+    ideal: paths("ideal"),
+    hand: of("hand", (value) => (value === "1" ? true : value === "0" ? false : undefined), false),
+    tour: of("tour", among([0, 1, 2, 3, 4, 5, 6]), 0),
+    against: of("vs", (value) => (placed(value, manifest) ? value : undefined), ""),
+    facts: of("facts", (value) => value, ""),
+  };
+  return { choice, told };
+}
+
+/** The names of a run's heads, by layer. */
+export function heads(run: Run | undefined): string[] {
+  if (!run?.model) return [];
+  const { n_layers, n_heads } = run.model;
+  return Array.from({ length: n_layers * n_heads }, (_, i) => `L${Math.floor(i / n_heads)}H${i % n_heads}`);
+}
+
+/** `run@step` as what it names. */
+export function placed(value: string, manifest: Manifest): { run: Run; step: number } | undefined {
+  const [identity = "", step] = value.split("@");
+  const run = runOf(manifest, identity);
+  const found = run?.checkpoints?.find((one) => String(one.step) === step);
+  return run && found && { run, step: found.step };
+}

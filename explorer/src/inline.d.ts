@@ -1,0 +1,4 @@
+declare module "inline:*" {
+  const source: string;
+  export default source;
+}

@@ -1,0 +1,94 @@
+/** View 2: the circuit, live. Any path can be knocked out or held ideal; the losses say what that costs. */
+import { Diagram } from "../parts/diagram.tsx";
+import { LossPanel } from "../parts/losses.tsx";
+import { PathList } from "../parts/path-list.tsx";
+import { save } from "../parts/sharing.tsx";
+import { nameOf, useStrengths } from "../parts/strengths.ts";
+import { useStore } from "../store.ts";
+
+export function CircuitView() {
+  const store = useStore();
+  const run = store.run.value!;
+  const { step, hand } = store.choice.value;
+  const strengths = useStrengths(run).get(step);
+  const whole = (event: MouseEvent): void => {
+    void (event.currentTarget as Element).closest(".card")?.requestFullscreen?.();
+  };
+  return (
+    <div class="view circuit-view">
+      <section class="card stage">
+        <div class="card-head">
+          <h2>Circuit</h2>
+          <div class="actions">
+            <button type="button" class="quiet" disabled={!store.undoable.value.length} onClick={() => store.undo()}>
+              Undo
+            </button>
+            <button type="button" class="quiet" disabled={!store.edited.value} onClick={() => store.reset()}>
+              Reset
+            </button>
+            <label class="switch">
+              <input type="checkbox" checked={hand} onChange={() => store.edit({ hand: !hand })} />
+              <span>Everything by hand</span>
+            </label>
+          </div>
+        </div>
+        <Diagram run={run} strengths={strengths} />
+        <div class="card-foot">
+          <p class="hint">
+            Layers go up. Width is attention, colour the symbol that is fetched. Click an arrow, or press Enter on it,
+            to knock it out.
+          </p>
+          <div class="actions">
+            <button type="button" class="quiet" onClick={whole}>
+              Full screen
+            </button>
+            <button type="button" class="quiet" onClick={(event) => saveSvg(event, run.name)}>
+              SVG
+            </button>
+            <button
+              type="button"
+              class="quiet"
+              onClick={() => save(`${run.name}-circuit.json`, "application/json", `${exported(store)}\n`)}
+            >
+              JSON
+            </button>
+          </div>
+        </div>
+      </section>
+      <div class="side">
+        <LossPanel />
+        <PathList run={run} strengths={strengths} />
+      </div>
+    </div>
+  );
+}
+
+/** The drawing with its colours in it, for there is no style sheet where it goes. */
+function saveSvg(event: MouseEvent, run: string): void {
+  const drawing = (event.currentTarget as Element).closest(".card")?.querySelector("svg.diagram");
+  if (!drawing) return;
+  const copy = drawing.cloneNode(true) as SVGElement;
+  const [from, to] = [drawing.querySelectorAll("*"), copy.querySelectorAll("*")];
+  from.forEach((element, i) => {
+    const style = getComputedStyle(element);
+    for (const key of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family"]) {
+      to[i]!.setAttribute(key, style.getPropertyValue(key));
+    }
+  });
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  save(`${run}-circuit.svg`, "image/svg+xml", new XMLSerializer().serializeToString(copy));
+}
+
+/** The circuit with what was done to it, and what that costs. */
+function exported(store: ReturnType<typeof useStore>): string {
+  const run = store.run.value!;
+  const numbers = store.fresh.value;
+  const { step, off, ideal, hand } = store.choice.value;
+  const losses = numbers && {
+    n: numbers.base.n,
+    before: { loss: numbers.base.loss, ...numbers.base.hop_losses },
+    after: { loss: numbers.changed.loss, ...numbers.changed.hop_losses },
+  };
+  const paths = run.circuit?.paths.map((path) => ({ name: nameOf(path), ...path }));
+  return JSON.stringify({ run: run.identity, step, paths, change: { off, ideal, hand }, losses }, null, 1);
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Manifest } from "../src/bundle.ts";
+import { lastStep, read, written } from "../src/choice.ts";
+
+const path = (layer: number, query: string, key: string, chain: "same" | "other" = "same") => ({
+  name: `L${layer}H0 ${query}->${key}${chain === "other" ? " (other)" : ""}`,
+  ...{ layer, head: 0, query, key, chain },
+});
+
+const manifest = {
+  runs: [
+    {
+      identity: "0123456789ab",
+      error: null,
+      model: { n_layers: 2, n_heads: 1 },
+      paths: [path(0, "value[1]", "key[1]"), path(1, "query", "value[1]"), path(1, "query", "value[1]", "other")],
+      checkpoints: [
+        { step: 0, state: "ready" },
+        { step: 40, state: "ready" },
+        { step: 80, state: "damaged" },
+      ],
+      batch: { instances: [{}, {}] },
+    },
+    { identity: "ba9876543210", error: "cannot be read" },
+  ],
+} as unknown as Manifest;
+
+test("what is written is read again", () => {
+  const { choice } = read("", manifest);
+  const changed = {
+    ...choice,
+    view: "heads" as const,
+    step: 0,
+    inst: 1,
+    head: "L1H0",
+    off: ["L0H0 value[1]->key[1]", "L1H0 query->value[1] (other)"],
+    ideal: ["L1H0 query->value[1]"],
+    hand: true,
+    tour: 4,
+    against: "0123456789ab@80",
+    facts: "ann>bob bob>cy & more=less #",
+  };
+  const again = read(`#${written(changed, manifest)}`, manifest);
+  assert.deepEqual(again, { choice: changed, told: [] });
+});
+
+test("a path is written by its name, not its number", () => {
+  const address = written({ ...read("", manifest).choice, off: ["L1H0 query->value[1]"] }, manifest);
+  assert.match(address, /off=L1H0\.query\.value\[1\]\.same/);
+});
+
+test("the last step that can be shown is where one begins, and it is not written", () => {
+  const { choice } = read("", manifest);
+  assert.equal(choice.step, 40);
+  assert.equal(lastStep(manifest.runs[0]!), 40);
+  assert.doesNotMatch(written(choice, manifest), /step/);
+});
+
+test("what is unknown is ignored and told, and the rest stays", () => {
+  const { choice, told } = read(
+    "#view=circuit&run=nobody&step=41&off=L7H7.a.b.same&inst=9&colour=red&hand=2",
+    manifest,
+  );
+  assert.equal(choice.view, "circuit");
+  assert.equal(choice.run, "0123456789ab");
+  assert.equal(choice.step, 40);
+  assert.deepEqual(choice.off, []);
+  assert.equal(told.length, 6);
+});
+
+test("a hostile address is cut and shortened", () => {
+  const { told } = read(`#run=${"x".repeat(100_000)}`, manifest);
+  assert.ok(told[0]!.length < 200);
+});
+
+test("a run that cannot be read may be chosen", () => {
+  const { choice } = read("#run=ba9876543210", manifest);
+  assert.equal(choice.run, "ba9876543210");
+  assert.equal(choice.step, -1);
+});

@@ -1,0 +1,129 @@
+"""`hopscope explore RUN…`: the page in which a run's model itself runs; or that page as one file."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli.options import say
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import enlist, unlist
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.explorer.part import Which
+    from hopscope.runs.run import Run
+
+PAGE = "explorer.html"  # of a run, in its folder
+
+
+@click.command("explore")
+@click.argument("runs", metavar="RUN…", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="To listen at; 0: any.")
+@click.option("--no-open", is_flag=True, help="Open no browser; the address is printed.")
+@click.option("--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write one HTML file instead.")
+@click.option(
+    "--weights",
+    default="last",
+    show_default=True,
+    metavar="last|STEPS|all",
+    help="Checkpoints whose model runs in the file: the last, all, or steps such as 0,160,1000.",
+)
+@click.option(
+    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Also show the claims of this results folder."
+)
+def command(
+    runs: tuple[Path, ...], port: int, no_open: bool, file: Path | None, weights: str, results: Path | None
+) -> None:
+    """Scrub through training, knock paths out, and see the losses move: a page on one or more runs.
+
+    RUN is a run folder, or demo for the finished run that comes with hopscope. The page is served to this machine
+    alone until Ctrl-C; while a run trains, it follows. With --export it is one file, which works from disk and fetches
+    nothing.
+    """
+    if not runs and results is None:
+        raise BadInput("say which runs to explore, such as 'hopscope explore demo', or whose claims with --results DIR")
+    if results is not None and not results.is_dir():
+        raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
+    if file is not None:
+        export_runs(runs, file, which_of(weights), results)
+    else:
+        serve(runs, port, not no_open, results)
+
+
+def which_of(weights: str) -> Which:
+    """Which checkpoints' weights the option asks for. Raises BadInput."""
+    if weights == "last":
+        return "last"
+    if weights == "all":
+        return "all"
+    steps = [step.strip() for step in weights.split(",")]
+    if not all(step.isascii() and step.isdecimal() for step in steps):
+        raise BadInput(f"weights must be last, all, or steps such as 0,160,1000; got {weights!r}")
+    return frozenset(map(int, steps))
+
+
+def export_runs(
+    runs: Sequence[Path], file: Path, which: Which, results: Path | None, circuits: Mapping[str, Circuit] | None = None
+) -> None:
+    """Write the page, and say where it is, and what is wrong with the runs."""
+    from hopscope.explorer.building import Builder
+    from hopscope.explorer.page import export
+
+    builder = Builder(runs, which=which, results=results, circuits=circuits, watch=watch)
+    tell(file, wrong(export(builder, file).manifest))
+
+
+def export_into(run: Run, circuit: Circuit) -> None:
+    """Write the page on a run, whose circuit is known, into its folder."""
+    unlist(run.path, [PAGE])
+    export_runs([run.path], run.path / PAGE, "last", None, {run.config.identity: circuit})
+    enlist(run.path, [PAGE])
+
+
+def wrong(manifest: dict[str, Any]) -> list[str]:
+    """All that a bundle tells of what is not as it should be."""
+    told = []
+    for run in manifest["runs"]:
+        told += [run["error"]] if run["error"] else []
+        told += run["warnings"] + [checkpoint["told"] for checkpoint in run["checkpoints"] if checkpoint["told"]]
+    return told
+
+
+def tell(file: Path, said: list[str]) -> None:
+    """Where the page is, how large, and what is wrong with its runs."""
+    for sentence in said:
+        say(f"hopscope: warning: {sentence}", err=True)
+    say(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
+
+
+def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
+    """Serve the page until interrupted, building it meanwhile."""
+    from hopscope.explorer.building import Builder
+    from hopscope.explorer.server import Server
+
+    builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
+    with Server(builder, port) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        say(server.address)
+        say("Ctrl-C ends it.", err=True)
+        if show:
+            webbrowser.open(server.address)
+        try:
+            builder.follow()
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            say("stopped", err=True)
+        finally:
+            server.shutdown()
+
+
+def watch(told: str) -> None:
+    """What is being done, on stderr."""
+    say(told, err=True)

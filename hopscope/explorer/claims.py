@@ -1,0 +1,48 @@
+"""The claims of results folders in a bundle: each with its table, its figure, and the command that makes its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hopscope.core import catalogue
+from hopscope.core.storage import read_listed
+from hopscope.experiments.results import TABLE, all_claims
+from hopscope.explorer.bundle import Block
+
+FIGURE = "figure.svg"
+LARGEST = 400_000  # bytes of a table or figure that goes into a bundle; a larger one is told of by its folder alone
+KEYS = ("experiment", "id", "section", "sentence", "scale", "number", "spread", "n", "threshold", "verdict", "runs")
+
+
+def claims_of(results: Path) -> tuple[list[dict[str, Any]], dict[str, Block]]:
+    """All claims under a folder of results, as the manifest has them, and their tables and figures.
+
+    Raises Damaged if a file is not what was written.
+    """
+    rows = all_claims(results)
+    blocks: dict[str, Block] = {}
+    for name in dict.fromkeys(row["experiment"] for row in rows):
+        for kind, file in (("table", TABLE), ("figure", FIGURE)):
+            if (results / name / file).is_file() and len(data := read_listed(results / name, file)) <= LARGEST:
+                blocks[f"claims/{name}/{kind}"] = Block.of_text(data)
+    return [claim(row, blocks) for row in rows], blocks
+
+
+def claim(row: dict[str, Any], blocks: dict[str, Block]) -> dict[str, Any]:
+    """One of them."""
+    name = row["experiment"]
+    held = {kind: f"claims/{name}/{kind}" for kind in ("table", "figure")}
+    return {
+        **{key: row[key] for key in KEYS},
+        "version": row.get("version", ""),
+        "command": f"hopscope reproduce {name} --scale {row['scale']}",
+        "about": about(name),
+        **{kind: block if block in blocks else None for kind, block in held.items()},
+    }
+
+
+def about(experiment: str) -> str:
+    """The first sentence of an experiment's file; empty for one that is not here."""
+    known = experiment in catalogue.names("experiments")
+    return catalogue.summary("experiments", experiment) if known else ""

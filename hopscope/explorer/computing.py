@@ -1,0 +1,198 @@
+"""What the server computes with PyTorch: the same questions, words and answers as the page's own engine has.
+
+The page asks here what its engine does not compute (`hopscope.explorer.native`). A change is made of three words, which
+are those of circuits and clamps (`hopscope.circuits.evaluator`, `hopscope.interventions.clamps`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.evaluator import NULLS, Change, Evaluator, Hard, Pattern, Silenced
+from hopscope.circuits.losses import Loss
+from hopscope.circuits.units import Ground
+from hopscope.core.settings import BadInput
+from hopscope.explorer.bundle import INSTANCES, SIZES
+from hopscope.explorer.scoring import scoring
+from hopscope.interventions.patterns import prescribed
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Batch, VectorTask
+
+WORDS = {
+    "off": "Silenced: the path's attention goes where a head without a task attends; all else is as computed.",
+    "ideal": "Held ideal: rows of the path's first role that find a target attend to it alone, as far as no other path "
+    "held ideal shares the row; all else is as computed.",
+    "hand": "Everything by hand: rows of the circuit's paths are ideal, and all other rows are null.",
+}
+HELD = 4  # models that are kept in memory
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Rows of some paths are ideal, then some paths are silenced; all else stays as computed.
+
+    Attributes:
+        ideal: paths whose rows are held.
+        off: paths that are silenced.
+        null: what silenced ones attend to.
+    """
+
+    ideal: frozenset[Path] = frozenset()
+    off: frozenset[Path] = frozenset()
+    null: str = "uniform"
+
+    @property
+    def first_layer(self) -> float:
+        return min((path.layer for path in self.ideal | self.off), default=math.inf)
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        here = sorted(path for path in self.ideal if path.layer == layer)
+        held = prescribed(actual, here, ground.roles, ground.sees, ground.batch.task.ideal_over) if here else actual
+        return Silenced(self.off, self.null).pattern(layer, held, ground)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question.
+
+    Attributes:
+        step: of which checkpoint.
+        n: sequences, one of a bundle's sizes.
+        hand: whether every pattern is by hand.
+        off: paths that are silenced, or by hand left out.
+        ideal: paths that are held ideal.
+        null: of silenced paths, and by hand of all other rows.
+        instance: a sequence whose patterns and answers are asked for, too.
+    """
+
+    step: int
+    n: int
+    hand: bool = False
+    off: frozenset[Path] = frozenset()
+    ideal: frozenset[Path] = frozenset()
+    null: str = "uniform"
+    instance: int | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, list[str]]) -> Ask:
+        """A question as a query string has it. Raises BadInput."""
+        single = {name: found[-1] for name, found in values.items()}
+        null = single.get("null", "uniform")
+        if null not in NULLS:
+            raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null[:40]!r}")
+        n, instance = whole(single, "n", SIZES[1]), single.get("instance")
+        if n not in SIZES:
+            raise BadInput(f"n must be one of {', '.join(map(str, SIZES))}; got {n}")
+        if instance is not None and not 0 <= whole(single, "instance", 0) < INSTANCES:
+            raise BadInput(f"instance must be from 0 to {INSTANCES - 1}; got {instance[:40]!r}")
+        return cls(
+            whole(single, "step", 0),
+            n,
+            single.get("hand") == "1",
+            frozenset(map(Path.parse, values.get("off", ()))),
+            frozenset(map(Path.parse, values.get("ideal", ()))),
+            null,
+            None if instance is None else int(instance),
+        )
+
+    def change(self, circuit: Mapping[str, Any] | None) -> Change:
+        """What becomes of attention; by hand with the paths of the run's circuit, by their strengths."""
+        if not self.hand:
+            return Edited(self.ideal, self.off, self.null)
+        found = (circuit or {}).get("paths", ())
+        weights = {Path.from_dict(path): max(float(path["strength"]), 1e-6) for path in found}
+        weights |= {path: weights.get(path, 1.0) for path in self.ideal}
+        return Hard({path: weight for path, weight in weights.items() if path not in self.off}, self.null)
+
+
+def whole(values: Mapping[str, str], name: str, default: int) -> int:
+    """A whole number of a query. Raises BadInput."""
+    text = values.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise BadInput(f"{name} must be a whole number of at least 0; got {text[:40]!r}")
+    return int(text)
+
+
+class Computer:
+    """Models of one run on its bundle's sequences.
+
+    Args:
+        batch: the sequences.
+        paths: that the model has.
+        at: a step's model.
+    """
+
+    def __init__(self, batch: Batch, paths: Iterable[Path], at: Any):
+        self.batch, self.paths, self.at = batch, frozenset(paths), at
+        self.models: OrderedDict[int, Model] = OrderedDict()
+
+    def model(self, step: int) -> Model:
+        """A step's model, one of the last few or read now. Raises BadInput, Damaged."""
+        if step not in self.models:
+            self.models[step] = self.at(step)
+        self.models.move_to_end(step)
+        while len(self.models) > HELD:
+            self.models.popitem(last=False)
+        return self.models[step]
+
+    @torch.no_grad()
+    def answer(self, ask: Ask, circuit: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Losses, right answers, and one sequence, under a change. Raises BadInput for a path that is not there."""
+        for path in sorted(ask.off | ask.ideal):
+            if path not in self.paths:
+                raise BadInput(f"there is no path '{path}' here")
+        evaluator = Evaluator(self.model(ask.step), self.batch.rows(slice(0, ask.n)))
+        change = ask.change(circuit)
+        account = evaluator.accounts([change])[0]
+        loss = Loss.of(account.losses)
+        outputs = evaluator.outputs([change])[0]
+        right = self.batch.task.correct(outputs, evaluator.batch).float().mean(0).nan_to_num().tolist()
+        return {
+            "step": ask.step,
+            "n": loss.n,
+            "loss": loss.mean,
+            "low": loss.low,
+            "high": loss.high,
+            "hop_losses": account.hop_losses,
+            "accuracy": dict(zip(self.batch.task.hop_names, right, strict=False)),
+            "instance": None if ask.instance is None else self.look(evaluator, change, outputs, ask.instance),
+        }
+
+    def look(self, evaluator: Evaluator, change: Change, outputs: Tensor, row: int) -> dict[str, Any]:
+        """One sequence: patterns and answers."""
+        if row >= len(evaluator.batch):
+            raise BadInput(f"there are {len(evaluator.batch)} sequences here; got instance {row}")
+        patterns = [layer[row].flatten(1).tolist() for layer in evaluator.patterns_under(change)]
+        return {"instance": row, "patterns": patterns, "answers": named(evaluator.batch, outputs, row)}
+
+
+def named(batch: Batch, outputs: Tensor, row: int) -> list[list[dict[str, float]]]:
+    """Per query and hop what is named, how far off it is, and the runner-up with what it lacks.
+
+    Of vectors the nearest candidate, and distances; of tokens the likeliest, and −log p in nats.
+    """
+    task = batch.task
+    hops = len(task.hop_names)
+    if isinstance(task, VectorTask):
+        guesses = outputs[row].float().unflatten(-1, (hops, task.d_symbol))
+        costs = torch.cdist(guesses, task.candidates(batch.draw)[row].expand(len(guesses), -1, -1))
+    elif (rule := scoring(task)) is not None and rule.kind == "tokens":
+        costs = -rule.logits(outputs[row].float()[None])[0].log_softmax(-1)
+    else:
+        return []
+    two = costs.topk(2, largest=False)
+    return [
+        [
+            {"named": first, "distance": near, "runner_up": second, "margin": far - near}
+            for (first, second), (near, far) in zip(indices, values, strict=True)
+        ]
+        for indices, values in zip(two.indices.tolist(), two.values.tolist(), strict=True)
+    ]

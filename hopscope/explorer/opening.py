@@ -1,0 +1,40 @@
+"""`hopscope.explore(run)`: the explorer in a notebook, JupyterLab's or marimo's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hopscope.core.settings import BadInput
+
+if TYPE_CHECKING:
+    from hopscope.explorer.widget import Explorer
+    from hopscope.runs.run import Run
+
+
+def explore(*runs: Run | Path | str, results: Path | str | None = None, height: int = 720) -> Explorer:
+    """The page in which the runs' models themselves run, as a widget.
+
+    It shows the newest checkpoint first, and measures the others while one looks. What is chosen in it is its `state`,
+    the text that stands behind `#` in the page's address: it can be read, and set.
+
+    >>> view = hopscope.explore("demo")  # doctest: +SKIP
+    >>> view.state = "view=circuit&step=160"  # doctest: +SKIP
+
+    Args:
+        runs: what `hopscope.load` gives, or takes.
+        results: a folder of results whose claims are shown, too.
+        height: of the widget, in pixels of CSS.
+
+    Raises:
+        BadInput: there is no such run, or the extra `explorer` is not installed. Damaged: a run cannot be read.
+    """
+    if importlib.util.find_spec("anywidget") is None:
+        raise BadInput("the explorer in a notebook needs anywidget: run pip install 'hopscope[explorer]'")
+    from hopscope.explorer.building import Builder
+    from hopscope.explorer.widget import Explorer
+
+    folders = [run if isinstance(run, str | Path) else run.path for run in runs]
+    shown = None if results is None else Path(results)
+    return Explorer(Builder(folders, which="all", dtype="float32", results=shown), height)

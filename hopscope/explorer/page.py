@@ -1,0 +1,107 @@
+"""The explorer's page: as one file that works from disk, and as the server gives it.
+
+A file fetches nothing: script, style, manifest and blocks are in it, and its content security policy allows the script
+and the style by their hashes, and WebAssembly made of the script's own bytes. Data are in elements that are no scripts,
+with every `<` escaped or in base64, so that no name of a run or symbol can become markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from pathlib import Path
+
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import write_file
+from hopscope.explorer.building import Builder
+from hopscope.explorer.bundle import Bundle
+
+STATIC = Path(__file__).with_name("static")
+SHELL = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{head}
+<title>{title}</title>
+{style}
+</head>
+<body>
+<div id="explorer"><noscript>This page computes: allow its script.</noscript></div>
+{body}
+</body>
+</html>
+"""
+#: What no page of ours does: fetch from elsewhere, be a base for addresses, send forms.
+NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; worker-src blob:"
+FROM_HERE = "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'"
+SERVED = f"{NOTHING_ELSE}; {FROM_HERE}; frame-ancestors 'none'"
+
+
+def static(name: str) -> str:
+    """One of the page's files, which `make explorer` builds. Raises BadInput if it is not there."""
+    path = STATIC / name
+    if not path.is_file():
+        raise BadInput(f"{path} is missing: this copy of hopscope was made without the explorer's page")
+    return path.read_text(encoding="utf-8")
+
+
+def served_page(title: str) -> str:
+    """The page as the server gives it; it fetches the rest from there."""
+    style, body = '<link rel="stylesheet" href="page.css">', '<script src="page.js"></script>'
+    return SHELL.format(head='<link rel="icon" href="data:,">', title=html.escape(title), style=style, body=body)
+
+
+def export(builder: Builder, path: Path, title: str = "") -> Bundle:
+    """Build a bundle whole, and write it with the page as one file. Raises CannotSave, BadInput."""
+    script, style = inline(static("page.js")), static("page.css")
+    check_place(path)
+    bundle = builder.build()
+    write_file(path, page_of(bundle, builder.text, script, style, title or name_of(bundle)).encode())
+    return bundle
+
+
+def check_place(path: Path) -> None:
+    """Raise BadInput for a file that cannot be there, before the work is done."""
+    if not path.parent.is_dir():
+        raise BadInput(f"could not write {path}: there is no folder {path.parent}; choose one that there is")
+    if path.is_dir():
+        raise BadInput(f"could not write {path}: it is a folder; choose a file in it")
+
+
+def name_of(bundle: Bundle) -> str:
+    """What a page on some runs is called."""
+    names = ", ".join(run["name"] for run in bundle.manifest["runs"])
+    return f"{names} · hopscope explorer" if names else "hopscope explorer"
+
+
+def page_of(bundle: Bundle, manifest: str, script: str, style: str, title: str) -> str:
+    """One file's text."""
+    policy = f"{NOTHING_ELSE}; script-src {hash_of(script)} 'wasm-unsafe-eval'; style-src {hash_of(style)}"
+    data = [f'<script type="application/json" id="bundle">{as_data(manifest)}</script>']
+    for name, block in bundle.blocks.items():
+        coded = base64.b64encode(block.data).decode()
+        data.append(f'<script type="application/octet-stream;base64" id="block:{html.escape(name)}">{coded}</script>')
+    return SHELL.format(
+        head=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">',
+        title=html.escape(title),
+        style=f"<style>{style}</style>",
+        body="\n".join([*data, f"<script>{script}</script>"]),
+    )
+
+
+def hash_of(text: str) -> str:
+    """What a content security policy calls an element's text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def as_data(text: str) -> str:
+    """JSON that can end no element."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def inline(script: str) -> str:
+    """A script that can end no element; what is escaped stands in strings and expressions, and means the same there."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,0 +1,260 @@
+"""One run's part of a bundle, which grows as its checkpoints are measured, and while the run still trains."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.kept import circuit_of
+from hopscope.circuits.words import paragraph
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import listed
+from hopscope.drawing.circuit_report import least_for
+from hopscope.emergence.kept import emergence_of
+from hopscope.emergence.onset import PASSES
+from hopscope.emergence.record import LEAST
+from hopscope.explorer.bundle import SIZES, Block, Lazy
+from hopscope.explorer.computing import Computer
+from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
+from hopscope.explorer.measuring import Measured, measure, place, weights_block
+from hopscope.runs.reading import vouching
+from hopscope.runs.run import SHIPPED, Run, load
+
+#: Which checkpoints' weights a bundle holds: the last, all, or some by step.
+Which = Literal["last", "all"] | Collection[int]
+Watch = Callable[[str], None]
+QUIET = 60  # seconds without a new checkpoint, after which a run that is not done counts as stopped
+
+
+class Part:
+    """A run in a bundle.
+
+    Args:
+        folder: of the run, or `demo`.
+        which: checkpoints whose weights the bundle holds.
+        dtype: of these weights.
+
+    Attributes:
+        entry: as in the manifest.
+        blocks: by name.
+
+    Raises:
+        BadInput: there is no such run, or no checkpoint of a step asked for. Damaged: it cannot be read.
+    """
+
+    def __init__(self, folder: Path | str, which: Which, dtype: str):
+        self.folder, self.which, self.dtype = folder, which, dtype
+        self.warned: list[str] = []
+        with self.heeded():
+            self.run: Run = load(folder)
+            self.entry = describe(self.run, called(self.run, folder)) | {"warnings": self.warned}
+        self.seen = Sequences.of(self.run)
+        self.blocks: dict[str, Block | Lazy] = {}
+        self.entry["batch"], blocks = batch_entry(self.seen, self.identity)
+        self.blocks |= blocks
+        self.entry["paths"] = [{"name": str(path), **path.as_dict()} for path in self.seen.paths]
+        self.entry["checkpoints"] = []
+        self.strengths: dict[int, Any] = {}
+        self.searched: int | None = None
+        self.new_checkpoints()
+        self.check_steps()
+
+    @property
+    def identity(self) -> str:
+        return self.run.config.identity
+
+    @cached_property
+    def computer(self) -> Computer:
+        """Answers questions about its models."""
+        return Computer(self.seen.batch, self.seen.paths, lambda step: self.run.at(step))
+
+    def check_steps(self) -> None:
+        """Raise BadInput for weights of a step that is not there."""
+        for step in self.which if not isinstance(self.which, str) else ():
+            if step not in self.run.steps:
+                there = ", ".join(map(str, self.run.steps))
+                raise BadInput(f"{self.run.path} has no checkpoint of step {step}; it has {there or 'none yet'}")
+
+    # Growing -----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Read again what a run in training adds to; whether that is anything. A run that is gone is told of."""
+        before = (self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps)
+        try:
+            self.run = again(self.run)
+            rows = self.run.rows
+            self.entry |= {"done": self.run.done, "error": None}
+            self.entry |= {"metrics": metrics(rows, self.run.task), "learnt": learnt(rows, self.run.task)}
+            self.new_checkpoints()
+        except BadInput as error:  # of which Damaged is a kind
+            self.entry["error"] = str(error)
+        return before != (
+            self.entry["done"],
+            self.entry["error"],
+            len(self.entry["metrics"]["step"]),
+            self.told_steps,
+        )
+
+    @property
+    def told_steps(self) -> list[tuple[int, str]]:
+        """The checkpoints in the entry, with their states."""
+        return [(checkpoint["step"], checkpoint["state"]) for checkpoint in self.entry["checkpoints"]]
+
+    def new_checkpoints(self) -> None:
+        """Enter checkpoints that have come, and tell of missing ones; those that training thinned out just go."""
+        known = {checkpoint["step"]: checkpoint for checkpoint in self.entry["checkpoints"]}
+        promised = {step for step in scheduled(self.run) if step not in self.run.steps}
+        current = {step: known.get(step) or blank(step) for step in self.run.steps}
+        current |= {step: blank(step) | {"state": "missing", "told": gone(self.run, step)} for step in promised}
+        self.entry["checkpoints"] = [current[step] for step in sorted(current)]
+
+    @property
+    def pending(self) -> list[int]:
+        """Steps that are still to be measured, newest first."""
+        return [c["step"] for c in reversed(self.entry["checkpoints"]) if c["state"] == "pending"]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing more is to be expected: the run is done, or nobody seems to train it."""
+        newest = self.run.folder(self.run.step)
+        return self.run.done or (newest.exists() and time.time() - newest.stat().st_mtime > QUIET)
+
+    # Measuring ---------------------------------------------------------------------------------------------------
+
+    def measure(self, step: int) -> None:
+        """Measure a checkpoint; of a damaged one it is told what is wrong."""
+        entry = next(c for c in self.entry["checkpoints"] if c["step"] == step)
+        held = self.holds(step)
+        try:
+            with self.heeded():
+                found = measure(self.run, step, self.seen, self.dtype if held else "float32")
+            if held:
+                self.blocks[f"{self.identity}/{step}/weights"] = self.weights(step)
+        except BadInput as error:
+            entry |= {"state": "damaged", "told": str(error)}
+        else:
+            entry |= self.entered(step, found, held)
+        self.find_onsets()
+
+    def entered(self, step: int, found: Measured, held: bool) -> dict[str, Any]:
+        """A measured checkpoint's entry; its blocks are put among the others."""
+        blocks = {"strengths": found.strengths, "patterns": found.patterns}
+        named = {name: f"{self.identity}/{step}/{name}" for name, block in blocks.items() if block is not None}
+        self.blocks |= {named[name]: block for name, block in blocks.items() if block is not None}
+        self.strengths[step] = found.strengths.array()
+        weights = f"{self.identity}/{step}/weights" if held else None
+        return {
+            "state": "ready",
+            "weights": weights,
+            "strengths": named["strengths"],
+            "patterns": named.get("patterns"),
+            "reference": found.reference,
+            "accuracy": found.accuracy,
+        }
+
+    def holds(self, step: int) -> bool:
+        """Whether the bundle has the weights of a step; the last is the last that is whole."""
+        if self.which == "last":
+            return step == max((s for s, state in self.told_steps if state in ("pending", "ready")), default=None)
+        return self.which == "all" or step in self.which
+
+    def weights(self, step: int) -> Block | Lazy:
+        """The weights of a step; all steps' are read only when they are asked for."""
+        block = weights_block(self.run, step, self.dtype)
+        if self.which != "all":
+            return block
+        return Lazy(block.entry(), lambda: weights_block(self.run, step, self.dtype))
+
+    def find_onsets(self) -> None:
+        """When each path that was ever strong became so, by the checkpoints that are measured."""
+        steps = sorted(self.strengths)
+        if len(steps) < 2 or not self.seen.paths:
+            return
+        table = numpy.stack([self.strengths[step] for step in steps]).astype(float)
+        strong = [index for index in range(table.shape[1]) if (table[:, index] > PASSES).any()]
+        self.entry["onsets"] = {str(self.seen.paths[i]): passed(steps, table[:, i], PASSES) for i in strong}
+
+    # Searching ---------------------------------------------------------------------------------------------------
+
+    @property
+    def whole(self) -> list[int]:
+        """The steps that are measured and not damaged."""
+        return [c["step"] for c in self.entry["checkpoints"] if c["state"] == "ready"]
+
+    @property
+    def wants_circuit(self) -> bool:
+        """Whether its circuit is to be searched for: there is a model with heads, and none newer is to be expected."""
+        return bool(self.seen.paths and self.whole) and max(self.whole) != self.searched and self.quiet
+
+    def find_circuit(self, watch: Watch, given: Circuit | None = None) -> None:
+        """The circuit of the newest whole checkpoint, and when its paths came; what fails is told as a warning."""
+        step = max(self.whole)
+        self.searched = step
+        try:
+            with self.heeded():
+                circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
+                words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
+                self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
+                self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
+        except BadInput as error:  # of which Damaged is a kind
+            self.warned.append(str(error))
+
+    def emergence(self, paths: list[Any], watch: Watch) -> dict[str, Any] | None:
+        """The paths over training; None where there are too few checkpoints, or no paths."""
+        trained = self.run.config.origin is None
+        if not trained or not paths or len(self.run.steps) < LEAST or self.whole != self.run.steps:
+            return None
+        found = emergence_of(self.run, paths, n=SIZES[1], watch=watch, place=place())
+        effects = {
+            str(f.path): {"effect": f.cost.effect.tolist(), "low": f.cost.low.tolist(), "high": f.cost.high.tolist()}
+            for f in found.paths
+            if f.cost
+        }
+        return {**found.as_dict(), "run": str(self.folder), "effects": effects}
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Put what Python warns of in the meantime among the run's warnings."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        self.warned += [said for one in caught if (said := str(one.message)) not in self.warned]
+
+
+def called(run: Run, folder: Path | str) -> str:
+    """A run's name for people."""
+    return SHIPPED.name if run.path == SHIPPED else str(folder)
+
+
+def again(run: Run) -> Run:
+    """The run as it is now. Raises BadInput if another has taken its folder."""
+    found = Run(run.path)
+    if found.config.identity != run.config.identity:
+        raise BadInput(f"{run.path} holds another run by now, {found.config.identity}: explore it anew")
+    return found
+
+
+def blank(step: int) -> dict[str, Any]:
+    """A checkpoint's entry before it is measured."""
+    unknown = dict.fromkeys(("told", "weights", "strengths", "patterns", "reference", "accuracy"))
+    return {"step": step, "state": "pending", **unknown}
+
+
+def scheduled(run: Run) -> list[int]:
+    """The checkpoints that a finished run's manifest lists."""
+    names = listed(run.path) if run.done else {}
+    folders = [Path(name).parent.name for name in names if name.startswith("checkpoints/")]
+    return [step for folder in folders if vouching(run.folder(step := int(folder.removeprefix("step_")))) in names]
+
+
+def gone(run: Run, step: int) -> str:
+    """What is said of a checkpoint that should be there."""
+    return f"the checkpoint of step {step} is missing, though the manifest of {run.path} lists it"

@@ -1,0 +1,131 @@
+"""How outputs become losses, in words that another language can follow: vectors' squared errors or tokens' logits.
+
+Tasks say what their losses are by code. A rule here is taken for a task's own only where it gives the same numbers on
+random outputs, so that a new task needs no entry anywhere, and one whose losses are of another kind is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.tasks.base import NOT_ASKED, Batch, Task
+
+TRIED = 8  # sequences on which a rule is held against the task's own losses
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A rule for losses and right answers.
+
+    Attributes:
+        kind: `vectors`, the mean squared error of a vector per hop; `tokens`, the cross-entropy in nats.
+        hops: names of the partial losses.
+        width: numbers of a vector, or logits of a set.
+        shared: whether one set of logits serves all hops.
+        unscored: targets whose answers count as neither right nor wrong.
+        total: the training loss: the mean over `hops` or over `answers`, or that of one hop, by its number.
+    """
+
+    kind: Literal["vectors", "tokens"]
+    hops: tuple[str, ...]
+    width: int
+    shared: bool = False
+    unscored: tuple[int, ...] = ()
+    total: Literal["hops", "answers"] | int = "hops"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in JSON."""
+        return asdict(self)
+
+    def answers(
+        self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
+    ) -> tuple[Float[Tensor, "batch query hop"], Bool[Tensor, "batch query hop"]]:
+        """The loss of every answer, and whether it is asked."""
+        if self.kind == "vectors":
+            errors = (outputs - targets).square().unflatten(-1, (len(self.hops), self.width)).mean(-1)
+            return errors, torch.ones_like(errors, dtype=torch.bool)
+        logits = self.logits(outputs)
+        found = F.cross_entropy(logits.movedim(-1, 1), targets, ignore_index=NOT_ASKED, reduction="none")
+        return found, targets != NOT_ASKED
+
+    def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop logit"]:
+        """Outputs by hop."""
+        sets = 1 if self.shared else len(self.hops)
+        return outputs[..., : sets * self.width].unflatten(-1, (sets, self.width)).expand(-1, -1, len(self.hops), -1)
+
+    def hop_losses(self, outputs: Tensor, targets: Tensor) -> Float[Tensor, "hop"]:
+        """The partial losses."""
+        losses, asked = self.answers(outputs, targets)
+        return losses.sum((0, 1)) / asked.sum((0, 1))
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Float[Tensor, ""]:
+        """The training loss."""
+        if self.total == "answers":
+            losses, asked = self.answers(outputs, targets)
+            return losses.sum() / asked.sum().clamp(min=1)
+        hops = self.hop_losses(outputs, targets)
+        return hops.mean() if self.total == "hops" else hops[self.total]
+
+    def gives(self, batch: Batch, outputs: Tensor) -> bool:
+        """Whether these are the task's own losses, on all sequences together and on each."""
+        task, targets = batch.task, batch.targets
+        some = [slice(None), *(slice(i, i + 1) for i in range(len(batch)))]
+        return all(
+            near(mine(outputs[rows], targets[rows]), own(outputs[rows], targets[rows]))
+            for rows in some
+            for mine, own in ((self.hop_losses, task.hop_losses), (self.loss, task.loss))
+        )
+
+    def scored(self, batch: Batch, outputs: Tensor) -> tuple[int, int]:
+        """How many answers are scored, and how many of them are right; of tokens."""
+        targets = batch.targets
+        counted = targets != NOT_ASKED
+        for token in self.unscored:
+            counted &= targets != token
+        return int(counted.sum()), int((counted & (self.logits(outputs).argmax(-1) == targets)).sum())
+
+
+def scoring(task: Task) -> Scoring | None:
+    """The rule of a task's losses; None if it is of another kind."""
+    random = generator(0, "scoring")
+    batch = task.sample(TRIED, random)
+    queries = batch.targets.shape[1]
+    outputs = torch.randn(TRIED, queries, task.d_output, generator=random)
+    found = next((rule for rule in rules(task, batch) if rule.gives(batch, outputs)), None)
+    return found and unscored(found, batch, outputs)
+
+
+def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
+    """The rules that fit a task's shapes, plainest first."""
+    hops, n = task.hop_names, len(task.hop_names)
+    totals: list[Any] = ["answers", "hops"] if n == 1 else ["hops", "answers", *range(n)]
+    if batch.targets.is_floating_point():
+        if batch.targets.shape[-1] == task.d_output and task.d_output % n == 0:
+            yield from (Scoring("vectors", hops, task.d_output // n, total=total) for total in totals)
+    elif batch.targets.shape[-1] == n:
+        if task.d_output % n == 0 and int(batch.targets.max()) < task.d_output // n:
+            yield from (Scoring("tokens", hops, task.d_output // n, total=total) for total in totals)
+        yield from (Scoring("tokens", hops, task.d_output, shared=True, total=total) for total in totals)
+
+
+def unscored(rule: Scoring, batch: Batch, outputs: Tensor) -> Scoring:
+    """The same rule, without the answers that the task does not count as right or wrong."""
+    if rule.kind == "vectors":
+        return rule
+    hits = batch.task.correct(outputs, batch)
+    own = hits.numel(), int(hits.sum())
+    kinds = [replace(rule, unscored=(token,)) for token in sorted(set(batch.targets.flatten().tolist()))]
+    return next((one for one in [rule, *kinds] if one.scored(batch, outputs) == own), rule)
+
+
+def near(one: Tensor, other: Tensor) -> bool:
+    """Whether two results agree, gaps included."""
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)

@@ -1,0 +1,339 @@
+"""The page in a browser: from disk and served, by keyboard alone, with hostile names and damaged runs."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path as File
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import hopscope
+from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
+from hopscope.cli import main
+from hopscope.explorer.building import Builder
+from hopscope.explorer.page import inline, page_of, static
+from hopscope.explorer.server import Server
+from hopscope.problem.paths import Path
+from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
+
+VIEWS = ("run", "circuit", "heads", "try", "compare", "census")
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e{{constructor}}" + "x" * 10_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory, request) -> SimpleNamespace:
+    """The shipped demo as one file with the weights of every step, as the command writes it.
+
+    Its circuit takes a while to find, so pytest keeps what was measured of its weights for another day.
+    """
+    folder = tmp_path_factory.mktemp("demo_page")
+    before = os.environ.get("HOPSCOPE_CACHE")
+    os.environ["HOPSCOPE_CACHE"] = str(request.config.cache.mkdir("explorer_demo"))
+    try:
+        assert main(["explore", "demo", "--export", str(folder / "demo.html"), "--weights", "all"]) == 0
+        run = hopscope.load("demo")
+    finally:
+        os.environ.pop("HOPSCOPE_CACHE")
+        os.environ |= {"HOPSCOPE_CACHE": before} if before else {}
+    text = (folder / "demo.html").read_text(encoding="utf-8")
+    manifest = json.loads(text.split('id="bundle">', 1)[1].split("</script>", 1)[0])
+    return SimpleNamespace(address=(folder / "demo.html").as_uri(), run=run, bundle=manifest["runs"][0])
+
+
+@pytest.fixture
+def opened(browser) -> Iterator[Any]:
+    """Opens pages, and closes them."""
+    pages: list[Opened] = []
+
+    def make(address: str, **context: Any) -> Opened:
+        pages.append(Opened(browser, address, **context))
+        return pages[-1]
+
+    yield make
+    for page in pages:
+        page.close()
+
+
+def known(demo, step: int, change) -> dict[str, float]:
+    """The project's own evaluator on the bundle's sequences, with weights rounded as in the file."""
+    model = demo.run.at(step).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half().float())
+    batch = demo.run.task.sample(demo.bundle["batch"]["n"], demo.bundle["batch"]["seed"])
+    account = Evaluator(model, batch).accounts([change])[0]
+    return {**account.hop_losses, "all": float(account.losses.mean())}
+
+
+def near(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
+    """What should stand in the page."""
+    return {hop: pytest.approx([before[hop], after[hop]], abs=1e-4) for hop in before}
+
+
+# By keyboard, from disk ------------------------------------------------------------------------------------------
+
+
+def test_by_keyboard_alone_a_path_is_knocked_out_undone_and_shared(demo, opened):
+    first = opened(demo.address, permissions=["clipboard-read", "clipboard-write"])
+    path = demo.bundle["circuit"]["paths"][-1]
+    name = str(Path.from_dict(path))
+    steps = [checkpoint["step"] for checkpoint in demo.bundle["checkpoints"]]
+    step = steps[-3]
+    keys = first.page.keyboard
+    first.tab_to("nav button:nth-child(2)")
+    keys.press("Enter")
+    first.tab_to("input#step")
+    keys.press("End")
+    for _ in range(2):
+        keys.press("ArrowLeft")
+    for _ in range(3):
+        keys.press("Shift+Tab")  # from the slider up into the page again
+    first.page.keyboard.press("Tab")
+    first.tab_to(f'[data-path="{name}"]')
+    before = known(demo, step, AsIs())
+    assert first.losses() == near(before, before)
+    keys.press("Enter")
+    after = known(demo, step, Silenced(frozenset({Path.from_dict(path)}), demo.run.task.null_pattern))
+    assert first.losses() == near(before, after)
+    assert max(after[hop] - before[hop] for hop in before) > 0.01  # there was something to see
+    keys.press("z")
+    assert first.losses()["all"] == pytest.approx([before["all"]] * 2, abs=1e-4)
+    keys.press("Enter")
+    seen = first.losses()
+    first.tab_to(".tools button.quiet:not([disabled]):nth-of-type(2)")
+    keys.press("Enter")
+    first.page.get_by_text("Copied", exact=True).wait_for()
+    link = first.page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(demo.address + "#")
+    assert f"step={step}" in link
+    second = opened(link)
+    assert second.losses() == seen
+    assert second.page.locator(f'[data-path="{name}"]').get_attribute("aria-pressed") == "true"
+    assert first.said == second.said == []
+    assert all(asked.split(":", 1)[0] in ("file", "blob", "data") for asked in first.asked + second.asked)
+
+
+def test_scrubbing_ends_in_the_last_steps_answer(demo, opened):
+    path = Path.from_dict(demo.bundle["circuit"]["paths"][0])
+    page = opened(f"{demo.address}#view=circuit&off=L{path.layer}H{path.head}.{path.query}.{path.key}.{path.chain}")
+    page.losses()
+    page.page.locator("input#step").focus()
+    page.page.keyboard.press("Home")
+    for _ in demo.bundle["checkpoints"][1:]:
+        page.page.keyboard.press("ArrowRight")
+    found = page.losses()
+    last = demo.bundle["checkpoints"][-1]["step"]
+    after = known(demo, last, Silenced(frozenset({path}), demo.run.task.null_pattern))
+    assert {hop: losses[1] for hop, losses in found.items()} == pytest.approx(after, abs=1e-4)
+    assert page.said == []
+
+
+def test_typed_facts_are_answered(demo, opened):
+    page = opened(f"{demo.address}#view=try")
+    page.page.get_by_label("Facts").fill("ann>bob bob>cy")
+    answers = page.page.locator(".answer b bdi")
+    answers.first.wait_for()
+    page.page.get_by_text("20 of 20").first.wait_for()
+    assert answers.all_inner_texts() == ["bob", "cy"]
+    page.page.get_by_label("Facts").fill("ann>bob bob>ann")
+    page.page.get_by_text("run in a circle").wait_for()
+    assert page.said == []
+
+
+def test_the_tour_goes_through_six_stops_and_is_reached_by_its_address(demo, opened):
+    page = opened(f"{demo.address}#tour=1")
+    titles = []
+    for _ in range(6):
+        titles.append(page.page.locator(".tour h2").inner_text())
+        page.page.locator(".tour .main").focus()
+        page.page.keyboard.press("Enter")
+    assert page.page.locator(".tour").count() == 0
+    assert len(set(titles)) == 6
+    assert page.losses()["all"][1] > page.losses()["all"][0]  # the last stop knocks something out
+    assert page.said == []
+
+
+def test_what_an_address_names_and_is_not_here_is_told(demo, opened):
+    page = opened(f"{demo.address}#view=circuit&step=7&off=L9H9.a.b.same&colour=red")
+    notes = page.page.locator(".notes").inner_text()
+    assert all(word in notes for word in ("“7”", "L9H9.a.b.same", "“colour”", "ignored"))
+    assert page.said == []
+
+
+# How it is for all people ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(demo, opened, scheme):
+    axe = EXPLORER / "node_modules/axe-core/axe.min.js"
+    need(None if axe.is_file() else "axe-core is not installed: npm ci --prefix explorer")
+    page = opened(f"{demo.address}#view=run", color_scheme=scheme, reduced_motion="reduce")
+    page.page.evaluate(axe.read_text())
+    for view in VIEWS:
+        page.page.locator("nav button", has_text=view.capitalize()).click()
+        page.page.wait_for_timeout(600)
+        found = page.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        serious = [
+            (one["id"], [node["html"][:160] for node in one["nodes"][:3]], one["nodes"][0]["failureSummary"])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], view
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_narrow_screen_shows_all(demo, opened, view):
+    page = opened(f"{demo.address}#view={view}", viewport={"width": 360, "height": 740})
+    page.page.wait_for_timeout(300)
+    widths = page.page.evaluate(
+        "[document.documentElement.scrollWidth, document.querySelector('main').scrollWidth, innerWidth]"
+    )
+    assert widths == [360, 360, 360]
+
+
+# What may be wrong -----------------------------------------------------------------------------------------------
+
+
+def written(bundle, manifest: dict[str, Any], file: File) -> str:
+    """A page whose manifest was meddled with; its address."""
+    file.write_text(page_of(bundle, json.dumps(manifest), inline(static("page.js")), static("page.css"), "x"))
+    return file.as_uri()
+
+
+def test_hostile_names_are_but_names(small, opened, tmp_path):
+    builder = Builder([small.path], which="last")
+    bundle = builder.build()
+    manifest = copy.deepcopy(json.loads(builder.text))
+    run = manifest["runs"][0]
+    run["name"] = HOSTILE
+    run["warnings"] = [HOSTILE]
+    for instance in run["batch"]["instances"]:
+        instance["symbols"] = [HOSTILE for _ in instance["symbols"]]
+        instance["queries"] = [HOSTILE for _ in instance["queries"]]
+    address = written(bundle, manifest, tmp_path / "hostile.html")
+    for view in VIEWS:
+        page = opened(f"{address}#view={view}&facts={'%3Cimg%20src=x%20onerror=alert(1)%3E' * 90}&run={HOSTILE[:500]}")
+        page.page.wait_for_timeout(300)
+        assert page.page.locator("main img").count() == 0
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 1280
+        assert page.said == []
+
+
+def test_typed_hostile_facts_are_told_or_answered(demo, opened):
+    page = opened(f"{demo.address}#view=try")
+    for text in (HOSTILE, "\u202eann>bob bob>cy", "<b>a</b>>c c>d", "a>b " * 1000):
+        page.page.get_by_label("Facts").fill(text)
+        page.page.wait_for_timeout(400)
+        assert page.page.locator("main img").count() == 0
+    assert page.said == []
+
+
+def test_a_damaged_checkpoint_is_told_and_the_page_goes_on(small, opened, tmp_path):
+    folders = sorted((small.path / "checkpoints").iterdir())
+    shutil.rmtree(folders[1])
+    folders[1].mkdir()
+    builder = Builder([small.path], which="all")
+    bundle = builder.build()
+    bad = [one for one in bundle.manifest["runs"][0]["checkpoints"] if one["state"] in ("damaged", "missing")]
+    assert len(bad) == 1
+    address = written(bundle, json.loads(builder.text), tmp_path / "damaged.html")
+    page = opened(f"{address}#view=circuit&step={bad[0]['step']}")
+    assert bad[0]["told"][:80] in page.page.locator(".notes").inner_text()
+    page.page.locator("input#step").focus()
+    page.page.keyboard.press("End")
+    assert page.losses()["all"][0] > 0
+    assert page.said == []
+
+
+def test_a_bundle_that_is_cut_short_is_told(small, opened, browser, tmp_path):
+    builder = Builder([small.path], which="last")
+    bundle = builder.build()
+    file = tmp_path / "cut.html"
+    written(bundle, {"format": 99}, file)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.get_by_role("alert").wait_for()
+    assert "format 99" in page.get_by_role("alert").inner_text()
+    context.close()
+
+
+# Served ----------------------------------------------------------------------------------------------------------
+
+
+def test_served_the_page_asks_nobody_else(small, opened):
+    builder = Builder([small.path], which="all", dtype="float32")
+    builder.build()
+    with Server(builder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = opened(f"{server.address}#view=circuit")
+        found = page.losses()
+        server.shutdown()
+    reference = builder.bundle.manifest["runs"][0]["checkpoints"][-1]["reference"]["256"]
+    assert found["all"][0] == pytest.approx(reference["loss"], rel=1e-5)
+    assert all(asked.startswith((f"http://{server.host}/", "blob:", "data:")) for asked in page.asked)
+    assert page.said == []
+
+
+# In a notebook ---------------------------------------------------------------------------------------------------
+
+CELL = """async ({script, style, manifest, blocks}) => {
+  const source = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
+  const {default: widget} = await import(source);
+  document.head.append(Object.assign(document.createElement("style"), {textContent: style}));
+  const heard = {}, values = {state: "", height: 600};
+  const bytes = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const answer = ({id, kind, name}) => heard["msg:custom"](
+    kind === "manifest" ? {id, text: manifest} : {id},
+    kind === "block" ? [new DataView(bytes(blocks[name]).buffer)] : []);
+  window.model = {
+    get: name => values[name], set: (name, value) => { values[name] = value; }, save_changes: () => {},
+    on: (event, listen) => { heard[event] = listen; }, off: () => {},
+    send: question => setTimeout(answer, 0, question),
+    put: state => { values.state = state; heard["change:state"](); },
+  };
+  const el = document.body.appendChild(document.createElement("div"));
+  window.end = widget.render({model: window.model, el});
+}"""
+
+
+def test_the_widget_shows_a_run_and_shares_its_state(small, browser):
+    builder = Builder([small.path], which="all", dtype="float32")
+    bundle = builder.build()
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    given = {
+        "script": static("widget.js"),
+        "style": static("page.css"),
+        "manifest": builder.text,
+        "blocks": {name: base64.b64encode(block.data).decode() for name, block in bundle.blocks.items()},
+    }
+    page.goto("about:blank")
+    page.evaluate(CELL, given)
+    cell = page.locator(".hopscope-explorer.in-cell")
+    cell.locator("nav button", has_text="Circuit").click()
+    cell.locator("[data-ready=yes]").wait_for(state="attached", timeout=PATIENCE)
+    assert cell.bounding_box()["height"] == 600
+    assert page.evaluate("model.get('state')").startswith("view=circuit&run=")
+    page.evaluate("model.put('view=heads')")
+    cell.locator(".big-map").first.wait_for(timeout=PATIENCE)
+    page.evaluate("end()")
+    assert page.locator(".hopscope-explorer").count() == 0
+    assert said == []
+    page.close()

@@ -1,0 +1,281 @@
+"""The page's engine against PyTorch: every task, native variant and option; changes against circuits/evaluator.py."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Silenced
+from hopscope.circuits.units import NO_ROLE, Row
+from hopscope.core import catalogue
+from hopscope.explorer.native import ATTENTION, POSITIONS, fallback
+from hopscope.explorer.scoring import scoring
+from hopscope.interventions.clamps import Clamp, replacements
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.base import Task
+from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
+
+N = 6  # sequences of a case
+SMALL = {
+    "hop_k": {"length": 20},
+    "trigger_bigrams": {"length": 40},
+    "noisy_bigram": {"length": 24},
+    "conditional_retrieval": {"n_chains": 2},
+    "induction": {"length": 12},
+    "factual_recall": {"length": 12},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache():
+    """Node in place of a cache: nothing here explores a run."""
+    need_node()
+
+
+def small(name: str) -> Task:
+    """A task with short sequences."""
+    return catalogue.find("tasks", name)(**SMALL.get(name, {}))
+
+
+def drawn(task: Task, seed: int = 0, **shape) -> Transformer:
+    """A model whose every parameter is drawn, biases and norms too, so that none is overlooked; it attends sharply."""
+    random = torch.Generator().manual_seed(seed)
+    model = Architecture(**{"n_layers": 2, "n_heads": 2, "d_model": 20, **shape}).build(task, random)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=random)
+            if "W_QKV" in name:
+                parameter.mul_(1 if model.architecture.rule.name() == "linear" else 3)  # linear scores are no shares
+            elif not name.rpartition(".")[2].startswith("W_"):
+                parameter.add_((0.03 if "beta" in name else 0.3) * noise)  # β counts ten times
+    return model
+
+
+def positions(task: Task) -> list[str]:
+    """The position codes that suit a task."""
+    fits = {"none": not task.inputs_carry_position, "input": task.inputs_carry_position}
+    return [f"{name}(base=50)" if name == "rotary" else name for name in POSITIONS if fits.get(name, True)]
+
+
+def totals(answer) -> torch.Tensor:
+    return torch.tensor(answer["scores"][-1]["totals"], dtype=torch.float64)
+
+
+def hop_losses(answer) -> torch.Tensor:
+    """Σ sums / Σ counts, as the page takes them."""
+    scores, hops = answer["scores"][-1], len(answer["scores"][-1]["hops"])
+    sums, counts = (torch.tensor(scores[name], dtype=torch.float64).view(-1, hops) for name in ("sums", "counts"))
+    return sums.sum(0) / counts.sum(0)
+
+
+def agree(own, theirs, within: float = 1e-5) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(own).double(), torch.as_tensor(theirs).double(), rtol=within, atol=within, equal_nan=True
+    )
+
+
+@torch.no_grad()
+def check_as_is(models: list[Transformer], task: Task, within: float = 1e-5, **more) -> None:
+    """Losses, outputs, patterns, named answers and strengths of models as they are."""
+    batch = task.sample(N, 3)
+    evaluators = [Evaluator(model, batch) for model in models]
+    asked = [ask((), [4, N], evaluator.ground.paths, [0, N - 1]) for evaluator in evaluators]
+    found = answers(*(case(model, batch, [one], **more) for model, one in zip(models, asked, strict=True)))
+    for evaluator, (answer,) in zip(evaluators, found, strict=True):
+        account = evaluator.accounts([AsIs()])[0]
+        agree(totals(answer), account.losses, within)
+        own = evaluator.outputs([AsIs()])[0]
+        agree(hop_losses(answer), task.hop_losses(own, batch.targets), within)
+        agree([float(x) for x in answer["scores"][-1]["strengths"]], list(evaluator.strengths.values()), within)
+        for look, row in zip(answer["looks"], (0, N - 1), strict=True):
+            agree(look["outputs"], own[row].flatten(), within)
+            agree(look["patterns"], torch.stack([p[row] for p in evaluator.patterns]).flatten(), within)
+
+
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_every_task_with_every_native_variant_gives_the_losses_of_pytorch(name):
+    task = small(name)
+    pairs = itertools.product(ATTENTION, positions(task))
+    models = [drawn(task, i, attention=rule, positions=code) for i, (rule, code) in enumerate(pairs)]
+    assert [fallback(model, task) for model in models] == [None] * len(models)
+    check_as_is(models, task)
+
+
+OPTIONS = [
+    {"mlp": False},
+    {"layer_norm": False},
+    {"causal": False},
+    {"mlp": False, "layer_norm": False, "causal": False, "n_heads": 1, "n_layers": 1},
+    {"n_heads": 3, "d_head": 6, "d_mlp": 13, "n_layers": 3},
+]
+
+
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_every_option_gives_the_losses_of_pytorch(name):
+    task = small(name)
+    check_as_is([drawn(task, i, **options) for i, options in enumerate(OPTIONS)], task)
+
+
+@pytest.mark.parametrize("name", ["retrieval", "trigger_bigrams"])
+def test_without_simd_the_numbers_are_the_same(name):
+    task = small(name)
+    rules = [drawn(task, attention=rule, positions="relative") for rule in ATTENTION]
+    check_as_is([*rules, drawn(task, **OPTIONS[-1])], task, plain=True)
+
+
+def test_weights_in_float16_are_those_of_pytorch_rounded():
+    task = small("retrieval")
+    model = drawn(task)
+    rounded = drawn(task)
+    rounded.load_state_dict({name: value.half().float() for name, value in model.state_dict().items()})
+    batch = task.sample(N, 3)
+    [[answer]] = answers(case(model, batch, [ask((), [N])], half=True))
+    agree(totals(answer), Evaluator(rounded, batch).accounts([AsIs()])[0].losses)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_right_answers_are_those_that_the_task_counts(name):
+    """Near-perfect outputs would all be right: here weights are drawn, so that some are and some are not."""
+    task = small(name)
+    model, batch = drawn(task, 7), task.sample(200, 5)
+    [[answer]] = answers(case(model, batch, [ask((), [200])]))
+    scores = answer["scores"][-1]
+    right, scored = (torch.tensor(scores[key]).view(-1, len(scores["hops"])).sum(0) for key in ("right", "scored"))
+    own = task.correct(model(batch.inputs, at=task.query_positions), batch)
+    if own.shape[-1] == len(right):
+        agree(right / scored, own.float().mean(0), 1e-6)
+    else:  # one set of answers for all hops
+        agree(right.sum() / scored.sum(), own.float().mean(), 1e-6)
+
+
+# Changes -----------------------------------------------------------------------------------------------------------
+
+
+def changes(evaluator: Evaluator, seed: int) -> list:
+    """Changes of every kind on units drawn from those there are."""
+    random = torch.Generator().manual_seed(seed)
+    ground, paths = evaluator.ground, evaluator.ground.paths
+
+    def some(things, n):
+        return [things[i] for i in torch.randperm(len(things), generator=random)[:n].tolist()]
+
+    rows, few = frozenset(some(ground.rows, 3)), frozenset(some(paths, 6))
+    shared = ground.paths_in(some([r for r in ground.rows if len(ground.paths_in(r)) > 1] or ground.rows, 1)[0])
+    weighted = {path: 0.2 + float(torch.rand((), generator=random)) for path in {*few, *shared}}
+    identity = frozenset(some(ground.rows, 4))
+    # Rows of linear attention may sum to less than 0, and the evaluator then has no measure for resampled ones.
+    normalised = evaluator.model.architecture.normalised
+    return [
+        found
+        for null in ("uniform", "identity", "resample")[: 3 if normalised else 2]
+        for found in (
+            Silenced(few, null),
+            Silenced(rows, null),
+            Silenced(few | rows, null),
+            Silenced(frozenset(shared[:1]), null),
+            Kept(few | rows, null),
+            Kept(few, null, identity),
+            Kept(frozenset(), null),
+            Frozen(few | rows, evaluator.patterns, null),
+            Hard(weighted, null),
+            Hard({}, null),
+        )
+    ]
+
+
+CHANGED = [name for name in catalogue.names("tasks") if name != "associations"]  # one position sees itself alone
+OTHERS = [(name, rule) for name in ("retrieval", "two_hop", "trigger_bigrams") for rule in ATTENTION[1:]]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "rule"), [*((name, ATTENTION[0]) for name in CHANGED), *OTHERS])
+def test_every_change_gives_the_losses_of_the_evaluator(name, rule):
+    task = small(name)
+    batch = task.sample(N, 4)
+    model = drawn(task, 1, attention=rule, causal=name != "k_fold", n_layers=3)
+    evaluator = Evaluator(model, batch)
+    tried = changes(evaluator, seed=len(name))
+    # As it is first, so that changes of later layers begin from what was kept; then each of them, on all and by one.
+    asks = [ask((), [N])] + [ask(worded(change), [N], evaluator.ground.paths[:3], [2], N) for change in tried]
+    [found] = answers(case(model, batch, asks))
+    for change, answer in zip(tried, found[1:], strict=True):
+        account, words = evaluator.accounts([change])[0], f"{type(change).__name__} {change.null}"
+        assert totals(answer) == pytest.approx(account.losses.double().tolist(), rel=1e-5, abs=1e-5), words
+        patterns = evaluator.patterns_under(change)
+        agree(answer["looks"][0]["patterns"], torch.stack([p[2] for p in patterns]).flatten())
+        strengths = [evaluator.attention(path, patterns) for path in evaluator.ground.paths[:3]]
+        agree([float(x) for x in answer["scores"][-1]["strengths"]], strengths)
+
+
+def test_positions_without_a_role_are_rows_too():
+    task = small("factual_recall")
+    evaluator = Evaluator(drawn(task, 1), task.sample(N, 4))
+    change = Silenced(frozenset({Row(0, 1, NO_ROLE)}))
+    [[answer]] = answers(case(evaluator.model, evaluator.batch, [ask(worded(change), [N])]))
+    assert NO_ROLE in evaluator.ground.query_roles
+    agree(totals(answer), evaluator.accounts([change])[0].losses)
+    assert (totals(answer) - evaluator.accounts([AsIs()])[0].losses).abs().max() > 1e-4
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rule", ATTENTION)
+@pytest.mark.parametrize("name", ["retrieval", "trigger_bigrams", "two_hop", "k_fold"])
+def test_clamps_give_the_losses_of_a_clamped_model(name, rule):
+    task = small(name)
+    batch = task.sample(N, 4)
+    model = drawn(task, 2, attention=rule, causal=name != "k_fold")
+    paths = Evaluator(model, batch).ground.paths
+    null = model.architecture.null_pattern(task)
+    picked = [paths[i] for i in torch.randperm(len(paths), generator=torch.Generator().manual_seed(5))[:8].tolist()]
+    tried = [(picked[:4], []), ([], picked[4:]), (picked[:4], picked[4:]), ([], [p for p in paths if p.layer == 1])]
+    asks = []
+    for held, removed in tried:
+        words = [{"kind": "held ideal", "paths": units(held)}, {"kind": "off", "paths": units(removed), "null": null}]
+        asks.append(ask(words, [N]))
+    [found] = answers(case(model, batch, asks))
+    for (held, removed), answer in zip(tried, found, strict=True):
+        clamps = [Clamp(path, "ideal", 0) for path in held] + [Clamp(path, "off", 0) for path in removed]
+        replace = replacements(clamps, batch, model.architecture)
+        outputs = model(batch.inputs, replace=replace, at=task.query_positions)
+        agree(totals(answer), Evaluator(model, batch).losses_of(outputs))
+
+
+def test_more_sequences_do_not_change_the_first():
+    """Slices of any size give each sequence its own loss, whatever was computed before."""
+    task = small("retrieval")
+    batch, model = task.sample(40, 4), drawn(task, 3)
+    evaluator = Evaluator(model, batch)
+    change = Silenced(frozenset(evaluator.ground.paths[-4:]))
+    asks = [ask((), [3, 17, 40]), ask(worded(change), [3, 17, 40]), ask(worded(change), [40])]
+    [found] = answers(case(model, batch, asks))
+    losses = evaluator.sequence_losses([AsIs(), change, change])
+    for answer, own in zip(found, losses, strict=True):
+        for scores in answer["scores"]:
+            agree(scores["totals"], own[: scores["n"]])
+    assert [scores["n"] for scores in found[0]["scores"]] == [3, 17, 40]
+
+
+# Losses' rules -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", catalogue.names("tasks"))
+def test_every_task_has_a_rule_of_losses(name):
+    task = catalogue.find("tasks", name)()
+    rule, batch = scoring(task), task.sample(30, 9)
+    outputs = torch.randn(30, batch.targets.shape[1], task.d_output, generator=torch.Generator().manual_seed(1))
+    agree(rule.hop_losses(outputs, batch.targets), task.hop_losses(outputs, batch.targets), 1e-6)
+    agree(rule.loss(outputs, batch.targets), task.loss(outputs, batch.targets), 1e-6)
+
+
+def test_losses_of_another_kind_have_no_rule():
+    kind = type(small("retrieval"))
+
+    class Doubled(kind):
+        def hop_losses(self, outputs, targets):
+            return 2 * super().hop_losses(outputs, targets)
+
+    assert scoring(Doubled()) is None
+    assert "losses of" in fallback(drawn(small("retrieval")), Doubled())
