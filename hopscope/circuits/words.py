@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
+from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, Task, VectorTask
@@ -52,7 +53,7 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     ]
     if not circuit.accepted:
         return " ".join([*refusal(circuit), *does, *about])
-    return " ".join([*does, *about, size(circuit, task, least), *others(circuit)])
+    return " ".join([*does, *about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)])
 
 
 def refusal(circuit: Circuit) -> list[str]:

@@ -108,7 +108,7 @@ RECIPES = {
     ),
     "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 1200),
     "minimum_depth": with_prior(
-        "D = 5 in 4 layers without MLP, the fewest that can", 5, {"n_layers": 4, "mlp": False}, 800
+        "D = 5 in 4 layers without MLP, the fewest that can", 5, {"n_layers": 4, "mlp": False}, 1200
     ),
 }
 

@@ -60,6 +60,28 @@ def test_a_circuit_in_part_is_told_as_one():
     assert "No circuit" not in words and "It uses" not in words
 
 
+@pytest.mark.parametrize(
+    ("further", "words"),
+    [
+        (
+            "L1H0 query->value[1]; L2H0 query->value[2]; L3H0 query->value[3]",
+            "This is one hop after the other: 3 merges in a row bring the query 3 hops, all by itself.",
+        ),
+        (
+            "L1H0 query->value[1]; L1H0 value[2]->value[3]; L2H0 query->value[2]",
+            "This is pointer doubling: 2 merges in a row bring the query 3 hops, some made by facts ahead of it.",
+        ),
+    ],
+)
+def test_the_algorithm_is_named(further, words):
+    joins = [f"L0H0 value[{k}]->key[{k}]" for k in (1, 2, 3)]
+    told = paragraph(circuit(*map(found, [*joins, *further.split("; ")])), Retrieval(n_hops=3), 3)
+    assert told.endswith(words)
+    assert "This is" not in paragraph(
+        circuit(*map(found, joins)), Retrieval(n_hops=3), 3
+    )  # it does not bring an answer
+
+
 def test_the_order_in_which_paths_are_given_does_not_matter():
     paths = [found(text) for text in DEMO]
     assert paragraph(circuit(*paths), Retrieval()) == paragraph(circuit(*paths[::-1]), Retrieval())

@@ -27,7 +27,6 @@ from hopscope.studies.stacked_heads.experiments import (
     fig5,
     fig6,
     fig7,
-    longer_chains,
     pair_order,
     reuse,
 )
@@ -219,27 +218,6 @@ def test_an_abrupt_fall():
         "solved": ("fails", 0.9),
         "every_hop_solved": ("fails", 0.9),
     }
-
-
-def test_longer_chains():
-    rows = losses("a", "x1", [1, 0, 0], 100, D=1, steps=200)
-    rows += [
-        row
-        for hop, curve in (("x1", [1, 0, 0, 0]), ("x2", [1, 1, 0, 0]))
-        for row in losses("b", hop, curve, 100, D=2, steps=300)
-    ]
-    found = judged(longer_chains, DataFrame(rows))
-    assert found["every_hop_is_learnt"] == ("holds", 2)
-    assert found["later_hops_take_longer"] == ("holds", pytest.approx(150 / 50))
-    rows[-2]["hop_loss"] = rows[-1]["hop_loss"] = 0.8
-    found = judged(longer_chains, DataFrame(rows))
-    assert found["every_hop_is_learnt"] == ("fails", 1)
-    assert found["later_hops_take_longer"][0] == "undecided"
-    unfinished = judged(longer_chains, DataFrame(rows).assign(steps=900))
-    assert unfinished["every_hop_is_learnt"] == ("undecided", 1)
-    ten = [losses("c", f"x{k}", [1, 0] if k < 10 else [1, 1, 1, 1, 0], 100, D=10, steps=400) for k in range(1, 11)]
-    found = judged(longer_chains, DataFrame([row for hop in ten for row in hop]))
-    assert found["later_hops_take_longer"] == ("holds", pytest.approx(350 / 50))  # x10 comes after x9
 
 
 def depths(D: int, curriculum: str, loss: float, seed: int = 0) -> list[dict]:

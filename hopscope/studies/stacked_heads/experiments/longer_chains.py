@@ -1,64 +1,159 @@
 """Longer chains: how far down does a transformer of fixed size get? (Musat, ICLR 2025, sections 5 and 7, to D = 10)
 
 The paper trains D = 3, 4 and 5; theory lets 3 layers do D = 3 and 5 layers D = 15. At the size that two cores train in
-minutes: D = 1 and 2, and D = 3 as one long run of the same model (4 layers, one head), reported as far as it got. On
-paper scale D = 1 to 10, 12 layers of the paper's A, B and C.
+minutes: D = 1 and 2, and D = 3 as one long run of the same model (4 layers, one head, nearest facts first), reported as
+far as it got. At scale `long` D = 2, 4, 8 and 16 with 10 layers, deepest facts first, no MLP, and a prior that the
+paper does not have: a learnt bias by distance, which starts above 0 for the token before in layer 0. Does the time to
+the last hop grow as D, as its logarithm, or worse? On paper scale D = 1 to 10, 12 layers of the paper's A, B and C.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
-from hopscope.drawing.curves import compared_curves
+from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope.experiments.judging import Bound, Claim, bound, judge, lags, power_law
+from hopscope.experiments.priors import NONE, prior_of
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 600, "paper": 400_000}
-CLAIMS = ("every_hop_is_learnt", "later_hops_take_longer")
+SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
+CELL_SECONDS = 1200
+CLAIMS = ("every_hop_is_learnt", "later_hops_take_longer", "hops_in_order", "time_grows_slower_than_chains")
 
 PARTIAL = True  # D = 3 is one long run, told of as far as it got
 
 LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # of D = 3 on two cores
+WITH_PRIOR = ((2, 1000), (4, 1000), (8, 1500), (16, 2000))  # D and steps
+LAYERS, SEEDS = 10, 5  # with the prior; 5 layers are the fewest for D = 8 to 15, 6 for D = 16
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each D, over seeds; D = 2 are `demo_seeds`."""
+    """Each D, over seeds; D = 2 at `cpu` are `demo_seeds`. At `long` all have the prior."""
     if scale == "paper":
         for hops in range(1, 11):
             config = recipe("transformer_abc").config(seed=0, checkpoints="4000")
             yield Config(config.task.but(n_hops=hops), config.model, config.training)
+        return
+    if scale == "long":
+        for seed in range(SEEDS):
+            for hops, steps in WITH_PRIOR:
+                training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), "seed": seed}
+                config = recipe("minimum_depth").config(**training)
+                model = config.model.but(n_layers=LAYERS, positions=prior(hops))
+                yield Config(config.task.but(n_hops=hops), model, config.training)
         return
     for hops in (1, 2):
         yield from variants(scale, task={"n_hops": hops})
     yield from variants(scale, task={"n_hops": 3}, training=LONG)
 
 
+def prior(hops: int) -> str:
+    """The prior of `minimum_depth`, which is 5 at D = 8, such that the token before starts with as large a share.
+
+    Twice as many positions take ln 2 more.
+    """
+    return f"relative(start='L0 1:{5 + math.log(hops / 8):.2f}')"
+
+
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """Every hop's validation loss over training, with D and the steps that were declared."""
+    """Every hop's validation loss over training, with D, the steps that were declared, order of the facts and prior."""
     return hop_curves_of(
-        runs, D=lambda config: config.task.as_dict()["n_hops"], steps=lambda config: config.training.steps
+        runs,
+        D=lambda config: config.task.as_dict()["n_hops"],
+        steps=lambda config: config.training.steps,
+        order=lambda config: config.task.as_dict()["order"],
+        prior=prior_of,
     )
 
 
+@styled
 def figure(table: DataFrame) -> Figure:
-    """A panel per D, a line per hop."""
-    return compared_curves(table, by="D", baselines=Retrieval().baselines)
+    """Left: the loss of each D's last hop over training. Right: when its first and its last hop was learnt."""
+    shown = picture(9.4, 3.7)
+    left, right = shown.subplots(1, 2)
+    times = learning_times(table)
+    for index, hops in enumerate(sorted(set(table.D.astype(int)))):
+        last = table[(hops == table.D) & (table.hop == f"x{hops}")]
+        for place, (_, curve) in enumerate(last.groupby("run")):
+            label = "_" if place else f"D = {hops}"
+            left.plot(curve.step, curve.hop_loss, color=colour(index), lw=1.4, label=label)
+    for index, (name, label) in enumerate((("first", "first hop"), ("last", "last hop"))):
+        there = times[times[name].notna()]
+        right.plot(there.D, there[name], ls="", marker="o", ms=5, color=colour(index), label=label)
+    never = times[times["last"].isna()]
+    right.plot(never.D, never.steps, ls="", marker="^", ms=6, mfc="none", mec=colour(1), label="not within training")
+    left.axhline(LEARNT, color=GREY, lw=0.8, ls=":")
+    left.set(
+        xlabel="optimizer steps", ylabel="partial validation loss", ylim=(0, 1.4), title="The last hop of each chain"
+    )
+    right.set(xlabel="D, number of hops", ylabel="optimizer steps", title="When hops were learnt (loss below 0.5)")
+    right.set(xscale="log", yscale="log")
+    right.set_xticks(sorted(set(table.D)), [str(hops) for hops in sorted(set(table.D))])
+    for ax in (left, right):
+        ax.legend()
+    return shown
+
+
+def learning_times(table: DataFrame) -> DataFrame:
+    """A row per run: run, seed, D, steps, and when its first and its last hop was learnt (NaN: never)."""
+    learnt = first_below(table, LEARNT).unstack("hop")
+    about = table.groupby("run")[["seed", "D", "steps"]].first()
+    last = Series([learnt.loc[str(run)][f"x{hops}"] for run, hops in about.D.items()], about.index)
+    return about.assign(run=about.index, first=learnt.min(axis=1).reindex(about.index), last=last)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """How many hops were learnt, and whether the next takes longer."""
-    ends = final(table)
+    """How many hops were learnt, in which order, and how the time to the last one grows."""
+    yield every_hop(table)
     hops_of = table.groupby("run").D.first()
-    learnt = (ends < LEARNT).groupby("run").sum()
+    times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
+    each = [times.loc[run].dropna().tolist() for run in hops_of[hops_of >= 2].index]
+    ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
+    yield judge(
+        "later_hops_take_longer",
+        "The last hop learnt was learnt after the first, by a multiple of its time "
+        f"({conditions(table)}; {len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
+        ratios,
+        "ratio of the two steps",
+        section="7.2, 9.2 (iv)",
+        rows=table,
+        n=len(ratios),
+        above=1,
+    )
+    yield judge(
+        "hops_in_order",
+        f"Hops are learnt in the order of the chain, in every run ({conditions(table)}).",
+        lags(
+            times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
+        ),
+        "number of steps from one hop to the next",
+        section="7.2, 9.2",
+        rows=table,
+        at_least=0,
+        source="paper",
+    )
+    yield growth(table)
+
+
+def conditions(table: DataFrame) -> str:
+    """In which order the facts stood, and whether there was a prior: at every D as strong as its positions ask for."""
+    words = ", ".join(sorted(str(order).replace("_", " ") for order in set(table.order)))
+    return f"facts {words}" + ("; with a prior for the token before" if set(table.prior) - {NONE} else "")
+
+
+def every_hop(table: DataFrame) -> Claim:
+    """How far down the chain runs came."""
+    learnt = (final(table) < LEARNT).groupby("run").sum()
+    hops_of = table.groupby("run").D.first()
     longest = int(table.D.max())
     reached = learnt[hops_of == longest]
     long = table[longest == table.D].groupby("run")
@@ -67,10 +162,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     most = {D: learnt[hops_of == D].max() / D for D in set(hops_of)}
     waiting = most[longest] < 1 and bool((reach < whole).any())
     words = "; ".join(f"D = {D}: {', '.join(map(str, sorted(learnt[hops_of == D])))}" for D in sorted(set(hops_of)))
-    yield judge(
+    return judge(
         "every_hop_is_learnt",
-        f"At every D all hops are learnt, by some seed (hops learnt in each run: {words}; the number is that of D = "
-        f"{longest}, after {steps} steps).",
+        f"At every D all hops are learnt, by some seed ({conditions(table)}; hops learnt in each run: {words}; "
+        f"the number is that of D = {longest}, after {steps} steps).",
         reached,
         "number of hops learnt",
         section="7.2, beyond",
@@ -80,17 +175,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         provided=Bound(f"D = {longest} is learnt, or its training over", not waiting),
         source="paper",
     )
-    times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
-    each = [times.loc[run].dropna().tolist() for run in hops_of[hops_of >= 2].index]
-    ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
-    yield judge(
-        "later_hops_take_longer",
-        "The last hop learnt was learnt after the first, by a multiple of its time "
-        f"({len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
-        ratios,
-        "ratio of the two steps",
-        section="7.2, 9.2 (iv)",
-        rows=table,
-        n=len(ratios),
-        above=1,
+
+
+def growth(table: DataFrame) -> Claim:
+    """The exponent of the time to the last hop, by D; a D whose last hop no run learnt leaves it open."""
+    times = learning_times(table)
+    medians = times.assign(last=times["last"].fillna(float("inf"))).groupby("D")["last"].median()
+    _, exponent = power_law(times.D, times["last"])
+    words = ", ".join(f"D = {hops}: {'∞' if step == float('inf') else f'{step:.0f}'}" for hops, step in medians.items())
+    return judge(
+        "time_grows_slower_than_chains",
+        "The step at which the last hop is learnt grows more slowly than D: its exponent is below 1 "
+        f"({conditions(table)}; medians, ∞ for never: {words}).",
+        exponent,
+        "exponent of D",
+        section="beyond",
+        rows=times,
+        below=1,
+        provided=bound("a D's median", medians, below=float("inf")),
+        source="ours",
     )

@@ -1,0 +1,102 @@
+"""A trained model's circuit as rows of a table: the algorithm that it is, and when its parts emerged.
+
+What a circuit is called is decided by the flow of information (`hopscope.theory.naming`); a part has emerged when its
+mean attention goes above 0.5 (Musat, ICLR 2025, section 9.1).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy
+import torch
+from pandas import DataFrame
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.emergence.onset import Onset, onset
+from hopscope.emergence.record import attention
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import endings_of
+from hopscope.experiments.priors import prior_of
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.naming import joins_a_fact, schedules_of
+from hopscope.theory.schedules import redundancy
+
+NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
+NUMBERS = ("model", "by_hand", "live", "height", "reads", "ahead", "heads", "fewest")
+UNSOLVED: dict[str, Any] = {"verdict": "unsolved", "name": NONE, "names": NONE, **dict.fromkeys(NUMBERS, float("nan"))}
+SEQUENCES = 32  # behind onsets: as many as the paper averages
+LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
+
+
+def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
+    """One run's rows. Of a model that has not solved its task no circuit is looked for."""
+    task = run.task
+    assert isinstance(task, Retrieval) and run.report is not None
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "prior": prior_of(run.config),
+        "D": task.n_hops,
+        "order": task.order,
+        "layers": run.config.model.n_layers,
+        "mse": run.report["loss"],
+    }
+    circuit = circuit_of(run, scale) if run.report["loss"] < task.model_threshold else None
+    yield DataFrame([about | {"kind": "circuit", **(named(circuit, task) if circuit else UNSOLVED)}])
+    if circuit and circuit.accepted:
+        yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit)])
+    hops = endings_of([run])[["hop", "k", "loss", "learnt"]]
+    yield hops.assign(**about, kind="hop")
+
+
+def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
+    """A circuit's row."""
+    paths = [found.path for found in circuit.paths] if circuit.accepted else []
+    schedules = schedules_of(paths, task.n_hops)
+    first = schedules[0] if schedules else None
+    yardstick = redundancy(paths, task.n_hops, "none") if paths else None
+    return {
+        "verdict": circuit.verdict,
+        **{name: circuit.losses[kind].mean for name, kind in LOSSES.items()},
+        "name": first.name if first else NONE,
+        "names": "; ".join(dict.fromkeys(one.name for one in schedules)) or NONE,
+        **{name: getattr(first, name) if first else float("nan") for name in ("height", "reads", "ahead")},
+        "heads": yardstick.heads if yardstick else float("nan"),
+        "fewest": yardstick.fewest_heads if yardstick else float("nan"),
+    }
+
+
+def path_rows(run: Run, circuit: Circuit) -> Iterator[dict[str, Any]]:
+    """A circuit's paths, with the step at which each emerged."""
+    found = sorted(circuit.paths, key=lambda one: one.path)
+    when = onsets_of(run, [one.path for one in found])
+    for one, emerged in zip(found, when, strict=True):
+        what = {"path": str(one.path), "strength": one.strength, "part": part_of(one.path)}
+        yield what | {"onset": json.dumps(asdict(emerged))}
+
+
+def part_of(path: Path) -> str:
+    """What a path is for: to make a fact whole, to be read by the query, or to merge facts ahead of it."""
+    if path.chain == "other":
+        return "other"
+    if path.query != "query" and joins_a_fact(path):
+        return "join"
+    return "read" if path.query == "query" else "ahead"
+
+
+def onsets_of(run: Run, paths: Sequence[Path]) -> list[Onset]:
+    """When the mean attention on each path goes above 0.5 (paper, section 9.1), by the run's checkpoints."""
+    batch = run.task.sample(SEQUENCES, 0)
+    curves = []
+    for step in run.steps:
+        sums, counts = attention(Evaluator(run.at(step), batch), paths)
+        curves.append(sums.sum(1) / counts.sum(1))
+    return [onset(run.steps, curve) for curve in torch.stack(curves, 1).double().numpy().astype(numpy.float64)]
