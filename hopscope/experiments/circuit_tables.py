@@ -16,10 +16,13 @@ from hopscope.emergence.track import Emergence, comparable_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
-SEQUENCES = {"quick": 16, "full": 128}  # behind curves; the paper averages 32
-#: How circuits are searched for, where not as by default: a search takes as long as it has sequences. What is said of a
-#: circuit is measured on as many fresh ones at every scale that judges.
-SEARCHES = {"quick": Discovery(discovery=16, selection=16, report=32), "cpu": Discovery(discovery=32)}
+SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # behind curves; the paper averages 32
+#: How circuits are searched for, where not as by default: a search takes as long as it has sequences, and sets to find.
+#: What is said of a circuit is measured on as many fresh sequences at every scale that judges.
+SEARCHES = {
+    "quick": Discovery(discovery=16, selection=16, report=32),
+    "cpu": Discovery(discovery=32, alternatives=2),
+}
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
 
 
@@ -41,6 +44,6 @@ def used_paths(run: Run, scale: str) -> list[Path]:
 
 def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
     """The paths that each run uses over training; every kind of path that one run has is followed in all."""
-    n = SEQUENCES["quick" if scale == "quick" else "full"]
+    n = SEQUENCES.get(scale, SEQUENCES["full"])
     every = comparable_paths(runs, lambda run: used_paths(run, scale))
     return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]

@@ -134,17 +134,23 @@ def serving(path: str, serves: str, costs: tuple[float, ...], then: tuple[float,
 def test_reuse():
     """The path of x1 costs x2 0.6 and x3 0.5, that of x2 costs x3 0.4; a weaker one of x1 is not asked about.
 
-    That of x1 is at 0.2 when x1 is learnt, but at 0.9 when x2 is: the next hop finds it as it stays.
+    That of x1 is at 0.2 when x1 is learnt, but at 0.9 when x2 is: the next hop finds it as it stays. The layer that
+    makes facts whole serves everything, and is not asked about either.
     """
-    rows = serving("p", "x1", (0.8, 0.6, 0.5), (0.2, 0.9, 0.95)) + serving("q", "x2", (0, 0.7, 0.4), (0.1, 0.3, 0.8))
-    rows += serving("weak", "x1", (0.3, 0.0, 0.0), (0.1, 0.1, 0.1)) + serving("r", "x3", (0, 0, 0.9), (0, 0, 0.5))
+    first, one, two = "L0H0 value[1]->key[1]", "L1H0 query->value[1]", "L2H0 query->value[2]"
+    rows = serving(one, "x1", (0.8, 0.6, 0.5), (0.2, 0.9, 0.95)) + serving(two, "x2", (0, 0.7, 0.4), (0.1, 0.3, 0.8))
+    rows += serving("L5H0 query->value[1]", "x1", (0.3, 0.0, 0.0), (0.1, 0.1, 0.1))
+    rows += serving("L3H0 query->value[3]", "x3", (0, 0, 0.9), (0, 0, 0.5))
+    rows += serving(first, "x1", (0.9, 0.0, 0.0), (0.1, 0.1, 0.1))
     found = judged(reuse, DataFrame(rows))
     assert found["later_hops_reuse"] == ("holds", 0.4)
     assert found["adjustments_are_slight"] == ("holds", pytest.approx(0.15))
-    alone = serving("p", "x1", (0.8, 0.6, 0.01), (0.2, 0.9, 0.95))
+    whole = serving(first, "x1", (0.9, 0.9, 0.9), (0.9, 0.9, 0.9))
+    alone = serving(one, "x1", (0.8, 0.6, 0.01), (0.2, 0.9, 0.95)) + whole
     assert judged(reuse, DataFrame(alone))["later_hops_reuse"] == ("fails", 0.01)
-    grown = serving("p", "x1", (0.8, 0.6, 0.5), (0.1, 0.4, 0.95))
+    grown = serving(one, "x1", (0.8, 0.6, 0.5), (0.1, 0.4, 0.95)) + whole
     assert judged(reuse, DataFrame(grown))["adjustments_are_slight"] == ("fails", pytest.approx(0.55))
+    assert {verdict for verdict, _ in judged(reuse, DataFrame(whole)).values()} == {"undecided"}
     unlearnt = judged(reuse, DataFrame(rows).assign(last_learnt=False))
     assert {verdict for verdict, _ in unlearnt.values()} == {"undecided"}
 
@@ -339,7 +345,7 @@ def test_paths_that_connect_the_same_positions():
 def conditionals(run: str, prior: str, z: list[float]) -> DataFrame:
     """The losses of a run at N = 2, where a hop is learnt below 1/3; x and y are learnt by step 100."""
     curves = (("x", [1, 0, 0, 0]), ("y", [1, 0, 0, 0]), ("z", z))
-    rows = [row for hop, values in curves for row in losses(run, hop, values, 100, prior=prior, below=1 / 3)]
+    rows = [row for hop, values in curves for row in losses(run, hop, values, 100, prior=prior, below=1 / 3, order="o")]
     return DataFrame(rows).assign(kind="loss")
 
 

@@ -70,7 +70,7 @@ def entries(run: Run) -> Iterator[dict[str, Any]]:
 
 def paths(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """How strongly each path is attended, on average, and whether the circuit has it."""
-    many = Evaluator(run.model, run.task.sample(SEQUENCES["quick" if scale == "quick" else "full"], 0))
+    many = Evaluator(run.model, run.task.sample(SEQUENCES.get(scale, SEQUENCES["full"]), 0))
     circuit = circuit_of(run, scale)
     used = {found.path for found in circuit.paths}
     for path, strength in sorted(many.strengths.items()):

@@ -2,7 +2,7 @@
 
 The paper reads the circuits of Transformers A, B and C (12 layers, D = 3, three seeds) off their attention maps. Here
 `hopscope.circuits` finds and validates them. What two cores train in minutes is the paper's size and order of facts
-with a prior for the previous token in layer 0 (`transformer_abc_prior`), five seeds; at scale `paper` there is none.
+with a prior for the previous token in layer 0 (`transformer_abc_prior`), three seeds; at scale `paper` there is none.
 The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
 """
 
@@ -47,6 +47,7 @@ CLAIMS = (
     "first_layer_costs_little",
 )
 
+SEEDS = (0, 1, 3)  # with the prior: three, as the paper has; 2 was never begun
 NONE = "none"  # in place of a path, where a run has no circuit
 FRESH = 1  # seed of the sequences of appendix E's last step
 
@@ -61,7 +62,7 @@ def runs(scale: str) -> Iterator[Config]:
         small = with_prior.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
         yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
         return
-    yield from (with_prior.config(seed=seed) for seed in range(5))
+    yield from (with_prior.config(seed=seed) for seed in SEEDS)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
