@@ -59,7 +59,7 @@ def test_commands_are_commands(page, demo, capsys):
         if name != "hopscope":
             assert name in ("make", "pip")
             continue
-        slow = arguments[0] in ("demo", "emerge") or "cpu" in arguments  # emerge: the fixture has too few checkpoints
+        slow = arguments[0] in ("demo", "emerge", "explore") or "cpu" in arguments  # the fixture has few checkpoints
         assert arguments[0] in catalogue.names("cli.commands")
         assert main([*arguments, "--help"] if slow else arguments) == 0, line
     capsys.readouterr()

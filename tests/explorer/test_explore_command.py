@@ -116,11 +116,13 @@ def test_damaged_results_are_bad_input(tmp_path, capsys):
 # Serving ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_serves_until_it_is_interrupted(small):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_interrupted(small, number):
+    """Also where SIGINT is ignored, as in what a shell starts in the background."""
     command = [sys.executable, "-m", "hopscope", "explore", str(small.path), "--no-open"]
-    serving = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
+    deaf = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    serving = subprocess.Popen(deaf, env={**os.environ, "PYTHONUNBUFFERED": "1"}, **piped)
     try:
         address = serving.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
@@ -130,8 +132,12 @@ def test_it_serves_until_it_is_interrupted(small):
         with opened.open(f"{page.url}bundle.json", timeout=30) as found:
             assert json.load(found)["runs"][0]["identity"] == small.config.identity
     finally:
-        serving.send_signal(signal.SIGINT)
-        _, said = serving.communicate(timeout=60)
+        serving.send_signal(number)
+        try:
+            _, said = serving.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            serving.kill()
+            raise
     assert serving.returncode == 0 and "Traceback" not in said and said.rstrip().endswith("stopped")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import webbrowser
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hopscope.circuits.circuit import Circuit
     from hopscope.explorer.part import Which
@@ -109,7 +111,7 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
     from hopscope.explorer.server import Server
 
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
-    with Server(builder, port) as server:
+    with Server(builder, port) as server, stopped_by_signals():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         say(server.address)
         say("Ctrl-C ends it.", err=True)
@@ -122,6 +124,21 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
             say("stopped", err=True)
         finally:
             server.shutdown()
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM raise KeyboardInterrupt, also where a shell started us in the background, deaf to SIGINT."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def watch(told: str) -> None:
