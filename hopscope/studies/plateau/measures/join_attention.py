@@ -1,4 +1,8 @@
-"""Join attention: how much of a fact's key its value position sees, the study `plateau`'s order parameter."""
+"""Join attention: how much of a fact's key its value position sees, on average over facts (ours).
+
+The order parameter of the study `plateau`: the path that Musat (ICLR 2025, section 8.2 (i)) finds in the first layer in
+use.
+"""
 
 from __future__ import annotations
 

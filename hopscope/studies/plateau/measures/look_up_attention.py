@@ -1,4 +1,4 @@
-"""Look-up attention: how much a query sees of the value that its first fact gives."""
+"""Look-up attention: how much a query sees of the value that its first fact gives (ours; Musat, 2025, section 9.2)."""
 
 from __future__ import annotations
 

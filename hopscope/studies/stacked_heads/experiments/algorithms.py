@@ -28,7 +28,7 @@ from hopscope.studies.stacked_heads.experiments.minimum_depth import least
 from hopscope.studies.stacked_heads.named_circuits import NONE, parts_of
 
 #: Seconds that each scale takes on two cores; many of the runs are those of `minimum_depth`, and not counted here.
-SECONDS = {"quick": 8, "cpu": 240, "long": 5400}
+SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
 CELL_SECONDS = 300
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
 CLAIMS = (
@@ -47,8 +47,9 @@ CELLS = {
     "shuffled": {(2, 3): 3, (3, 4): 1},
     "nearest_first": {(2, 3): 1},
 }
-#: At scale `long`: every order and depth, five seeds.
+#: At larger scales: every order and depth, at `long` five seeds.
 EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
+PAPER_SEEDS = 8  # of figure 4 (section 7.1)
 PRESETS = {4: "minimum_depth", 6: "five_hops"}  # of five hops, by layers
 
 
@@ -57,8 +58,9 @@ def runs(scale: str) -> Iterator[Config]:
     if scale == "quick":
         yield minimum_depth.cell(1, 2, 0, scale)
         return
-    for order, cells in (EVERY if scale == "long" else CELLS).items():
-        for (hops, layers), n_seeds in cells.items():
+    for order, cells in (CELLS if scale == "cpu" else EVERY).items():
+        for (hops, layers), some in cells.items():
+            n_seeds = PAPER_SEEDS if scale == "paper" else some
             yield from (cell(order, hops, layers, seed) for seed in range(n_seeds))
 
 

@@ -243,7 +243,7 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
-    """How many heads circuits use, where they begin, and whether they are alike."""
+    """How many heads circuits use."""
     yield judge(
         "few_heads_in_use",
         "Most heads do nothing useful: the circuit uses less than half of them.",
@@ -278,6 +278,11 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
         at_least=1,
     )
     yield can_combine(each, circuits, table)
+    yield from about_shapes(each, circuits, table)
+
+
+def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
+    """Where circuits begin, whether they are alike, and whether they go hop by hop."""
     yield judge(
         "first_head_joins_pairs",
         "The first head in use attends from the second token of a fact to its first.",
