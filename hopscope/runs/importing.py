@@ -87,6 +87,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises BadInput for a pickle, unread, and for anything else."""
     if path.suffix.lower() in PICKLES:
         raise BadInput(f"{path} is a pickle, and hopscope never unpickles; if you trust it, convert it: {CONVERSION}")
+    if not path.exists():
+        raise BadInput(f"could not read {path}: there is no such file")
     try:
         return safetensors.torch.load(read_file(path))
     except safetensors.SafetensorError as error:
