@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -92,10 +93,15 @@ def ask_model(
     """A model's results, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
     backend = opened(name, given)
     try:
-        folder = out or Path("evaluations") / backend.model.replace("/", "-").replace(":", "-")
+        folder = out or Path("evaluations") / folder_name(backend.model)
         return ask_all(backend, asked_of(backend, cells), settings, folder)
     finally:
         backend.close()
+
+
+def folder_name(model: str) -> str:
+    """A model's name as that of a folder, wherever it comes from: no path, and no more than a system allows."""
+    return re.sub(r"[^\w.+@=-]", "-", model)[:200].lstrip(".") or "model"
 
 
 def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
