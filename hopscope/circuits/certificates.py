@@ -109,7 +109,10 @@ class Intact:
         task, inputs = evaluator.batch.task, self.whole["resid_pre", start] if start else evaluator.batch.inputs
         where = ({"start_at_layer": start} if start else {}) | ({} if stop is None else {"stop_at_layer": stop})
         at = task.query_positions if stop is None else None
-        outputs, kept = evaluator.model(inputs, replace={**patterns, **inside}, cache=list(cache), at=at, **where)
+        replaced = {**patterns, **inside}
+        if not cache:
+            return evaluator.model(inputs, replace=replaced, at=at, **where), Cache()
+        outputs, kept = evaluator.model(inputs, replace=replaced, cache=list(cache), at=at, **where)
         return outputs, kept
 
     def loss_of(self, outputs: Tensor) -> float:

@@ -65,6 +65,8 @@ class Borrowed(Model):
     ) -> Any:
         replace = {name: fitted(new) for name, new in (replace or {}).items()}
         found = self.inner(inputs, replace=replace, cache=cache, at=at, **late)
+        if "stop_at_layer" in late:  # a stream, which goes on into the model as it is
+            return found
         return whole(found) if cache is False else (whole(found[0]), found[1])
 
 
@@ -117,7 +119,8 @@ class Hooked(Borrowed):
         outputs = self.inner.run_with_hooks(  # type: ignore[operator]
             inputs, return_type="logits", fwd_hooks=hooks, **late
         )
-        outputs = whole(outputs if at is None else outputs[:, at])
+        outputs = outputs if at is None else outputs[:, at]
+        outputs = outputs if "stop_at_layer" in late else whole(outputs)
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
 
