@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ class Run(RunReader):
     def create(cls, path: Path | str, config: Config) -> Run:
         """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
         run = cls(path)
-        if not (run.path / "config.json").is_file():
+        if not os.path.isfile(run.path / "config.json"):  # which takes a folder that may not be read for none
             check(config)
         try:
             run.path.mkdir(parents=True, exist_ok=True)
