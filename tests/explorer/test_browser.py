@@ -29,8 +29,9 @@ VIEWS = ("run", "circuit", "heads", "try", "compare", "census")
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e{{constructor}}" + "x" * 10_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Closed after this file: Playwright's event loop would be in the way of other files' own."""
     with chromium() as found:
         yield found
 
