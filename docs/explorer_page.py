@@ -1,17 +1,24 @@
-"""Puts the demo's page, which runs its model, into the documentation: mkdocs calls it when everything else is written."""
+"""Puts the demo's page, which runs its model, into the documentation: mkdocs calls it when it collects its files."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
+NAME = "explorer-demo.html"
 LARGEST = 5_000_000  # bytes: it stands in the first page
 
 
-def on_post_build(config: MkDocsConfig) -> None:
+def on_files(files: Files, config: MkDocsConfig) -> Files:
     """`explorer-demo.html`: the run that comes with the package, with its final weights."""
     from hopscope.explorer.building import Builder
     from hopscope.explorer.page import export
 
-    page = Path(config.site_dir) / "explorer-demo.html"
-    export(Builder(["demo"]), page, "The demo's model · hopscope explorer")
-    assert page.stat().st_size < LARGEST, f"{page} is too large for a first page"
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / NAME
+        export(Builder(["demo"]), page, "The demo's model · hopscope explorer")
+        content = page.read_bytes()
+    assert len(content) < LARGEST, f"{NAME} is too large for a first page"
+    files.append(File.generated(config, NAME, content=content))
+    return files

@@ -195,3 +195,11 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from all_codes(part)
+
+
+def test_json_is_read_in_one_place():
+    """Within bounds (`hopscope.core.strangers`); elsewhere only what the same process wrote a moment ago."""
+    cells_of_a_checked_table = {"fig7.py", "algorithms.py"}
+    own = {"strangers.py", "evaluate.py"} | cells_of_a_checked_table
+    readers = [path for path in FILES if "json.loads(" in path.read_text().replace("json.loads(json.dumps(", "")]
+    assert {path.name for path in readers} <= own, readers

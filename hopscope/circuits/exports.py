@@ -18,6 +18,7 @@ from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Found
 from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core.settings import BadInput
+from hopscope.core.strangers import json_of
 from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
 
@@ -219,8 +220,8 @@ def circuit_from_json(text: str) -> tuple[Found, ...]:
 
 def parsed(text: str) -> dict[str, Any]:
     try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
+        values = json_of(text)
+    except ValueError as error:
         raise BadInput(f"this is no JSON: {error}") from None
     if not isinstance(values, dict):
         raise BadInput("this is no JSON object")

@@ -13,12 +13,13 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.core.exact import plain, restored
 from hopscope.core.storage import to_json
+from hopscope.core.strangers import json_of
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 2
+VERSION = 3
 LOG = "hypotheses.jsonl"
 
 
@@ -56,4 +57,4 @@ def files_of(circuit: Circuit) -> dict[str, bytes]:
 
 def circuit_in(files: dict[str, bytes]) -> Circuit:
     """The inverse of `files_of`. Raises Damaged."""
-    return restored(Circuit, json.loads(files[EXACT]), log=[json.loads(line) for line in files[LOG].splitlines()])
+    return restored(Circuit, json_of(files[EXACT]), log=[json_of(line) for line in files[LOG].splitlines()])

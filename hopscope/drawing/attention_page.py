@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.views import Views
-from hopscope.drawing.page_policy import hashes
+from hopscope.drawing.page_policy import as_data, hashes
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 UNIT = 1000  # attention is rounded to thousandths, and stored as whole numbers of them
@@ -35,10 +35,9 @@ def attention_page(views: Views, title: str = "Attention") -> str:
         title: of the page.
     """
     data = json.dumps(page_data(views), separators=(",", ":"), allow_nan=False)
-    safe = data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     page = TEMPLATE.read_text(encoding="utf-8")
     before, after = page.split("@DATA@")  # not by replacing, in which backslashes or a second marker would matter
-    return before.replace("@POLICY@", policy()).replace("@TITLE@", html.escape(title)) + safe + after
+    return before.replace("@POLICY@", policy()).replace("@TITLE@", html.escape(title)) + as_data(data) + after
 
 
 def policy() -> str:

@@ -18,6 +18,15 @@ def hashes(template: Path) -> dict[str, list[str]]:
     """The sources, as a policy names them, of a template's styles and scripts, by tag."""
     found: dict[str, list[str]] = {"style": [], "script": []}
     for tag, text in BLOCKS.findall(template.read_text(encoding="utf-8")):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        found[tag].append(f"'sha256-{digest}'")
+        found[tag].append(hash_of(text))
     return found
+
+
+def hash_of(text: str) -> str:
+    """What a policy calls an element's text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def as_data(text: str) -> str:
+    """JSON that can end no element."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

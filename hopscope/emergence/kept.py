@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path as Folder
 
@@ -10,6 +9,7 @@ from pandas import DataFrame
 
 from hopscope.core.exact import plain, restored
 from hopscope.core.storage import to_json
+from hopscope.core.strangers import json_of
 from hopscope.emergence.track import SAMPLES, Emergence, follow
 from hopscope.problem.paths import Path
 from hopscope.runs.kept import EXACT, kept, weights
@@ -38,7 +38,7 @@ def emergence_of(
     }
 
     def read(files: dict[str, bytes]) -> Emergence:
-        values = json.loads(files[EXACT])
+        values = json_of(files[EXACT])
         hops = {hop: losses if hop == "step" else list(map(float, losses)) for hop, losses in values["hops"].items()}
         return restored(Emergence, values, run=str(run.path), hops=DataFrame(hops))
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 from hopscope.circuits.circuit import Circuit
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
+from hopscope.core.strangers import json_of
 from hopscope.explorer.bundle import FORMAT, Block, Bundle, Lazy, entries
 from hopscope.explorer.claims import claims_of
 from hopscope.explorer.computing import WORDS, Ask
@@ -83,7 +84,7 @@ class Builder:
             "blocks": entries(blocks),
         }
         self.text = json.dumps(manifest, separators=(",", ":"), allow_nan=False)
-        self.bundle = Bundle(json.loads(self.text), blocks)  # a copy: entries go on growing
+        self.bundle = Bundle(json_of(self.text), blocks)  # a copy: entries go on growing
 
     def part(self, identity: str) -> Part:
         """A run's part. Raises BadInput for one that is not in the bundle."""

@@ -6,7 +6,6 @@ explored again is there at once, and the run itself stays as it is.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, cache_folder, to_json
+from hopscope.core.strangers import json_of
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.describing import SEED, Sequences
 from hopscope.models.base import Model
@@ -135,7 +135,7 @@ def files_of(found: Measured) -> dict[str, bytes]:
 def measured_in(files: Mapping[str, bytes]) -> Measured:
     """The inverse of `files_of`. Raises Damaged."""
     try:
-        about = json.loads(files["about.json"])
+        about = json_of(files["about.json"])
         blocks = {name: Block.from_entry(files[name], entry) for name, entry in about["blocks"].items()}
         return Measured(blocks["strengths"], blocks.get("patterns"), about["reference"], about["accuracy"])
     except (KeyError, TypeError, ValueError) as error:

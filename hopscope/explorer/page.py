@@ -8,12 +8,12 @@ with every `<` escaped or in base64, so that no name of a run or symbol can beco
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 from pathlib import Path
 
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
+from hopscope.drawing.page_policy import as_data, hash_of
 from hopscope.explorer.building import Builder
 from hopscope.explorer.bundle import Bundle
 
@@ -90,16 +90,6 @@ def page_of(bundle: Bundle, manifest: str, script: str, style: str, title: str) 
         style=f"<style>{style}</style>",
         body="\n".join([*data, f"<script>{script}</script>"]),
     )
-
-
-def hash_of(text: str) -> str:
-    """What a content security policy calls an element's text."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def as_data(text: str) -> str:
-    """JSON that can end no element."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def inline(script: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import filelock
 
 from hopscope.core.storage import Busy, Damaged, append, clear_errors, sync_file
+from hopscope.core.strangers import json_of
 
 NAME = "records.jsonl"
 Record = dict[str, Any]
@@ -73,7 +74,7 @@ class Records:
     def read(self, line: bytes, number: int) -> None:
         """One line of the file. Raises Damaged if it is no record."""
         try:
-            record = json.loads(line)
+            record = json_of(line)
             self.said[record["key"]] = record["said"]
         except (ValueError, KeyError, TypeError) as error:
             raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,13 +118,12 @@ def remove(runs: Sequence[Run], yes: bool) -> None:
 
 def deleted(runs: Sequence[Run]) -> Iterator[str]:
     """Delete each; why it was not, or nothing."""
-    from hopscope.core.storage import Busy
+    from hopscope.core.storage import Busy, discard
 
     for run in runs:
         try:
             with run.writing():
-                pass
-            shutil.rmtree(run.path)
+                discard(run.path)
             yield ""
         except Busy:
             yield "left alone, for another process is training in it"
