@@ -1,0 +1,224 @@
+"""The claims of `composition`, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy
+from pandas import DataFrame, Series
+
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.judging import Claim, bound, judge
+
+FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
+TOGETHER = (
+    0.1  # share of training within which two things happen together (the spec of the paper's "simultaneous", ours)
+)
+#: Curves that the error out of distribution is compared with: claim, what it is, in words, the paper's section.
+MEASURES = (
+    ("shift_rises_as_the_error_falls", "shift", "attention of layer 0 at its best fixed offset"),
+    ("induction_rises_as_the_error_falls", "induction", "attention of layer 1 at its best lag"),
+    ("match_rises_as_the_error_falls", "diagonal", "the diagonal score of W_QK W_OV"),
+)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """In the order of the paper: depth, what moves together, the bridge, pools; then the control."""
+    curves = table[table.kind == "curve"]
+    ends = curves[curves.step == curves.groupby("run").step.transform("max")]
+    yield from depth_claims(ends)
+    yield from movement_claims(curves[(curves.layers == 2) & (curves.pool == 0)])
+    yield from bridge_claims(learnt(ends), table[table.kind == "projection"])
+    yield from pool_claims(ends)
+    starts = curves[(curves.step == 0) & (curves.pool == 0)]
+    yield judge(
+        "untrained_knows_nothing",
+        "Before training, errors out of distribution are those of guessing (control).",
+        starts.ood_error,
+        "error out of distribution",
+        section="control",
+        rows=starts,
+        above=0.9,
+        source="ours",
+    )
+
+
+def learnt(ends: DataFrame) -> DataFrame:
+    """The models of two layers that copy out of distribution: others have no bridge to be looked for."""
+    return ends[(ends.layers == 2) & (ends.pool == 0) & (ends.ood_error < SUCCEEDS)]
+
+
+def depth_claims(ends: DataFrame) -> Iterator[Claim]:
+    """One layer against two."""
+    one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
+    yield judge(
+        "one_layer_fails_elsewhere",
+        "One layer of attention does not copy longer segments of other tokens, however long it trains (paper: its "
+        "error stays near that of guessing).",
+        one.ood_error,
+        "final error out of distribution",
+        section="section 2",
+        rows=one,
+        above=FAILS,
+        source="ours",
+    )
+    yield judge(
+        "two_layers_succeed_elsewhere",
+        "Two layers do (paper: the error falls to nearly 0).",
+        two.ood_error,
+        "final error out of distribution",
+        section="section 2",
+        rows=two,
+        below=SUCCEEDS,
+        source="ours",
+    )
+
+
+def halfway(curve: DataFrame, name: str) -> float:
+    """The share of training after which a measure is halfway from its first value to its last; NaN if never."""
+    curve = curve.sort_values("step")
+    values = curve[name].to_numpy(float)
+    middle = (values[0] + values[-1]) / 2
+    sign = 1 if values[0] > values[-1] else -1
+    return crossing(curve.step.tolist(), (sign * values).tolist(), sign * middle) / float(curve.step.max())
+
+
+def gaps(curves: DataFrame, name: str) -> Series:
+    """By run, when a measure is halfway, minus when the error out of distribution is; as shares of training."""
+    found = {}
+    for run, curve in curves.groupby("run"):
+        if curve.sort_values("step").ood_error.iloc[-1] < SUCCEEDS:
+            found[run] = halfway(curve, name) - halfway(curve, "ood_error")
+    return Series(found, dtype=float)
+
+
+def movement_claims(curves: DataFrame) -> Iterator[Claim]:
+    """What happens when the error falls."""
+    for id, name, words in MEASURES:
+        difference = gaps(curves, name)
+        yield judge(
+            id,
+            f"While the error out of distribution falls, {words} rises: each is halfway at the same time, within "
+            f"{TOGETHER:.0%} of training, in the {len(difference)} runs that succeed (paper: simultaneous; the number "
+            f"is the median of the distances, the median lead or lag being {difference.median():+.3f}).",
+            difference.abs(),
+            "distance in shares of training",
+            section="section 3",
+            rows=curves[curves.run.isin(difference.index)],
+            among=curves,
+            at_most=TOGETHER,
+            of="median",
+            source="ours",
+        )
+
+
+def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
+    """Whether the two heads share a subspace, and whether it matters."""
+    yield judge(
+        "weights_match",
+        "W_QK of layer 1 times W_OV of layer 0 is large on its diagonal: its score is above that of every W_OV with "
+        "its directions shuffled (the number is the lowest distance; the score itself is "
+        f"{ends.diagonal.min():.2f} to {ends.diagonal.max():.2f}, shuffled at most {ends.shuffled.max():.2f}).",
+        ends.diagonal - ends.shuffled,
+        "score above the highest shuffled one",
+        section="section 4",
+        rows=ends,
+        above=0,
+        source="ours",
+    )
+    yield judge(
+        "subspaces_match",
+        "The directions that W_QK reads at keys are those in which W_OV writes: mean cosine of the principal angles "
+        "against that of random subspaces.",
+        ends.match - ends.random_match,
+        "mean cosine above that of random subspaces",
+        section="section 4",
+        rows=ends,
+        above=0.1,
+        source="ours",
+    )
+    rows = projected[projected.run.isin(ends.run)]
+    rank = sorted(rows["rank"].unique())[-2] if rows["rank"].nunique() > 1 else math.nan
+    rows = rows[rows["rank"] == rank]
+    for id, name, sentence, sign in (
+        (
+            "bridge_is_needed",
+            "without",
+            "Projecting the shared directions out of what layer 0 writes breaks copying",
+            1,
+        ),
+        ("bridge_is_enough", "only", "Leaving nothing but the shared directions spares copying", -1),
+    ):
+        part = rows[rows.projection == name]
+        yield judge(
+            id,
+            f"{sentence}, projecting as many random ones does not (rank {rank:g}; errors out of distribution with the "
+            f"shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
+            sign * (part.shared_error - part.random_error),
+            "difference of the errors",
+            section="section 4",
+            rows=part,
+            among=projected,
+            above=0.2,
+            source="ours",
+        )
+
+
+def words_of(errors: Series) -> str:
+    """Mean and range."""
+    return f"{errors.mean():.2f} [{errors.min():.2f}, {errors.max():.2f}]" if len(errors) else "unknown"
+
+
+def pool_claims(ends: DataFrame) -> Iterator[Claim]:
+    """Memorisation below a critical pool."""
+    pools = ends[ends.pool > 0]
+    small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
+    yield judge(
+        "small_pools_are_memorised",
+        f"With {pools.pool.min()} segments in all, models learn those: in distribution the error is "
+        f"{words_of(small.id_error)}, in the first copy, where nothing is copied yet, {words_of(small.known_error)}; "
+        "out of distribution they fail.",
+        small.ood_error,
+        "final error out of distribution",
+        section="appendix",
+        rows=small,
+        above=FAILS,
+        also=[bound("final error in distribution", small.id_error, below=SUCCEEDS)],
+        source="ours",
+    )
+    yield judge(
+        "large_pools_are_not",
+        f"With {pools.pool.max()} they copy: out of distribution, too, the error is low.",
+        large.ood_error,
+        "final error out of distribution",
+        section="appendix",
+        rows=large,
+        below=SUCCEEDS,
+        source="ours",
+    )
+    critical = critical_pools(pools)
+    yield judge(
+        "critical_pool",
+        "Between them there is a critical pool, at which the error out of distribution, interpolated over the logarithm "
+        "of the pool, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the number is the "
+        "geometric mean over seeds).",
+        critical,
+        "critical pool",
+        section="appendix",
+        rows=pools,
+        number="geometric mean",
+        above=float(pools.pool.min()),
+        also=[bound("critical pool", critical, below=float(pools.pool.max()))],
+        source="ours",
+    )
+
+
+def critical_pools(pools: DataFrame) -> list[float]:
+    """By seed, the pool at which the error out of distribution goes below one half; ∞ if it never does."""
+    found = []
+    for _, part in pools.groupby("seed"):
+        part = part.sort_values("pool")
+        at = crossing(numpy.log2(part.pool).tolist(), part.ood_error.tolist(), FAILS)
+        found.append(math.inf if math.isnan(at) else 2**at)
+    return found
