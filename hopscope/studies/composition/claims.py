@@ -12,9 +12,7 @@ from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Claim, bound, judge
 
 FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
-TOGETHER = (
-    0.1  # share of training within which two things happen together (the spec of the paper's "simultaneous", ours)
-)
+TOGETHER = 0.1  # share of training within which two things count as simultaneous (ours)
 #: Curves that the error out of distribution is compared with: claim, what it is, in words, the paper's section.
 MEASURES = (
     ("shift_rises_as_the_error_falls", "shift", "attention of layer 0 at its best fixed offset"),
@@ -200,8 +198,8 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     critical = critical_pools(pools)
     yield judge(
         "critical_pool",
-        "Between them there is a critical pool, at which the error out of distribution, interpolated over the logarithm "
-        "of the pool, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the number is the "
+        "Between them there is a critical pool, at which the error out of distribution, interpolated over the pool's "
+        "logarithm, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the number is the "
         "geometric mean over seeds).",
         critical,
         "critical pool",

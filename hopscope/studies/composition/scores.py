@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -59,8 +59,9 @@ def heads(model: Transformer, batch: Batch) -> dict[str, float]:
     seen = observe(model, batch)
     wanted = batch.roles.pairs("query", "key[1]", "same")
     last = model.architecture.n_layers - 1
-    offsets = {k: v for p in seen.cache["pattern", 0].unbind(1) for k, v in by_offset(p).items() if k}
-    lags = {k: v for p in seen.cache["pattern", last].unbind(1) for k, v in by_lag(p, wanted).items() if v == v}
+    offsets = strongest(by_offset(pattern) for pattern in seen.cache["pattern", 0].unbind(1))
+    lags = strongest(by_lag(pattern, wanted) for pattern in seen.cache["pattern", last].unbind(1))
+    del offsets[0]
     offset, lag = max(offsets, key=offsets.__getitem__), max(lags, key=lags.__getitem__)
     return {
         "shift": offsets[offset],
@@ -70,6 +71,14 @@ def heads(model: Transformer, batch: Batch) -> dict[str, float]:
         "lag": lag,
         "following": lags[1],
     }
+
+
+def strongest(curves: Iterable[dict[int, float]]) -> dict[int, float]:
+    """At each lag the most attention that a head gives it."""
+    found: dict[int, float] = {}
+    for curve in curves:
+        found |= {lag: max(value, found.get(lag, 0.0)) for lag, value in curve.items() if value == value}
+    return found
 
 
 def matches(model: Transformer, scale: str) -> dict[str, float]:
