@@ -24,7 +24,7 @@ def lag_attention(seen: Observation) -> dict[str, float]:
     left out.
     """
     wanted = seen.batch.roles.pairs("query", "key[1]", "same")
-    found = {}
+    found: dict[str, float] = {}
     for name, pattern in seen.patterns():
         curve = by_lag(pattern, wanted)
         found |= {f"{name} {lag:+d}": value for lag, value in curve.items() if value == value}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from hopscope.models.base_layers import AttentionLayer
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.repeated_segment import RepeatedSegment
 
@@ -36,7 +37,7 @@ def by_hand(task: RepeatedSegment) -> Transformer:
         model.W_U[place(ANSWER, n)] = torch.eye(n)
         for head, register in enumerate((BEFORE, SECOND)):
             copy(model, 0, head, register, n)
-        matching = model.blocks[1].attn
+        matching = heads_of(model, 1)
         strength = (SHARP * (2 * n) ** 0.5) ** 0.5
         for half, (asked, stored) in enumerate(((OWN, BEFORE), (BEFORE, SECOND))):
             column = slice(half * n, (half + 1) * n)
@@ -53,6 +54,11 @@ def place(register: int, n: int) -> slice:
 
 def copy(model: Transformer, layer: int, head: int, register: int, n: int) -> None:
     """Let a head write the tokens that it attends to into a register."""
-    heads = model.blocks[layer].attn
+    heads = heads_of(model, layer)
     heads.W_QKV[2, head, place(OWN, n), :n] = torch.eye(n)
     heads.W_O[head, :n, place(register, n)] = torch.eye(n)
+
+
+def heads_of(model: Transformer, layer: int) -> AttentionLayer:
+    """A layer's heads."""
+    return model.get_submodule(f"blocks.{layer}.attn")  # type: ignore[return-value]

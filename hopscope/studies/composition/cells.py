@@ -21,7 +21,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 20_000, "batch": 50, "lr": 1e-3, "log_every": 100, "val_size": 512, "checkpoints": "200"},
 }
 #: What every scale shares: AdamW as in the authors' code.
-ADAMW = {"weight_decay": 5e-4, "beta2": 0.98}
+ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
 #: Length of the segments in sequences of the other kind, whose tokens come evenly.
 LONGER = {"quick": 8, "cpu": 12, "paper": 25}
 

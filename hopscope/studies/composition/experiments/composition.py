@@ -82,7 +82,8 @@ def rows_of(run: Run, task: RepeatedSegment, scale: str) -> Iterator[dict[str, A
         if run.config.model.n_layers > 1:
             found |= matches(model, scale)
         yield {"kind": "curve", "step": step, **found}
-    end = {"step": run.steps[-1]}
+    end, model = {"step": run.steps[-1]}, run.at(run.steps[-1])
+    assert isinstance(model, Transformer)
     if run.config.model.n_layers > 1 and not task.pool:
         yield from ({"kind": "projection", **end, **row} for row in projections(model, asked["ood"], scale))
         if run.config.training.seed < CIRCUITS[scale]:
