@@ -1,4 +1,4 @@
-"""Repeated segments: what is pasted where, Bayes' rule against counting by hand, roles, and sequences of other kinds."""
+"""Repeated segments: what is pasted where, Bayes' rule against counting by hand, roles, other kinds of sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_second_copy_repeats_the_first(task):
         batch.inputs.tolist(), batch.draw["starts"].tolist(), batch.draw["lengths"].tolist(), strict=True
     ):
         assert tokens[first : first + n] == tokens[second : second + n]
-        assert 0 <= first and first + n <= second and second + n <= task.length
+        assert first >= 0 and first + n <= second and second + n <= task.length
         assert task.shortest <= n <= task.longest
 
 
@@ -118,7 +118,7 @@ def test_other_kinds_of_sequences_fit_the_same_model():
 
 
 @pytest.mark.parametrize(
-    "wrong, words",
+    ("wrong", "words"),
     [
         ({"longest": 5}, "longest must be at least shortest"),
         ({"skipped": 6}, "skipped must be below shortest"),
