@@ -77,7 +77,7 @@ class Fitter:
         return Fit(float(distances[best]), self.memories[best], bool(curve[FITTED + 1] > curve[FITTED]))
 
     def chance(self, n: int, seed: int = 0) -> dict[str, float]:
-        """Shares (0–1) of n random curves that are near a model, and like recall: even, and exponential, in each lag."""
+        """Shares (0–1) of n random curves that are near a model, and like recall: each lag even, or exponential."""
         random = numpy.random.default_rng(seed)
         draws = {"even": random.random, "exponential": random.standard_exponential}
         found = {}
