@@ -44,8 +44,8 @@ def scatter(ax: Axes, ends: DataFrame) -> None:
 
 def over_training(ax: Axes, answered: DataFrame) -> None:
     """Contiguity of every run."""
-    for (n_heads, _), part in answered.groupby(["heads", "run"]):
-        ax.plot(part.step, part.contiguity, lw=1.0, color=colour(int(n_heads > 1)))
+    for _, part in answered.groupby("run"):
+        ax.plot(part.step, part.contiguity, lw=1.0, color=colour(int(part.heads.iloc[0] > 1)))
     ax.axhline(1, color=GREY, lw=0.8, ls="--")
     ax.set(xlabel="steps", ylabel="contiguity", title="Answers (dashed: even recall)")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from hopscope.studies.episodic_memory.context_maintenance import LAGS, Memory
 
@@ -68,7 +69,7 @@ class Fitter:
             return numpy.full(len(self.shapes), numpy.inf)
         return numpy.square(self.shapes * shifted.max() - shifted).mean(1) / shifted.var()
 
-    def fit(self, attention: Sequence[float]) -> Fit:
+    def fit(self, attention: ArrayLike) -> Fit:
         """The nearest model to a curve at lags −8 … 8, or −5 … 5."""
         curve = numpy.asarray(attention, dtype=float)
         curve = curve[WINDOW] if len(curve) > 2 * FITTED + 1 else curve
@@ -79,10 +80,11 @@ class Fitter:
     def chance(self, n: int, seed: int = 0) -> dict[str, float]:
         """Shares (0–1) of n random curves that are near a model, and like recall: each lag even, or exponential."""
         random = numpy.random.default_rng(seed)
-        draws = {"even": random.random, "exponential": random.standard_exponential}
+        shape = (n, 2 * FITTED + 1)
+        draws = {"even": random.random(shape), "exponential": random.standard_exponential(shape)}
         found = {}
-        for name, draw in draws.items():
-            fits = [self.fit(curve) for curve in draw((n, 2 * FITTED + 1))]
+        for name, drawn in draws.items():
+            fits = [self.fit(curve) for curve in drawn]
             found[f"{name} near"] = sum(fit.near for fit in fits) / n
             found[f"{name} like recall"] = sum(fit.like_recall for fit in fits) / n
         return found

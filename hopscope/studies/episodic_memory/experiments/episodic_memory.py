@@ -106,13 +106,19 @@ def model_rows(run: Run, fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]
     again = lists(SHOWN[scale], length, d_vocab, random, shuffled=False)
     shuffled = lists(SHOWN[scale], length, d_vocab, random)
     for step in run.steps:
-        model = run.at(step)
-        assert isinstance(model, Transformer)
-        curves = heads_by_lag(model, again)
+        model, curves = opened(run, step, again)
         yield {"kind": "answer", "step": step, "forward": max(c[1] for c in curves.values()), **said(model, shuffled)}
         if step in (run.steps[0], run.steps[-1]):
             yield from head_rows(curves, fitter, step)
+    model, curves = opened(run, run.steps[-1], again)
     yield from silenced_rows(model, curves, shuffled, run.steps[-1])
+
+
+def opened(run: Run, step: int, shown: Lists) -> tuple[Transformer, dict[tuple[int, int], dict[int, float]]]:
+    """A model as it was after so many steps, with its heads' lag curves."""
+    model = run.at(step)
+    assert isinstance(model, Transformer)
+    return model, heads_by_lag(model, shown)
 
 
 def said(model: Transformer, shown: Lists, replace: Replacements | None = None) -> dict[str, float]:
