@@ -45,7 +45,7 @@ CLAIMS = (
 #: Seeds of two layers, of one, of each pool.
 SEEDS = {"quick": (1, 1, 1), "cpu": (8, 5, 5), "paper": (8, 5, 3)}
 POOLS = {"quick": (4,), "cpu": (16, 64, 256, 1024), "paper": tuple(range(100, 1001, 100))}
-CIRCUITS = {"quick": 1, "cpu": 3, "paper": 3}  # seeds whose circuit is searched for
+CIRCUITS = {"quick": 1, "cpu": 8, "paper": 8}  # seeds whose circuit is searched for
 
 
 def runs(scale: str) -> Iterator[Config]:

@@ -32,7 +32,7 @@ __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 SECONDS = {"quick": 5, "cpu": 250, "paper": 40_000}
 CLAIMS = (
     "middle_repetition_is_worst",
-    "copying_is_hurt_most",
+    "induction_is_hurt",
     "repetition_hurts",
     "worse_than_leaving_it_out",
     "the_pool_is_learnt",
