@@ -30,7 +30,7 @@ def lag_curves(ax: Axes, best: DataFrame) -> None:
     lags = range(-LAGS, LAGS + 1)
     for _, row in best.iterrows():
         ax.plot(lags, [row[f"lag_{lag}"] for lag in lags], lw=1.0, color=colour(int(row.heads > 1)))
-    ax.set(xlabel="lag from the token's place in the list", ylabel="attention", title="The copying head of each model")
+    ax.set(xlabel="lag from the token's place in the list", ylabel="attention", title="Heads that copy")
 
 
 def scatter(ax: Axes, ends: DataFrame) -> None:
@@ -47,20 +47,22 @@ def over_training(ax: Axes, answered: DataFrame) -> None:
     for _, part in answered.groupby("run"):
         ax.plot(part.step, part.contiguity, lw=1.0, color=colour(int(part.heads.iloc[0] > 1)))
     ax.axhline(1, color=GREY, lw=0.8, ls="--")
+    ax.set_yscale("log")
     ax.set(xlabel="steps", ylabel="contiguity", title="Answers (dashed: even recall)")
 
 
 def without(ax: Axes, ends: DataFrame, silenced: DataFrame) -> None:
-    """Contiguity of the whole model, without the copying head, without another one."""
-    copies = silenced.copies.astype(bool)
+    """Contiguity of the whole model, without all copying heads, without one of several."""
     groups = (
         ("whole", ends),
-        ("without the\ncopying head", silenced[copies]),
-        ("without another\nof its layer", silenced[~copies]),
+        ("without all\ncopying heads", silenced[silenced.silenced == "all"]),
+        ("without one\nof several", silenced[silenced.silenced == "one"]),
     )
     for place, (_, part) in enumerate(groups):
-        for index, (_, rows) in enumerate(part.groupby("heads")):
+        for n_heads, rows in part.groupby("heads"):
+            index = int(float(str(n_heads)) > 1)
             ax.plot([place + 0.1 * index] * len(rows), rows.contiguity, "o", ms=4, color=colour(index))
     ax.axhline(1, color=GREY, lw=0.8, ls="--")
+    ax.set_yscale("log")
     ax.set_xticks(range(len(groups)), [name for name, _ in groups])
     ax.set(ylabel="contiguity", title="What contiguity needs")

@@ -221,8 +221,10 @@ def made(bad: bool) -> pandas.DataFrame:
             if bad:
                 found = {"forward": forward, "contiguity": 1.9 - 0.5 * near / 9, "asymmetry": -1.0}
             rows.append(answer(seed, step=step * 100 // 3, **found))
-        for number, left in enumerate((1.2, 8.0) if not bad else (1.4, 1.1)):
-            rows.append(answer(seed, "silenced", step=100, copies=number == 0, contiguity=left, asymmetry=0.0))
+        for which, left in (("all", 1.2), ("one", 8.0)) if not bad else (("all", 1.4), ("one", 1.1)):
+            rows.append(answer(seed, "silenced", step=100, silenced=which, contiguity=left, asymmetry=0.0))
+    if bad:
+        rows.append({**head(5, 100, 0, 0.0, 0.1, False)})
     return pandas.DataFrame(rows)
 
 

@@ -22,7 +22,7 @@ from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.studies.episodic_memory.cells import Simulations, cell
-from hopscope.studies.episodic_memory.claims import claims
+from hopscope.studies.episodic_memory.claims import COPIES, claims
 from hopscope.studies.episodic_memory.context_maintenance import LAGS, Memory, in_closed_form, recalled, transitions
 from hopscope.studies.episodic_memory.figure import figure
 from hopscope.studies.episodic_memory.fit import Fitter
@@ -36,12 +36,14 @@ CLAIMS = (
     "simulation_is_the_closed_form",
     "random_curves_are_near",
     "copying_heads_recall",
+    "every_model_has_one",
     "other_heads_do_not",
     "distance_falls",
     "answers_are_contiguous",
     "answers_lean_forward",
     "contiguity_comes_with_induction",
-    "contiguity_needs_the_head",
+    "contiguity_needs_the_heads",
+    "one_of_several_is_spared",
     "untrained_is_flat",
 )
 
@@ -69,9 +71,9 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
 
     `head`, of the first and the last step: heads (a layer), layer, head, step, lag_-8 … lag_8 (mean attention), the
     CMR distance, the fitted encoding, recall and studied, near and like_recall (`fit.Fit`). `answer`, of every step:
-    contiguity, asymmetry and forward, the greatest attention at lag +1; at the end also `without`: the head that was
-    silenced, and whether it is the one that copies. `chance`: shares of random curves. `simulation`: the greatest
-    distance of a simulated CRP from the closed form.
+    contiguity, asymmetry and forward, the greatest attention at lag +1. `silenced`, of the last step: the same without
+    all copying heads of the last layer, or without one of several. `chance`: shares of random curves. `simulation`:
+    the greatest distance of a simulated CRP from the closed form.
     """
     simulated = next(one for one in finished if isinstance(one, Finished))
     curves = {Memory(*row["memory"]): row["curve"] for row in read_json(simulated.path / "curves.json")}
@@ -150,12 +152,18 @@ def head_rows(curves: dict[tuple[int, int], dict[int, float]], fitter: Fitter, s
 def silenced_rows(
     model: Transformer, curves: dict[tuple[int, int], dict[int, float]], shown: Lists, step: int
 ) -> Iterator[dict[str, Any]]:
-    """Answers with each head of the last layer silenced in turn: what it reads, z, is 0."""
+    """Answers with all copying heads of the last layer silenced, and, where there are several, with each in turn."""
     last = model.architecture.n_layers - 1
-    copying = max(range(model.architecture.n_heads), key=lambda head: curves[last, head][1])
-    for head in range(model.architecture.n_heads):
-        others = torch.ones(model.architecture.n_heads, 1)
-        others[head] = 0
-        replace = {f"blocks.{last}.attn.hook_z": lambda z, kept=others: z * kept}
-        about = {"kind": "silenced", "step": step, "layer": last, "head": head, "copies": head == copying}
-        yield about | said(model, shown, replace)
+    copying = [head for head in range(model.architecture.n_heads) if curves[last, head][1] > COPIES]
+    about = {"kind": "silenced", "step": step, "layer": last}
+    if copying:
+        yield {**about, "silenced": "all", **said(model, shown, silence(last, copying, model))}
+    for head in copying if len(copying) > 1 else ():
+        yield {**about, "silenced": "one", "head": head, **said(model, shown, silence(last, [head], model))}
+
+
+def silence(layer: int, heads: list[int], model: Transformer) -> Replacements:
+    """What these heads read, z, is 0."""
+    kept = torch.ones(model.architecture.n_heads, 1)
+    kept[heads] = 0
+    return {f"blocks.{layer}.attn.hook_z": lambda z: z * kept}
