@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, between, bound, judge
+from hopscope.experiments.judging import Claim, Limit, between, bound, judge
 from hopscope.studies.episodic_memory.fit import NEAR
 
 CMR, EMERGENCE = "Ji-An et al., section 4", "Mistry et al."
@@ -183,12 +183,13 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """What is left of contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
-    for id, which, sentence, limit in (
-        ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", 1),
-        ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", -1),
+    for id, which, sentence, needed in (
+        ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", True),
+        ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", False),
     ):
         part = silenced[silenced.silenced == which]
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
+        limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
         yield judge(
             id,
             f"{sentence} (paper: serial recall needs induction heads; the number is the share of contiguity − 1 left).",
@@ -197,7 +198,6 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
             section=EMERGENCE,
             rows=part,
             among=ends,
-            of="median",
             source="ours",
-            **({"below": 0.1} if limit > 0 else {"above": 0.5}),
+            **limit,
         )

@@ -67,7 +67,7 @@ def runs(scale: str) -> Iterator[Config]:
 def cell(seed: int, scale: str, pool: int = 0, half: bool = False) -> Config:
     """One model; the fresh half alone is half of each batch. Without either it is the recipe of `composition`."""
     how = dict(TRAININGS[scale], **({"batch": TRAININGS[scale]["batch"] // 2} if half else {}))
-    task = RepeatedSegment(**TASKS[scale], **({"pool": pool, "pool_share": 0.5} if pool else {}))
+    task = RepeatedSegment(**TASKS[scale]).but(pool=pool, pool_share=0.5 if pool else 1.0)
     shape = Architecture(n_layers=2, d_model=WIDTHS[scale], mlp=False, positions="rotary")
     return Config(task, shape, Training(**how, **ADAMW, seed=seed))
 
