@@ -42,7 +42,7 @@ def movement(ax: Axes, curves: DataFrame) -> None:
         ax.plot(run.step, run[name], lw=1.4, color=colour(index), label=words)
     ax.plot(run.step, run.diagonal / run.diagonal.abs().max(), "--", lw=1.2, color=GREY, label="diagonal score / max")
     ax.set(xlabel="steps", ylim=(-0.1, 1.05), title=f"What moves with it (seed {run.seed.min()})")
-    ax.legend(fontsize=7)
+    ax.legend(fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 0.12))
 
 
 def projected(ax: Axes, rows: DataFrame) -> None:
@@ -51,8 +51,8 @@ def projected(ax: Axes, rows: DataFrame) -> None:
         part = rows[rows.projection == name].groupby("rank")[["shared_error", "random_error"]].mean()
         ax.plot(part.index, part.shared_error, "o-", color=colour(index), label=f"{words} the shared directions")
         ax.plot(part.index, part.random_error, "o--", mfc="white", color=colour(index), label=f"{words} random ones")
-    ax.set(xlabel="number of directions", ylabel="error out of distribution", ylim=(0, 1.02), title="The bridge")
-    ax.legend(fontsize=7)
+    ax.set(xlabel="number of directions", ylabel="error out of distribution", ylim=(0, 1.4), title="The bridge")
+    ax.legend(fontsize=7, loc="upper left", ncols=2)
 
 
 def by_pool(ax: Axes, curves: DataFrame) -> None:
@@ -69,4 +69,4 @@ def by_pool(ax: Axes, curves: DataFrame) -> None:
     labels = [f"{pool:g}" for pool in sorted(ends.pool.unique())[:-1]] + ["fresh"]
     ax.set_xticks(sorted(ends.pool.unique()), labels)
     ax.set(xlabel="different segments", ylabel="error", ylim=(0, 1.02), title="Pools")
-    ax.legend(fontsize=7)
+    ax.legend(fontsize=7, loc="center left")

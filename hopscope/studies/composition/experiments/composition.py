@@ -25,7 +25,7 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 400, "paper": 60_000}
+SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
 CLAIMS = (
     "one_layer_fails_elsewhere",
     "two_layers_succeed_elsewhere",

@@ -31,7 +31,7 @@ from hopscope.studies.episodic_memory.response import Lists, answers, asymmetry,
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 200, "paper": 30_000}
+SECONDS = {"quick": 6, "cpu": 100, "paper": 30_000}
 CLAIMS = (
     "simulation_is_the_closed_form",
     "random_curves_are_near",
@@ -55,7 +55,7 @@ SIMULATED = {
     "paper": Simulations(n_runs=20_000, n_recalls=100),
 }
 SHOWN = {"quick": 32, "cpu": 256, "paper": 1000}  # lists
-RANDOM_CURVES = {"quick": 50, "cpu": 2000, "paper": 10_000}
+RANDOM_CURVES = {"quick": 50, "cpu": 1000, "paper": 10_000}
 CHECKED = (0.2, 0.4, 0.6, 0.8)  # β_enc at which the simulation is held to the closed form
 
 
