@@ -1,1 +1,0 @@
-"""Experiments of the study `repeated_data`."""
