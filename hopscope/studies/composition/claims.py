@@ -122,18 +122,20 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
         "score above the highest shuffled one",
         section="section 4",
         rows=ends,
+        among=projected,
         above=0,
         source="ours",
     )
     yield judge(
         "subspaces_match",
-        "The directions that W_QK reads at keys are those in which W_OV writes: cosines of the principal angles against "
-        f"those of random subspaces, {ends.random_match.mean():.2f} (root mean squares; ours are "
+        "The directions that W_QK reads at keys are those in which W_OV writes: cosines of the principal angles, "
+        f"against those of random subspaces, {ends.random_match.mean():.2f} (root mean squares; ours are "
         f"{words_of(ends.match)}).",
         ends.match - ends.random_match,
         "cosine above that of random subspaces",
         section="section 4",
         rows=ends,
+        among=projected,
         above=0.1,
         source="ours",
     )

@@ -187,7 +187,7 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
         ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", True),
         ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", False),
     ):
-        part = silenced[silenced.silenced == which]
+        part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
         limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
         yield judge(
@@ -201,3 +201,8 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
             source="ours",
             **limit,
         )
+
+
+def without(silenced: DataFrame, which: str) -> DataFrame:
+    """The rows without `all` copying heads, or without `one`; none where no model has such heads."""
+    return silenced if silenced.empty else silenced[silenced.silenced == which]

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.studies.episodic_memory.claims import copying, last
+from hopscope.studies.episodic_memory.claims import copying, last, without
 from hopscope.studies.episodic_memory.context_maintenance import LAGS
 from hopscope.studies.episodic_memory.fit import NEAR
 
@@ -21,7 +21,7 @@ def figure(table: DataFrame) -> Figure:
     lag_curves(curves, copying(last(heads)))
     scatter(distances, last(heads))
     over_training(training, answered)
-    without(silenced, last(answered), table[table.kind == "silenced"])
+    by_silenced(silenced, last(answered), table[table.kind == "silenced"])
     return shown
 
 
@@ -51,12 +51,12 @@ def over_training(ax: Axes, answered: DataFrame) -> None:
     ax.set(xlabel="steps", ylabel="contiguity", title="Answers (dashed: even recall)")
 
 
-def without(ax: Axes, ends: DataFrame, silenced: DataFrame) -> None:
+def by_silenced(ax: Axes, ends: DataFrame, silenced: DataFrame) -> None:
     """Contiguity of the whole model, without all copying heads, without one of several."""
     groups = (
         ("whole", ends),
-        ("without all\ncopying heads", silenced[silenced.silenced == "all"]),
-        ("without one\nof several", silenced[silenced.silenced == "one"]),
+        ("without all\ncopying heads", without(silenced, "all")),
+        ("without one\nof several", without(silenced, "one")),
     )
     for place, (_, part) in enumerate(groups):
         for n_heads, rows in part.groupby("heads"):

@@ -1,8 +1,8 @@
 """Are induction heads episodic memory? The CMR distance of heads, and the lag-CRP of answers over training.
 
-After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; methods are
-our reading): small models that learn to continue repeated segments are shown lists twice. Their heads are compared with
-a model of human free recall, their answers counted by lag, with the induction head and without it.
+After Ji-An et al. (2024, arXiv:2405.14992, section 4; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902;
+methods are our reading): small models that learn to continue repeated segments are shown lists twice. Their heads are
+compared with a model of human free recall, their answers counted by lag, with the induction heads and without them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from hopscope.studies.episodic_memory.response import Lists, answers, asymmetry,
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
+#: Heads are compared with the simulations.
+COMPARES_RUNS = True
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 100, "paper": 30_000}
 CLAIMS = (
