@@ -1,4 +1,4 @@
-"""A segment of random tokens, pasted twice into random tokens (Song, Xu and Zhong, 2024, arXiv:2408.09503, section 2).
+"""A segment of random tokens, pasted twice into random tokens (Song, Xu and Zhong, 2024, arXiv:2408.09503, section 3).
 
 Settings are read in the authors' code (JiajunSong629/ood-generalization-via-composition, synthetic-experiments).
 """

@@ -10,7 +10,7 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Limit, between, bound, judge
 from hopscope.studies.episodic_memory.fit import NEAR
 
-CMR, EMERGENCE = "Ji-An et al., section 4", "Mistry et al."
+CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
 COPIES = 0.2  # attention at lag +1 above which a head is said to copy (ours)
 CONTIGUOUS = 2.0  # contiguity from which answers are called contiguous (ours); 1 is even recall
 TOGETHER = 0.8  # rank correlation over checkpoints from which two things are said to come together (ours)

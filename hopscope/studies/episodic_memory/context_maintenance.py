@@ -1,4 +1,4 @@
-"""The context maintenance and retrieval model of free recall, CMR (Polyn et al., 2009; Ji-An et al., 2024, section 3).
+"""The context maintenance and retrieval model of free recall, CMR (Polyn et al., 2009; Ji-An et al., 2024).
 
 Items are studied in order; each is bound to a context that drifts: after d items a share (1 − β_enc)^(d−1) of it is
 left. In recall, context calls an item, and the item calls up its own context, of which a share β_rec enters the present

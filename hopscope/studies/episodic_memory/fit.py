@@ -1,4 +1,4 @@
-"""The CMR distance: how far a curve over lags is from the nearest curve of a model (Ji-An et al., 2024, section 4).
+"""The CMR distance: how far a curve over lags is from the nearest curve of a model (Ji-An et al., 2024).
 
 After src/fit_attn_score.py of the authors' code. A curve of attention loses its minimum; every model's curve loses its
 own, and is stretched to the same maximum. Their mean squared difference, over the variance of the attention, is the

@@ -1,6 +1,6 @@
 """Copying out of distribution: one layer against two, and the subspace that two heads share.
 
-After Song, Xu and Zhong (2024, arXiv:2408.09503, sections 2 to 4 and appendix; code
+After Song, Xu and Zhong (2024, arXiv:2408.09503, sections 3 and 4; code
 JiajunSong629/ood-generalization-via-composition): models learn to continue a segment that was pasted twice into random
 tokens, and are asked of longer segments of other tokens. Curves of errors, heads and matching; projections of what
 layer 0 writes; pools of segments; circuits.

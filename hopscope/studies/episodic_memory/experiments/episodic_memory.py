@@ -1,8 +1,9 @@
 """Are induction heads episodic memory? The CMR distance of heads, and the lag-CRP of answers over training.
 
-After Ji-An et al. (2024, arXiv:2405.14992, section 4; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902;
-methods are our reading): small models that learn to continue repeated segments are shown lists twice. Their heads are
-compared with a model of human free recall, their answers counted by lag, with the induction heads and without them.
+After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; methods are
+our reading): small models that learn to continue repeated segments are shown lists twice. Their heads are compared with
+a model of human free recall, their answers counted by lag, with the induction heads and without them. Of the first the
+code was read, of the second the abstract, so no sections are named.
 """
 
 from __future__ import annotations
