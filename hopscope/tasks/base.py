@@ -172,6 +172,13 @@ class Task(Settings, ABC):
         """Whether `brute_force` is the task's oracle, and not the problem's facts."""
         return cls.brute_force is not Task.brute_force
 
+    def read(self, tokens: list[int]) -> Draw:
+        """The draw behind one sequence of tokens, the way back from `inputs`, for people who type one.
+
+        Raises BadInput, in one sentence, for `n_positions` tokens that the task never draws in this order.
+        """
+        raise NotImplementedError
+
     @property
     def bayes_loss(self) -> float:
         """The least loss that can be expected of anyone who sees the inputs alone."""
