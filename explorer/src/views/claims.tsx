@@ -1,5 +1,5 @@
 /** View 7: what results folders claim, each down to its table, its figure, and the runs behind it. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Claim } from "../bundle.ts";
 import { text } from "../bundle.ts";
 import { placeOfClaim } from "../choice.ts";
@@ -22,9 +22,6 @@ export function Claims() {
   });
   const groups = new Map<string, Claim[]>();
   for (const one of shown) groups.set(one.experiment, [...(groups.get(one.experiment) ?? []), one]);
-  useEffect(() => {
-    document.querySelector(".claim[open]")?.scrollIntoView({ block: "start" }); // the one that an address names
-  }, []);
   if (!claims.length) {
     return (
       <p class="empty">
@@ -101,7 +98,14 @@ function Among({ label, all, name, claims }: { label: string; all: string; name:
 function Row({ claim }: { claim: Claim }) {
   const store = useStore();
   const place = placeOfClaim(claim);
-  const [open, setOpen] = useState(store.choice.peek().claim === place);
+  const named = store.choice.value.claim === place;
+  const [open, setOpen] = useState(named);
+  const row = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (!named || row.current?.contains(document.activeElement)) return; // who opened it here sees it
+    setOpen(true);
+    row.current?.scrollIntoView({ block: "start" });
+  }, [named]);
   const toggle = (now: boolean): void => {
     setOpen(now);
     const { claim } = store.choice.peek();
@@ -110,7 +114,7 @@ function Row({ claim }: { claim: Claim }) {
   };
   const [low, high] = claim.spread;
   return (
-    <details class="claim" open={open} onToggle={(event) => toggle(event.currentTarget.open)}>
+    <details ref={row} class="claim" open={open} onToggle={(event) => toggle(event.currentTarget.open)}>
       <summary>
         <span class={`verdict ${claim.verdict}`}>
           <i aria-hidden="true">{SIGNS[claim.verdict]}</i> {claim.verdict}
