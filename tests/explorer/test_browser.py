@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path as File
 from types import SimpleNamespace
 from typing import Any
@@ -20,14 +21,16 @@ import hopscope
 from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
 from hopscope.cli import main
 from hopscope.explorer.building import Builder
-from hopscope.explorer.page import inline, page_of, static
+from hopscope.explorer.page import export, inline, page_of, static
 from hopscope.explorer.server import Server
 from hopscope.problem.paths import Path
+from hopscope.tasks.base import Batch
+from hopscope.tasks.induction import Induction
 from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
 VIEWS = ("run", "circuit", "heads", "try", "compare", "census", "claims")
 #: Every view, the tour, and a claim that is open, with its figure and table.
-STATES = (*(f"view={view}" for view in VIEWS), "tour=6", "view=claims&claim=fig4.later_hops_are_harder@cpu")
+STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
 RESULTS = File(__file__).parents[2] / "results"
 INSIDE = ("blob:", "data:")  # the page's own, which nobody fetches
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e{{constructor}}" + "x" * 10_000
@@ -204,6 +207,110 @@ def test_typed_facts_are_answered(demo, opened):
     assert page.said == []
 
 
+# Typed sequences, and who computes ---------------------------------------------------------------------------------
+
+TYPED = [3, 1, 4, 8, 5, 2, 4]
+
+
+@pytest.fixture(scope="module")
+def inducing(tmp_path_factory) -> hopscope.Run:
+    """A run on a task that is no fact sheet: its sequences are typed token by token."""
+    recipe = hopscope.Training(steps=2, batch=4, val_size=4, log_every=1, checkpoints="2")
+    shape = hopscope.Architecture(n_layers=2, d_model=8)
+    config = hopscope.Config(Induction(length=6, d_vocab=9), shape, recipe)
+    return hopscope.train(config, tmp_path_factory.mktemp("inducing") / "run", threads=1, compile="off")
+
+
+@contextmanager
+def served(builder: Builder) -> Iterator[Server]:
+    with Server(builder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def answered(page: Opened) -> tuple[str, float]:
+    """The one answer that stands in the page, and its probability in percent."""
+    cell = page.page.locator(".typed-answers td")
+    cell.wait_for()
+    return cell.locator("bdi").first.inner_text(), float(cell.locator("small").inner_text().split(" %")[0])
+
+
+def best(run: hopscope.Run, change: Any, half: bool = False) -> tuple[str, Any]:
+    """The same by PyTorch."""
+    model = run.model.float().eval()
+    if half:
+        for value in model.state_dict().values():
+            value.copy_(value.half().float())
+    with torch.no_grad():
+        output = Evaluator(model, Batch(run.task, run.task.read(TYPED))).outputs([change])[0][0, 0]
+    top = output.softmax(-1).max(-1)
+    return f"t{int(top.indices)}", pytest.approx(100 * float(top.values), abs=0.06)
+
+
+def test_a_typed_sequence_is_answered_from_disk_without_a_word_on_what_is_right(inducing, opened, tmp_path):
+    export(Builder([inducing.path]), tmp_path / "page.html")
+    page = opened(f"{(tmp_path / 'page.html').as_uri()}#view=try&facts={'+'.join(f't{token}' for token in TYPED)}")
+    assert answered(page) == best(inducing, AsIs(), half=True)
+    page.page.get_by_text("does not know which answers are right").wait_for()
+    page.page.get_by_label("Sequence").fill("t1 t2")
+    page.page.get_by_text("A sequence of this task has 7 symbols; 2 are typed.").wait_for()
+    assert page.page.locator(".typed-answers").count() == 0
+    page.page.get_by_label("Sequence").fill("ann bob cy dee eve fay bob")
+    answered(page)
+    assert page.said == []
+
+
+def test_served_a_typed_sequence_is_right_by_the_tasks_own_word_and_under_changes(inducing, opened):
+    builder = Builder([inducing.path], which="all", dtype="float32")
+    builder.build()
+    words = "+".join(f"t{token}" for token in TYPED)
+    path = Path.parse("L1H0 query->value[1]")
+    with served(builder) as server:
+        page = opened(server.address)
+        page.go(f"view=try&facts={words}")
+        named, _ = plain = answered(page)
+        assert plain == best(inducing, AsIs())
+        page.page.get_by_text(f"{int(named == 't8')} of 1 right").wait_for()  # 8 followed the first 4
+        page.go(f"view=try&facts={words}&off=L1H0.query.value[1].same")
+        page.page.get_by_text("asked as changed").wait_for()
+        assert answered(page) == best(inducing, Silenced(frozenset({path})))
+        page.page.get_by_label("Sequence").fill("t3 t1 t4 t8 t5 t2 t7")
+        page.page.get_by_text("the query, must be one of those before it").wait_for()
+    assert [said for said in page.said if "400" not in said] == []  # the refusal itself is told by the browser
+
+
+def test_typed_facts_are_computed_by_python_where_the_page_cannot(small, opened, tmp_path, monkeypatch):
+    """A model of another kind, served: the same words and the same view; from disk the reason stands there."""
+    why = "The page does not compute attention of this kind."
+    monkeypatch.setattr("hopscope.explorer.describing.fallback", lambda model, task: why)
+    builder = Builder([small.path], which="all", dtype="float32")
+    builder.build()
+    asked = {"run": [builder.parts[0].identity], "step": ["12"], "fresh": ["20"], "seed": ["0"]}
+    told = builder.answer("&".join(f"{key}={value[0]}" for key, value in asked.items()))["typed"]
+    ann = [one for sequence in told for one in sequence["answers"] if sequence["order"]["queries"][one["query"]] == 0]
+    with served(builder) as server:
+        page = opened(server.address)
+        page.go("view=try&facts=ann>bob+cy>dee")
+        right = sum(one["named"] == one["right"] for one in ann)
+        page.page.locator(".chain").first.get_by_text(f"{right} of 20").wait_for()
+        assert page.said == []
+    file = tmp_path / "page.html"
+    export(builder, file)
+    page = opened(f"{file.as_uri()}#view=try&facts=ann>bob")
+    page.page.locator("main").get_by_text(why).wait_for()
+    assert page.said == []
+
+
+def test_a_task_that_cannot_be_typed_says_so(small, opened, tmp_path, monkeypatch):
+    told = {"kind": "none", "told": "Sequences of the task x cannot be typed: it does not read them."}
+    monkeypatch.setattr("hopscope.explorer.describing.typing_of", lambda batch: told)
+    export(Builder([small.path]), tmp_path / "page.html")
+    page = opened(f"{(tmp_path / 'page.html').as_uri()}#view=try")
+    page.page.get_by_text(told["told"]).wait_for()
+    assert page.page.locator("textarea").count() == 0 and page.said == []
+
+
 def test_the_tour_goes_through_six_stops_and_is_reached_by_its_address(demo, opened):
     page = opened(f"{demo.address}#tour=1")
     titles = []
@@ -232,10 +339,10 @@ def test_axe_finds_nothing_serious(demo, opened, scheme):
     """In any view; the contrast of words is among what it looks at."""
     axe = EXPLORER / "node_modules/axe-core/axe.min.js"
     need(None if axe.is_file() else "axe-core is not installed: npm ci --prefix explorer")
+    page = opened(demo.everything, color_scheme=scheme, reduced_motion="reduce")
+    page.page.evaluate(axe.read_text())
     for state in STATES:
-        page = opened(f"{demo.everything}#{state}", color_scheme=scheme, reduced_motion="reduce")
-        page.page.wait_for_timeout(600)
-        page.page.evaluate(axe.read_text())
+        page.go(state)
         found = page.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
         serious = [
             (one["id"], [node["html"][:160] for node in one["nodes"][:3]], one["nodes"][0]["failureSummary"])
@@ -243,20 +350,19 @@ def test_axe_finds_nothing_serious(demo, opened, scheme):
             if one["impact"] in ("serious", "critical")
         ]
         assert serious == [], state
-        assert page.said == [], state
-        page.close()
+    assert page.said == []
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_a_narrow_screen_shows_all(demo, opened, state):
+def test_a_narrow_screen_shows_all(demo, opened):
     """Nothing hangs over the edge of 360 pixels, but in boxes that scroll."""
-    page = opened(f"{demo.everything}#{state}", viewport={"width": 360, "height": 740})
-    page.page.wait_for_timeout(300)
-    widths = page.page.evaluate(
-        "[document.documentElement.scrollWidth, document.querySelector('main').scrollWidth, innerWidth]"
-    )
-    assert widths == [360, 360, 360]
-    assert page.page.evaluate(OVER) == []
+    page = opened(demo.everything, viewport={"width": 360, "height": 740})
+    for state in STATES:
+        page.go(state)
+        widths = page.page.evaluate(
+            "[document.documentElement.scrollWidth, document.querySelector('main').scrollWidth, innerWidth]"
+        )
+        assert widths == [360, 360, 360], state
+        assert page.page.evaluate(OVER) == [], state
 
 
 OVER = """() => [...document.querySelectorAll('.hopscope-explorer *')].filter(one => {
@@ -359,11 +465,9 @@ def test_a_bundle_that_is_cut_short_is_told(small, opened, browser, tmp_path):
 def test_served_the_page_asks_nobody_else(small, opened):
     builder = Builder([small.path], which="all", dtype="float32")
     builder.build()
-    with Server(builder) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(builder) as server:
         page = opened(f"{server.address}#view=circuit")
         found = page.losses()
-        server.shutdown()
     reference = builder.bundle.manifest["runs"][0]["checkpoints"][-1]["reference"]["256"]
     assert found["all"][0] == pytest.approx(reference["loss"], rel=1e-5)
     assert all(asked.startswith((f"http://{server.host}/", "blob:", "data:")) for asked in page.asked)
@@ -372,19 +476,20 @@ def test_served_the_page_asks_nobody_else(small, opened):
 
 # In a notebook ---------------------------------------------------------------------------------------------------
 
-CELL = """async ({script, style, manifest, blocks}) => {
+CELL = """async ({script, style}) => {
   const source = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
   const {default: widget} = await import(source);
   document.head.append(Object.assign(document.createElement("style"), {textContent: style}));
   const heard = {}, values = {state: "", height: 600};
   const bytes = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  const answer = ({id, kind, name}) => heard["msg:custom"](
-    kind === "manifest" ? {id, text: manifest} : {id},
-    kind === "block" ? [new DataView(bytes(blocks[name]).buffer)] : []);
+  const send = async question => {
+    const {content, buffers} = await window.asked(question);
+    heard["msg:custom"](content, buffers.map(text => new DataView(bytes(text).buffer)));
+  };
   window.model = {
-    get: name => values[name], set: (name, value) => { values[name] = value; }, save_changes: () => {},
-    on: (event, listen) => { heard[event] = listen; }, off: () => {},
-    send: question => setTimeout(answer, 0, question),
+    get: name => values[name], set: (name, value) => { values[name] = value; },
+    save_changes: () => window.saved(values.state),
+    on: (event, listen) => { heard[event] = listen; }, off: () => {}, send,
     put: state => { values.state = state; heard["change:state"](); },
   };
   const el = document.body.appendChild(document.createElement("div"));
@@ -392,28 +497,37 @@ CELL = """async ({script, style, manifest, blocks}) => {
 }"""
 
 
-def test_the_widget_shows_a_run_and_shares_its_state(small, browser):
-    builder = Builder([small.path], which="all", dtype="float32")
-    bundle = builder.build()
+def test_the_widget_and_python_talk(small, browser, monkeypatch):
+    """`hopscope.explore(run)`'s two sides, as a notebook joins them: what the page asks, the widget itself answers."""
+    view = hopscope.explore(small, height=600)
+    sent: list[tuple[dict[str, Any], list[bytes]]] = []
+    monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
+
+    def asked(question: dict[str, Any]) -> dict[str, Any]:
+        view.heard(question)
+        content, buffers = sent.pop()
+        return {"content": content, "buffers": [base64.b64encode(one).decode() for one in buffers]}
+
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
-    given = {
-        "script": static("widget.js"),
-        "style": static("page.css"),
-        "manifest": builder.text,
-        "blocks": {name: base64.b64encode(block.data).decode() for name, block in bundle.blocks.items()},
-    }
+    page.expose_function("asked", asked)
+    page.expose_function("saved", lambda state: setattr(view, "state", state))
     page.goto("about:blank")
-    page.evaluate(CELL, given)
+    page.evaluate(CELL, {"script": static("widget.js"), "style": static("page.css")})
     cell = page.locator(".hopscope-explorer.in-cell")
     cell.locator("nav button", has_text="Circuit").click()
-    cell.locator("[data-ready=yes]").wait_for(state="attached", timeout=PATIENCE)
+    cell.locator("[data-ready=yes]").wait_for(state="attached")
     assert cell.bounding_box()["height"] == 600
-    assert page.evaluate("model.get('state')").startswith("view=circuit&run=")
+    assert view.state.startswith("view=circuit&run=")
+    loss = float(cell.locator("tr[data-hop=all] [data-value]").first.get_attribute("data-value"))
+    reference = view.builder.bundle.manifest["runs"][0]["checkpoints"][-1]["reference"]["256"]["loss"]
+    assert loss == pytest.approx(reference, rel=1e-5)
     page.evaluate("model.put('view=heads')")
-    cell.locator(".big-map").first.wait_for(timeout=PATIENCE)
+    cell.locator(".big-map").first.wait_for()
     page.evaluate("end()")
     assert page.locator(".hopscope-explorer").count() == 0
     assert said == []
     page.close()
+    view.close()
