@@ -1,8 +1,8 @@
-"""Takes the pictures of docs/explorer.md: every view of the explorer and its tour, light and dark, in headless Chromium.
+"""Takes the pictures of docs/explorer.md: every view and the tour, light and dark, in headless Chromium.
 
     python docs/make_explorer_images.py [--runs runs]
 
-Beside the demo stands the same training with another seed, in runs/demo-seed-1; it is trained first where it is not there.
+Beside the demo stands the same training with another seed, in runs/demo-seed-1, trained first if it is not there.
 Claims are those of results/. Pictures are quantised to few colours, which flat pages bear well.
 """
 
@@ -27,7 +27,7 @@ from tests.explorer.chromium import Opened, chromium  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 860}
-COLOURS = 96
+COLOURS = 256
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
     "run": "view=run&step=240",
@@ -44,7 +44,7 @@ STATES = {
 def other_run(runs: Path) -> Path:
     """The demo's training with another seed, trained unless it is there."""
     demo = load("demo").config
-    config = Config(demo.task, demo.model, replace(demo.training, seed=1))
+    config = Config(demo.task, demo.model, replace(demo.training, seed=1, seed_init=1, seed_data=1))
     folder = runs / "demo-seed-1"
     if not folder.exists() or not load(folder).done:
         train(config, folder)
@@ -58,7 +58,7 @@ def settle(opened: Opened, name: str) -> None:
         opened.losses()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
-        page.locator(".map-face").first.click(position={"x": 106, "y": 235})  # pinned, and read out
+        page.locator(".map-face").first.click(position={"x": 67, "y": 225})  # pinned, and read out
     if name == "try":
         page.get_by_text("of 20").nth(3).wait_for()
     if name == "claims":
@@ -80,6 +80,7 @@ def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
 
 
 def main() -> None:
+    """All of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the other run is, or is to be trained")
     given = parser.parse_args()
