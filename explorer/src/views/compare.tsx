@@ -27,7 +27,7 @@ export function Compare() {
   return (
     <div class="view compare-view">
       <div class="two">
-        <section class="card">
+        <section class="card side-of-two">
           <div class="card-head">
             <h2>
               A <bdi>{called(run)}</bdi>, step {whole(step)}
@@ -43,7 +43,7 @@ export function Compare() {
             left={48}
           />
         </section>
-        <section class="card">
+        <section class="card side-of-two">
           <div class="card-head">
             <h2>
               B{" "}
