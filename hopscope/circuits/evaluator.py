@@ -318,13 +318,15 @@ class Evaluator:
         return single(outputs, self.batch.targets)
 
     def accounts(self, changes: Sequence[Change]) -> list[Account]:
-        """Losses, partial losses and right answers under each change."""
-        task, found = self.batch.task, []
-        for outputs in self.outputs(changes):
-            hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-            hits = task.correct(outputs, self.batch).flatten()
-            found.append(Account(self.losses_of(outputs), dict(zip(task.hop_names, hops, strict=True)), hits))
-        return found
+        """All that each change makes of them."""
+        return [self.account_of(outputs) for outputs in self.outputs(changes)]
+
+    def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
+        """All that outputs tell."""
+        task = self.batch.task
+        hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+        named = dict(zip(task.hop_names, hops, strict=True))
+        return Account(self.losses_of(outputs), named, task.correct(outputs, self.batch).flatten())
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""

@@ -16,6 +16,9 @@ from typing import Any
 
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.components.graph import component_edges as component_edges
+from hopscope.circuits.components.graph import component_nodes as component_nodes
+from hopscope.circuits.components.graph import ends as ends
 from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
@@ -56,37 +59,6 @@ class ComponentGraph:
         """Layer and head of all heads in the circuit."""
         every = ((layer, head) for layer in range(self.cfg["n_layers"]) for head in range(self.cfg["n_heads"]))
         return [(layer, head) for layer, head in every if self.nodes[f"a{layer}.h{head}"].in_graph]
-
-
-def component_nodes(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
-    """All nodes, in the order of the forward pass."""
-    inner = []
-    for layer in range(n_layers):
-        inner += [f"a{layer}.h{head}" for head in range(n_heads)] + [f"m{layer}"] * mlp
-    return ["input", *inner, "logits"]
-
-
-def component_edges(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
-    """All edges, as EAP-IG counts them: from every node to every later one, to a head three times.
-
-    With an MLP in each layer, 613 for 12 layers of one head and 6,637 for 8 of 8; attention only, 925 for 24 of one.
-    """
-    stream, edges = ["input"], []
-    for layer in range(n_layers):
-        heads = [f"a{layer}.h{head}" for head in range(n_heads)]
-        edges += [f"{source}->{head}<{part}>" for source in stream for head in heads for part in "qkv"]
-        stream += heads
-        if mlp:
-            edges += [f"{source}->m{layer}" for source in stream]
-            stream.append(f"m{layer}")
-    return edges + [f"{source}->logits" for source in stream]
-
-
-def ends(edge: str) -> tuple[str, str, str]:
-    """An edge's source, its target, and which part of a head it feeds (`q`, `k`, `v`; empty for others)."""
-    source, _, target = edge.partition("->")
-    target, _, part = target.rstrip(">").partition("<")
-    return source, target, part
 
 
 def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
