@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.components.patching import Patching
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exports import to_eap_ig
 from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
+from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist, write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
@@ -83,6 +85,14 @@ def least_for(task: Task, model: Model) -> int | None:
     return minimum_depth(hops, mask, "one" if model.architecture.n_heads == 1 else "many", order).min_layers
 
 
+def lab_of(evaluator: Evaluator) -> Patching | None:
+    """The model edge by edge, where its layers can be run alone."""
+    try:
+        return Patching(evaluator.model, evaluator.batch)
+    except BadInput:
+        return None
+
+
 def draw(
     model: Model, task: Task, circuit: Circuit, words: str, folder: Path, name: str
 ) -> list[tuple[list[Path], str]]:
@@ -110,7 +120,7 @@ def draw(
     page = attention_page(views(evaluator, circuit, words=words), name)
     write_file(folder / "attention.html", page.encode())
     files.append(([folder / "attention.html"], "attention as it is, by hand, and the difference (opens offline)"))
-    write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, circuit.supplies).encode())
+    write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, lab=lab_of(evaluator)).encode())
     files.append(([folder / "circuit_eap_ig.json"], "the circuit's component graph, as EAP-IG and MIB read it"))
     enlist(folder.parent, [f"{folder.name}/{path.name}" for paths, _ in files for path in paths])
     return files

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from random import Random
 
 import pytest
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 
@@ -14,9 +16,13 @@ from hopscope.circuits.components.attribution import eap, eap_ig
 from hopscope.circuits.components.graph import component_edges
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.components.search import Components, Hunt, find_components
+from hopscope.circuits.discovery import discover
+from hopscope.circuits.exports import read_eap_ig, to_eap_ig
+from hopscope.cli import main
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Transformer
+from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from tests.hand_made import TASK, copiers
@@ -166,7 +172,7 @@ def test_the_edges_of_a_copier_are_those_of_its_closed_form(null, edges):
     assert found.verdict == "circuit", found.reason
     assert set(found.kept) == edges
     assert found.losses["circuit"].high < found.threshold < found.losses["null"].mean
-    assert min(found.removals.values()) > found.threshold
+    assert min(found.removals[edge] for edge in COPIES) > 1 and min(found.removals.values()) > 0.02
 
 
 def test_nothing_smaller_passes():
@@ -177,9 +183,11 @@ def test_nothing_smaller_passes():
     assert not any(loss.high < found.threshold for loss in hunt.losses(subsets))
 
 
-def test_nodes_are_heads_and_mlps_with_all_that_they_put_out():
-    found = find_components(copiers(20.0, 20.0).model.eval(), TASK, QUICK.but(unit="nodes"))
-    assert found.verdict == "circuit" and "a0.h0" in found.kept and len(found.kept) == 2  # of two copiers one is spared
+@pytest.mark.parametrize(("null", "size"), [("mean", 2), ("resample", 3)])
+def test_nodes_are_heads_and_mlps_with_all_that_they_put_out(null, size):
+    """Of two equal copiers one can be spared, unless what it then says is another sequence's answer, as loudly."""
+    found = find_components(copiers(20.0, 20.0).model.eval(), TASK, QUICK.but(unit="nodes", null=null))
+    assert found.verdict == "circuit" and "a0.h0" in found.kept and len(found.kept) == size
     assert all(edge.startswith(("input->", *(f"{node}->" for node in found.kept))) for edge in found.edges)
 
 
@@ -207,3 +215,50 @@ def test_what_cannot_be_patched_is_refused():
     model.starts_at_layers = False
     with pytest.raises(BadInput, match="layers that run alone"):
         Patching(model, TASK.sample(4))
+
+
+# The command, and what others read -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def copier_run(tmp_path_factory):
+    """The copier, written as TransformerLens has it and imported as a run."""
+    folder = tmp_path_factory.mktemp("copier")
+    model = copiers(20.0).model
+    safetensors.torch.save_file(to_transformer_lens(model), folder / "copier.safetensors")
+    task = ["--task", "induction", "--length", str(TASK.length), "--d-vocab", str(TASK.d_vocab)]
+    words = ["import", str(folder / "copier.safetensors"), *task, "--no-layer-norm", "--out", str(folder / "run")]
+    assert main(words) == 0
+    return folder / "run"
+
+
+def test_the_command_finds_edges_and_writes_eap_igs_graph(copier_run, capsys):
+    command = ["circuit", str(copier_run), "--unit", "edges", "--null", "mean", "--report", "128"]
+    assert main([*command, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    stored = json.loads((copier_run / "edges.json").read_text())
+    assert said == stored and stored["verdict"] == "circuit" and set(stored["circuit"]) == COPIES
+    assert stored["protocol"]["null"] == "mean"
+    graph = read_eap_ig((copier_run / "pictures" / "edges_eap_ig.json").read_text())
+    assert {edge for edge, found in graph.edges.items() if found.in_graph} == COPIES
+    assert graph.heads == [(0, 0), (1, 0)]
+    assert (copier_run / "pictures" / "edges.png").stat().st_size > 5000
+    assert main(["circuit", str(copier_run), "--unit", "nodes", "--null", "uniform"]) == 2
+    assert "zero, mean, resample" in capsys.readouterr().err
+
+
+def test_the_graph_of_a_circuit_of_paths_has_no_untested_edge():
+    """Every edge of the projection against cutting it alone, from the weights; what costs nothing is out."""
+    model = copiers(20.0).model.eval()
+    lab = Patching(model, TASK.sample(64, 3), "resample")
+    circuit = discover(model, TASK)
+    graph = read_eap_ig(to_eap_ig(circuit, model.architecture, lab=lab))
+    truth = ByDefinition(model, lab.batch.inputs, "resample")
+    every = frozenset(lab.wiring.edges)
+    for edge, found in graph.edges.items():
+        if edge in every and found.score:
+            with torch.no_grad():
+                loss = TASK.loss(truth.outputs(every - {edge}, TASK.query_positions), lab.batch.targets)
+            assert found.score == pytest.approx(float(loss) - lab.losses([every])[0].mean, abs=1e-4)
+    assert {edge for edge, found in graph.edges.items() if found.in_graph} == COPIES
+    assert not any(node.in_graph for name, node in graph.nodes.items() if name[0] == "m")

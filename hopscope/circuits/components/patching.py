@@ -60,7 +60,7 @@ class Patching:
     def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int = TILE):
         if null not in ACTIVATION_NULLS:
             raise BadInput(f"null must be one of {', '.join(ACTIVATION_NULLS)} for components; got {null!r}")
-        self.model, self.batch, self.tile = model, batch, tile
+        self.model, self.batch, self.kind, self.tile = model, batch, null, tile
         self.wiring = Wiring.of(model.architecture)
         check(model, self.wiring)
         self.evaluator = Evaluator(model, batch)
@@ -69,6 +69,12 @@ class Patching:
         with torch.no_grad():
             self.clean = self.clean_outputs()
             self.null = ACTIVATION_NULLS[null](self.clean)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What tests of edges depend on."""
+        how = "each edge of the graph cut alone; in the graph where the loss rises for certain (95 %)"
+        return {"edges": how, "null": self.kind, "sequences": len(self.batch)}
 
     # The parts of the model ----------------------------------------------------------------------------------
 
