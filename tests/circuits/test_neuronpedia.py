@@ -66,10 +66,8 @@ def test_nodes_and_links_are_those_of_the_circuit(drawn):
     kinds = [node["feature_type"] for node in graph["nodes"]]
     assert kinds.count("attention head") == 2 * len(circuit.paths) and kinds.count("logit") == 2  # two chains
     chain = batch.roles.chain[1]
-    at = {
-        name: {int(c): p for p, c in enumerate(row) if c >= 0}
-        for name, row in zip(batch.roles.names, chain, strict=True)
-    }
+    rows = zip(batch.roles.names, chain, strict=True)
+    at = {name: {int(c): p for p, c in enumerate(row) if c >= 0} for name, row in rows}
     copy, read = sorted(found.path for found in circuit.paths)
     for number in (0, 1):
         key, value, query = (at[name][number] for name in ("key[1]", "value[1]", "query"))
@@ -77,7 +75,7 @@ def test_nodes_and_links_are_those_of_the_circuit(drawn):
         first, second = f"{copy.layer}_{copy.head}.key[1]_{value}", f"{read.layer}_{read.head}.value[1]_{query}"
         assert links[f"E_{key}_{key}", first] == pytest.approx(circuit.paths[0].strength, abs=1e-5)
         assert links[f"E_{value}_{value}", second] == pytest.approx(circuit.paths[1].strength, abs=1e-5)
-        assert links[first, second] > 0.25 and links[second, f"answer_{query}_{query}"] == pytest.approx(1, abs=0.1)
+        assert links[first, second] > 0.25 and links[second, f"answer_{query}_{query}"] > 0.8
         assert nodes[first]["ctx_idx"] == value and nodes[first]["layer"] == str(copy.layer)
         assert nodes[second]["clerp"] == str(read)
 

@@ -60,7 +60,7 @@ def test_an_interval_holds_what_lies_between_checkpoints():
 
 
 def test_a_path_at_chance_has_no_causal_onset_yet():
-    """Silencing already costs half of what it will at step 10; but there the head attends to its target as to anything."""
+    """Silencing costs half of what it will from step 10 on; but there the head attends as evenly as any."""
     effects = numpy.outer(numpy.ones(64), [0, 0.6, 0.7, 1.0]) + 0.01 * numpy.random.default_rng(1).standard_normal(
         (64, 4)
     )
