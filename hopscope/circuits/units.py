@@ -52,7 +52,7 @@ class Ground:
 
     def __init__(self, batch: Batch, architecture: Shape):
         self.batch, self.architecture = batch, architecture
-        self.roles = batch.roles
+        self.roles = batch.searched
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
         self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
 

@@ -19,6 +19,7 @@ from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
 from hopscope.models.base import Model
+from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
@@ -105,7 +106,7 @@ def draw(
     evaluator = Evaluator(model, task.sample(SHOWN, 0))
     batch = evaluator.batch
     files = []
-    if circuit.paths:
+    if circuit.paths and not isinstance(batch.searched, Relations):  # whose paths lead from all positions at once
         figure = circuit_diagram(
             [found.path for found in circuit.paths],
             batch.roles,

@@ -157,9 +157,9 @@ def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tens
         for word, number, there in (("layer", path.layer, shape.n_layers), ("head", path.head, shape.n_heads)):
             if number >= there:
                 raise BadInput(f"path '{path}': the last {word} is {there - 1}, counted from 0; got {number}")
-        for role in (path.query, path.key):
-            if role not in names:
-                raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(names)}")
+        for role, known in ((path.query, names), (path.key, evaluator.ground.roles.attended)):
+            if role not in known:
+                raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(known)}")
         mask = evaluator.ground.entries(path)
         sums.append((evaluator.patterns[path.layer][:, path.head] * mask).sum((-2, -1)))
         counts.append(mask.any(-1).sum(-1))

@@ -24,6 +24,7 @@ from hopscope.emergence.record import strong_paths
 from hopscope.emergence.refine import refine
 from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.problem import paths
+from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run, load, place_for
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
@@ -164,8 +165,9 @@ def store(
         mark = f"-{emergence.identity}" if len(found) > 1 else ""
         files = save(emergence_curves(emergence), pictures / f"emergence{mark}")
         written.append((files, f"paths over training in {emergence.run}"))
-        files = save(emergence_circuit(emergence, run.task.sample(1, 0)), pictures / f"emergence_circuit{mark}")
-        written.append((files, "who attends to whom, and since when"))
+        if not isinstance((batch := run.task.sample(1, 0)).searched, Relations):
+            files = save(emergence_circuit(emergence, batch), pictures / f"emergence_circuit{mark}")
+            written.append((files, "who attends to whom, and since when"))
     enlist(folder, [str(file.relative_to(folder)) for files, _ in written for file in files])
     return written
 
