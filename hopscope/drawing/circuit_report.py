@@ -11,6 +11,7 @@ from hopscope.circuits.components.patching import Patching
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exports import to_eap_ig
+from hopscope.circuits.stability import Stability, stability
 from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.settings import BadInput
@@ -37,12 +38,14 @@ class Investigation:
         least: the fewest layers that any circuit for this task needs, if theory knows.
         words: the circuit in a paragraph.
         files: what was written, with what it shows.
+        stability: whether other seeds of the search agree, if that was asked.
     """
 
     circuit: Circuit
     least: int | None
     words: str
     files: list[tuple[list[Path], str]]
+    stability: Stability | None = None
 
 
 def investigate(
@@ -51,6 +54,7 @@ def investigate(
     settings: Discovery | None = None,
     *,
     step: int | None = None,
+    seeds: int = 1,
     watch: Callable[[str], None] = lambda _: None,
 ) -> Investigation:
     """Find the circuit of a run, write it, its proof log, its picture and its page of attention, and tell it.
@@ -60,6 +64,7 @@ def investigate(
         folder: where to; made if it is not there.
         settings: of the search; by default all at their defaults.
         step: of which checkpoint; the newest by default.
+        seeds: with more than one the search is made with so many, and compared.
         watch: told in words what is being done.
 
     Raises:
@@ -70,11 +75,13 @@ def investigate(
     circuit = discover(model, run.task, settings or Discovery(), watch)
     least = least_for(run.task, model)
     words = paragraph(circuit, run.task, least)
-    stored = circuit.save(folder)
+    how = settings or Discovery()
+    stable = stability(circuit, model, run.task, how, seeds, watch) if seeds > 1 else None
+    stored = circuit.save(folder, **({"stability": stable.as_dict()} if stable else {}))
     files = [(stored, "the circuit, and every hypothesis that was tried")]
     watch("drawing")
     files += draw(model, run.task, circuit, words, folder / "pictures", str(run.path))
-    return Investigation(circuit, least, words, files)
+    return Investigation(circuit, least, words, files, stable)
 
 
 def least_for(task: Task, model: Model) -> int | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hopscope.drawing.circuit_report import Investigation
 
 
-def run(folder: Path, step: int | None, out: Path | None, as_json: bool, unit: str, **given: Any) -> None:
+def run(folder: Path, step: int | None, out: Path | None, as_json: bool, unit: str, seeds: int, **given: Any) -> None:
     """Find, store, draw, tell."""
     if unit != "paths":
         run_components(folder, step, out, as_json, {**given, "unit": unit})
@@ -29,9 +29,10 @@ def run(folder: Path, step: int | None, out: Path | None, as_json: bool, unit: s
     source = load(folder)
     settings = pick(Discovery, given)
     say_unverified([source.path])
-    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, watch=watch)
+    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, seeds=seeds, watch=watch)
+    stable = {"stability": found.stability.as_dict()} if found.stability else {}
     if as_json:
-        print_json({**found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
+        print_json({**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
     else:
         tell(source, found)
 
@@ -95,6 +96,9 @@ def tell(source: Run, found: Investigation) -> None:
         loss = circuit.losses[name]
         out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
+    if stable := found.stability:
+        share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"
+        out.print(f"stability: {share}; Jaccard {stable.jaccard:.2f}\n")
     for files, words in found.files:
         say(f"{' '.join(map(str, files))}\n    {words}")
 
@@ -127,6 +131,13 @@ command = click.Command(
             metavar="NULL",
             help="What is left of what is taken away: of a path's attention uniform (default), identity or resample; "
             "of what an edge or node carries resample (default), mean or zero.",
+        ),
+        click.Option(
+            ["--seeds"],
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Search with so many seeds, --seed and those after it, and say whether they agree (of paths alone).",
         ),
         click.Option(
             ["--out"],
