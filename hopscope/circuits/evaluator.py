@@ -323,10 +323,9 @@ class Evaluator:
 
     def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
         """All that outputs tell."""
-        task = self.batch.task
-        hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-        named = dict(zip(task.hop_names, hops, strict=True))
-        return Account(self.losses_of(outputs), named, task.correct(outputs, self.batch).flatten())
+        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
+        return Account(self.losses_of(outputs), named, self.batch.task.correct(outputs, self.batch).flatten())
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""

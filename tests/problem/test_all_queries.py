@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.units import Ground
+from hopscope.circuits.words import paragraph
+from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.relations import Relations
+from hopscope.tasks.base import Batch
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.k_fold import KFold
@@ -74,3 +79,48 @@ def test_every_position_of_k_fold_has_its_own_targets(cyclic):
 def test_other_tasks_are_searched_in_their_roles():
     batch = Induction(length=6, d_vocab=8).sample(3, 0)
     assert batch.searched is batch.roles
+
+
+def folded(task: KFold) -> Transformer:
+    """Two layers for two hops, by hand: each position looks into its own fold, then at what it found in the next."""
+    n, symbols, hidden = task.n_positions, task.n_symbols, task.permutations
+    token, place, one, two = (slice(a, b) for a, b in ((0, symbols), (symbols, symbols + n), (18, 22), (22, 26)))
+    shape = Architecture(n_layers=2, d_model=26, d_head=26, layer_norm=False, mlp=False, causal=False)
+    model = Transformer.for_task(shape, task)
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    model.W_E.data[:, token], model.W_pos.data[:, place] = torch.eye(symbols), torch.eye(n)
+    model.W_U.data[one, :symbols] = model.W_U.data[two, symbols:] = 20 * torch.eye(symbols)
+    first, second = (block.attn for block in model.blocks)
+    scale = 40 * shape.head_width**0.5
+    fold, symbol = torch.arange(n) // symbols, torch.arange(n) % symbols
+    first.W_QKV.data[0, 0, place, :n] = (
+        scale * torch.eye(n)[fold * symbols + hidden[fold, symbol]]
+    )  # where hop 1 stands
+    first.W_QKV.data[1, 0, place, :n] = torch.eye(n)
+    asked_by = hidden.argsort(-1)[fold, symbol]  # of every place the symbol whose hop is shown there
+    second.W_QKV.data[0, 0, place, :2] = scale * torch.eye(2)[(fold + 1) % 2]
+    second.W_QKV.data[1, 0, place, :2] = torch.eye(2)[fold]
+    second.W_QKV.data[0, 0, one, 2:6] = scale * torch.eye(symbols)
+    second.W_QKV.data[1, 0, place, 2:6] = torch.eye(symbols)[asked_by]
+    for attn, target in ((first, one), (second, two)):
+        attn.W_QKV.data[2, 0, token, :symbols] = torch.eye(symbols)
+        attn.W_O.data[0, :symbols, target] = torch.eye(symbols)
+    return model.eval()
+
+
+def test_a_model_that_answers_at_every_position_has_its_circuit():
+    """Seen from the first permutation alone, what the others ask was nobody's, and no set of paths could be found."""
+    task = KFold(n_hops=2, n_symbols=4, counts="all")
+    model, batch = folded(task), task.sample(64, 1)
+    with torch.no_grad():
+        assert task.correct(model(batch.inputs), batch).all()
+    circuit = discover(model, task, Discovery(discovery=32, selection=32, report=64))
+    assert circuit.verdict == "circuit", circuit.reason
+    assert sorted(str(found.path) for found in circuit.paths) == ["L0H0 query->value[1]", "L1H0 query->value[2]"]
+    [supply] = circuit.supplies
+    assert (str(supply.source), supply.part) == ("L0H0 query->value[1]", "query")
+    assert "the positions of role" not in paragraph(circuit, task)
+    seen_from_one = Batch(task, batch.draw)
+    seen_from_one.__dict__["searched"] = batch.roles
+    assert set(Ground(seen_from_one, model.architecture).query_roles) != {"query"}
