@@ -25,7 +25,7 @@ from torch import Tensor
 
 from hopscope.circuits.branches import Branching, Prefixes
 from hopscope.circuits.losses import Account, Loss
-from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
 from hopscope.interventions.patterns import null, prescribed
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -73,15 +73,6 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
     elsewhere = nothing * ~mask
     lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
     return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
-
-
-def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
-    return frozenset(unit for unit in units if unit.layer == layer)
-
-
-def given_in(layer: int, rows: Mapping[Row, RowPattern]) -> frozenset[tuple[Row, int]]:
-    """A layer's rows that are given, each with which tensor it is."""
-    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ row that falls on one attended role, of the same chain or of another. Positions 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +41,15 @@ Unit = Row | Path
 def row_of(unit: Unit) -> Row:
     """The row that a path is part of; a row itself."""
     return Row(unit.layer, unit.head, unit.query)
+
+
+def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
+    return frozenset(unit for unit in units if unit.layer == layer)
+
+
+def given_in(layer: int, rows: Mapping[Row, Tensor]) -> frozenset[tuple[Row, int]]:
+    """A layer's rows that are given, each with which tensor it is."""
+    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
 
 class Ground:
