@@ -32,7 +32,7 @@ from safetensors.torch import load_file
 from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 here = Path(__file__).parent
-model = HookedTransformer(HookedTransformerConfig(**json.loads((here / "config.json").read_text())))
+model = HookedTransformer(HookedTransformerConfig(**json.load((here / "config.json").open())))
 model.load_state_dict({**model.state_dict(), **load_file(here / "weights.safetensors")})
 '''
 VECTORS = """
