@@ -198,6 +198,12 @@ def test_an_untrained_model_has_no_circuit_of_components(seed):
     assert found.verdict == "none" and "has not solved its task" in found.reason
 
 
+def test_more_sequences_are_drawn_where_few_leave_it_open():
+    """Of 16 answers all can be right, and the interval still reaches below what is asked for."""
+    found = find_components(copiers(20.0).model.eval(), TASK, QUICK.but(unit="nodes", report=16))
+    assert found.accuracies["model"].n == 16 + 7 * 16 and found.verdict == "circuit"
+
+
 def test_curves_go_from_nothing_to_the_model():
     found = find_components(copiers(20.0).model.eval(), TASK, QUICK)
     for curve in found.curves.values():
