@@ -165,12 +165,8 @@ class Task(Settings, ABC):
         Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
         task overrides this method; what its `problem` concludes is then an illustration.
 
-        Args:
-            inputs: of one sequence as plain lists, token numbers or rows of features.
-
-        Returns:
-            per query position and output: the right target (a number), its probabilities by number, or None where
-            inputs say nothing.
+        Inputs are of one sequence, as plain lists: token numbers or rows of features. Given is, per query position and
+        output, the right target (a number), its probabilities by number, or None where inputs say nothing.
         """
         raise NotImplementedError
 
@@ -180,10 +176,7 @@ class Task(Settings, ABC):
         return cls.brute_force is not Task.brute_force
 
     def read(self, tokens: list[int]) -> Draw:
-        """The draw behind one sequence of tokens, the way back from `inputs`, for people who type one.
-
-        Raises BadInput, in one sentence, for `n_positions` tokens that the task never draws in this order.
-        """
+        """The draw behind `n_positions` typed tokens, the way back from `inputs`; BadInput for what is never drawn."""
         raise NotImplementedError
 
     @property
