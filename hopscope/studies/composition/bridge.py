@@ -1,4 +1,4 @@
-"""What two heads share: the matrices of a composed circuit, and how well they match (Song et al., 2024, sections 3 and 4).
+"""What two heads share: the matrices of a composed circuit, and how well they match (Song et al., 2024, section 3).
 
 An induction head's W_QK compares a query's token with what a previous-token head's W_OV wrote at each key. If the two
 use one subspace of the residual stream, the "common bridge", their product is near a multiple of the identity there.
