@@ -44,7 +44,7 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
     yield "attention", "every head's attention on that instance", attention_maps(one, batch.roles.labels(0), title)
     strengths = torch.stack([path_strengths(pattern, batch.roles) for pattern in layers])
     words = f"mean attention from role to role over {AVERAGED} sequences: the paths that heads use"
-    yield "role_attention", words, mean_role_attention(strengths, batch.roles.names)
+    yield "role_attention", words, mean_role_attention(strengths, batch.roles.names, batch.roles.attended)
 
 
 def schedule_of(run: Run) -> Figure | None:
