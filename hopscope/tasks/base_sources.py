@@ -86,10 +86,15 @@ class SourceTask(TokenTask):
         return self.floors["right"]
 
 
+def floor_sample(task: SourceTask) -> Batch:
+    """The sequences on which floors are estimated, the same whenever they are drawn."""
+    return Batch(task, task.draw(FLOOR_SAMPLE, generator(0, "floor")))
+
+
 @cache
 def floors_of(task: SourceTask) -> dict[str, float]:
     """`SourceTask.floors`, computed once for equal tasks."""
-    batch = Batch(task, task.draw(FLOOR_SAMPLE, generator(0, "floor")))
+    batch = floor_sample(task)
     law, asked, foretold = task.law(batch.draw), task.asked(batch), task.foretold(batch.inputs)
     right = law.gather(-1, foretold.argmax(-1, keepdim=True))[..., 0]
     return {

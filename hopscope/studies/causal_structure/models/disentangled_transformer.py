@@ -78,7 +78,8 @@ class DisentangledTransformer(Model):
     @property
     def activation_names(self) -> list[str]:
         layers = range(self.architecture.n_layers)
-        local = ("hook_resid_pre", "attn.hook_pattern", "hook_resid_post")
+        heads = ("attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_pattern")
+        local = ("hook_resid_pre", *heads, "hook_attn_out", "hook_resid_post")
         return [f"blocks.{layer}.{name}" for layer in layers for name in local]
 
     def forward(
@@ -115,16 +116,21 @@ class DisentangledTransformer(Model):
 
         Where a tap reads the appended stream, it does so at every position.
         """
-        stream = passes(tap, f"blocks.{layer}.hook_resid_pre", stream)
-        n = stream.shape[1]
+        named = f"blocks.{layer}."
+        stream = passes(tap, named + "hook_resid_pre", stream)
+        n, n_heads = stream.shape[1], self.architecture.n_heads
         hidden = torch.ones(n, n, dtype=torch.bool, device=stream.device).triu(1)
-        asking = stream if rows is None else stream[:, rows]
-        hidden = hidden if rows is None else hidden[rows]
-        scores = (asking[:, None] @ self.get_parameter(f"A{layer}")) @ stream[:, None].mT
-        pattern = scores.masked_fill(hidden, -math.inf).softmax(-1)
-        pattern = passes(tap, f"blocks.{layer}.attn.hook_pattern", pattern)
-        read = (pattern @ stream[:, None]).transpose(1, 2).flatten(2)  # batch position head·stream
-        return passes(tap, f"blocks.{layer}.hook_resid_post", torch.cat([asking, read], -1))
+        asking, hidden = (stream, hidden) if rows is None else (stream[:, rows], hidden[rows])
+        q = asking[:, None] @ self.get_parameter(f"A{layer}")  # batch head position stream
+        k = v = stream[:, None]
+        if tap is not None:
+            every = stream[:, None].expand(-1, n_heads, -1, -1)
+            read = (("q", q), ("k", every), ("v", every))  # TransformerLens keeps them as batch position head stream
+            q, k, v = (tap(f"{named}attn.hook_{x}", part.transpose(1, 2)).transpose(1, 2) for x, part in read)
+        pattern = (q @ k.mT).masked_fill(hidden, -math.inf).softmax(-1)
+        pattern = passes(tap, named + "attn.hook_pattern", pattern)
+        appended = passes(tap, named + "hook_attn_out", (pattern @ v).transpose(1, 2).flatten(2))
+        return passes(tap, named + "hook_resid_post", torch.cat([asking, appended], -1))
 
 
 def blocks(d_vocab: int, n_positions: int) -> dict[str, slice]:

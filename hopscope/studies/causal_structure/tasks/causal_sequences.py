@@ -8,11 +8,11 @@ parent does (in χ² mutual information).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput, setting
@@ -21,7 +21,7 @@ from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.relations import Match, Relations, back, same_token
 from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import BestAnswer
-from hopscope.tasks.base_sources import SourceTask
+from hopscope.tasks.base_sources import SourceTask, expected_loss, floor_sample
 from hopscope.theory.markov.chains import chosen, dirichlet, stationary
 from hopscope.theory.markov.graphs import GRAPHS, Graph
 from hopscope.theory.markov.predictors import counted, followers, integrated
@@ -40,8 +40,8 @@ class CausalSequences(SourceTask):
 
     Roots are drawn from the matrix' stationary distribution, as in the paper, or evenly. The last position is an even
     draw unless it has parents. Places are `query` (the last position), `child` (has parents) and `root`; what they
-    attend to are relations: `itself`, `parent` (with several, `parent[1]` …), `same-token`, `other-token`, and
-    `child-of-same-token`, positions whose parents hold the tokens that the parents of what is asked hold.
+    attend to are relations: `itself`, `parent` (with several, `parent[1]` …), `sibling`, `same-token`, `other-token`,
+    and `child-of-same-token`, positions whose parents hold the tokens that the parents of what is asked hold.
     """
 
     d_vocab: int = setting(3, "number of states, V (paper: 10, and 3 for many graphs)", low=2, high=1024)
@@ -114,6 +114,17 @@ class CausalSequences(SourceTask):
         """The paper's reference: counts + α, which leaves out what roots tell."""
         return counted(inputs, self.latent, self.d_vocab, self.concentration)[:, None]
 
+    @property
+    def floors(self) -> dict[str, float]:
+        """As for every source, and `counted`, of the paper's reference."""
+        return super().floors | {"counted": counted_floor(self)}
+
+    @property
+    def solved_below(self) -> float:
+        """A tenth of the way from the paper's reference to chance (ours): Bayes is beyond two layers that attend."""
+        counted = self.floors["counted"]
+        return counted + 0.1 * (self.chance - counted)
+
     # Positions -----------------------------------------------------------------------------------------------
 
     def roles(self, draw: Draw) -> Roles:
@@ -137,11 +148,18 @@ class CausalSequences(SourceTask):
                 match[child, self.latent.parents[child][place]] = True
             found["parent" if most == 1 else f"parent[{place + 1}]"] = match
         found |= {
+            "sibling": self.siblings.to(tokens.device),
             "same-token": same_token(tokens),
             "other-token": tokens[:, :, None] != tokens[:, None],
             "child-of-same-token": followers(tokens, self.latent, self.d_vocab)[:, None],
         }
         return {name: match.expand(len(tokens), n, n) for name, match in found.items()}
+
+    @property
+    def siblings(self) -> Bool[Tensor, "position position"]:
+        """Which positions have parents in common."""
+        shared = self.latent.adjacency.float() @ self.latent.adjacency.float().T > 0
+        return shared & ~torch.eye(self.length, dtype=torch.bool)
 
     # In plain Python -----------------------------------------------------------------------------------------
 
@@ -185,3 +203,10 @@ class CausalSequences(SourceTask):
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {str(token): torch.tensor(token) for token in range(self.d_vocab)}
+
+
+@cache
+def counted_floor(task: CausalSequences) -> float:
+    """What the paper's reference costs, on the sequences of the other floors."""
+    batch = floor_sample(task)
+    return float(expected_loss(task.counted(batch.inputs), task.law(batch.draw)).mean())
