@@ -109,9 +109,7 @@ def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
     return image
 
 
-def name_axes(
-    ax: Axes, labels: Sequence[str], left: bool, below: bool, across: Sequence[str] | None = None
-) -> None:
+def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool, across: Sequence[str] | None = None) -> None:
     """Role names on the outer axes, in the colour of their chain where they name one; others below where given."""
     ax.tick_params(length=0)
     for axis, named, wanted in ((ax.yaxis, labels, left), (ax.xaxis, across or labels, below)):

@@ -72,7 +72,6 @@ class Relations(Roles):
         """`query`, or nothing."""
         return "query" if int(self.chain[row, 0, position]) != ABSENT else ""
 
-
     def strengths(
         self, pattern: Float[Tensor, "batch head query key"]
     ) -> Float[Tensor, "relation head query_role key_role"]:

@@ -19,7 +19,9 @@ def of(table: DataFrame, kind: str, quantity: str) -> Series:
     return rows.groupby("seed").value.last()
 
 
-def about(name: str, sentence: str, values: Any, what: str, table: DataFrame, kinds: tuple[str, ...], **more: Any) -> Claim:
+def about(
+    name: str, sentence: str, values: Any, what: str, table: DataFrame, kinds: tuple[str, ...], **more: Any
+) -> Claim:
     """A claim about the runs of some kinds; its number is the mean."""
     told: dict[str, Any] = {"number": more.get("of", "mean"), "source": "ours", "section": PAPER, **more}
     return judge(name, sentence, values, what, rows=table[table.kind.isin(kinds)], among=table, n=len(values), **told)

@@ -3,7 +3,8 @@
 Both average the tokens of all children whose parents hold the asked token, and put out c times that average. They
 differ in who knows the graph (the first is the paper's construction, section 2.3; the second is ours):
 
-- *keys look*: in layer 0 each child attends to its parent; in layer 1 the query attends to children that read its token.
+- *keys look*: in layer 0 each child attends to its parent; in layer 1 the query attends to children that
+  read its token.
 - *the query looks*: in layer 0 the query attends to every position that holds another token than its own, so it reads
   where these stand; in layer 1 those places keep it from their children, and it attends to all others.
 """
@@ -65,6 +66,6 @@ def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER
 
 
 def second_layer_block(model: DisentangledTransformer) -> Float[Tensor, "parent child"]:
-    """How much reading each position in layer 0 adds to each position's score in layer 1: where a query keeps a graph."""
+    """How much reading each position in layer 0 adds to each position's score in layer 1: the query's graph."""
     at = blocks(model.d_vocab, model.n_positions)
     return model.get_parameter("A1")[0][at["read position"], at["position"]].detach()

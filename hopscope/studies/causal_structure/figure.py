@@ -1,4 +1,4 @@
-"""The figure of `causal_structure`: attention on parents over training, the first layer's maps, losses beside floors."""
+"""The figure of `causal_structure`: attention on parents over training, layer 0's maps, losses beside floors."""
 
 from __future__ import annotations
 

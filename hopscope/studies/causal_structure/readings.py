@@ -87,9 +87,7 @@ def graph_in(model: Model, pattern: Float[Tensor, "head query key"], graph: Grap
     return found
 
 
-def share(
-    rows: Float[Tensor, "child position"], graph: Graph, named: Callable[[Tensor, int], int]
-) -> float:
+def share(rows: Float[Tensor, "child position"], graph: Graph, named: Callable[[Tensor, int], int]) -> float:
     """The share of children for which what is named of their row is a parent."""
     right = [named(row, child) in graph.parents[child] for row, child in zip(rows, graph.children, strict=True)]
     return sum(right) / len(right)

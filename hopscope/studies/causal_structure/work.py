@@ -1,4 +1,4 @@
-"""What the experiment wants done that is no training: information from matrices alone, and transformers made by hand."""
+"""What needs no training: information between positions from matrices alone, and transformers made by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Information(Work):
     d_vocab: int = setting(3, "number of states", low=2)
     length: int = setting(12, "number of positions", low=3)
     concentration: float = setting(0.1, "α of the Dirichlet law of rows", low=1e-3)
-    graph: str = setting("tree", "latent graph", choices=GRAPHS)
+    graph: str = setting("tree", "latent graph", choices=tuple(GRAPHS))
     matrices: int = setting(1024, "matrices over which information is averaged", low=1)
     seed: int = setting(0, "of graph and matrices", low=0)
 

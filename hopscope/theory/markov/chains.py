@@ -57,7 +57,9 @@ def entropy(law: Float[Tensor, "*batch state"]) -> Float[Tensor, "*batch"]:
     return -torch.special.xlogy(law, law).sum(-1)
 
 
-def total_variation(law: Float[Tensor, "*batch state"], other: Float[Tensor, "*batch state"]) -> Float[Tensor, "*batch"]:
+def total_variation(
+    law: Float[Tensor, "*batch state"], other: Float[Tensor, "*batch state"]
+) -> Float[Tensor, "*batch"]:
     """Half the sum of absolute differences: 0 for equal distributions, 1 for disjoint ones."""
     return 0.5 * (law - other).abs().sum(-1)
 

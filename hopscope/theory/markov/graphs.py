@@ -114,10 +114,13 @@ def marginals(rows: Rows, graph: Graph, root: Float[Tensor, "*batch state"]) -> 
     return found
 
 
-def information(rows: Rows, graph: Graph, root: Float[Tensor, "*batch state"]) -> Float[Tensor, "*batch position position"]:
+def information(
+    rows: Rows, graph: Graph, root: Float[Tensor, "*batch state"]
+) -> Float[Tensor, "*batch position position"]:
     """χ² mutual information between every two different positions of a forest, exactly; 0 on the diagonal.
 
-    Two positions depend on each other through their nearest common ancestor c alone: p(x, y) = Σ p(c) p(x | c) p(y | c).
+    Two positions depend on each other through their nearest common ancestor c alone:
+    p(x, y) = Σ p(c) p(x | c) p(y | c).
 
     Args:
         rows: transition matrices.

@@ -8,6 +8,8 @@ from the posterior of the counts and weighed by the probability of the roots.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -36,9 +38,7 @@ def contexts(tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int)
     return torch.stack(found, 1)
 
 
-def followers(
-    tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int
-) -> Bool[Tensor, "batch position"]:
+def followers(tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int) -> Bool[Tensor, "batch position"]:
     """Which tokens were drawn in the context of what is to be foretold."""
     context = contexts(tokens, graph, n_states)
     return context[:, :-1] == context[:, -1:]
@@ -85,3 +85,55 @@ def posterior(
     weights = likely.softmax(-1)
     here = tokens[:, -1, None, None, None].expand(n, DRAWS, 1, n_states)
     return (weights[..., None] * rows.gather(2, here)[:, :, 0]).sum(1)
+
+
+def follower_counts(
+    tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None
+) -> Iterator[Float[Tensor, "batch position token"]]:
+    """For n = 0, 1 … order: how often each token but `skip` followed the last n tokens earlier in the same sequence."""
+    one_hot = torch.nn.functional.one_hot(tokens, n_tokens).double()
+    if skip is not None:
+        one_hot[..., skip] = 0.0
+    yield one_hot.cumsum(1)
+    length = tokens.shape[1]
+    matched = torch.ones(1, length, length, dtype=torch.bool, device=tokens.device).tril(-1)
+    same = tokens[:, :, None] == tokens[:, None]
+    for _ in range(order):
+        matched = matched & same
+        same = torch.nn.functional.pad(same, (1, -1, 1, -1))  # of the tokens one before
+        yield matched[:, :, :-1].double() @ one_hot[:, 1:]
+
+
+def backed_off(
+    tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None
+) -> Float[Tensor, "batch position token"]:
+    """The in-context n-gram model of Akyürek et al. (2024): frequencies after the longest context that was seen before.
+
+    Where not even the last token was: how often each token stood so far, and one more than that.
+    """
+    found: Tensor | None = None
+    for counts in follower_counts(tokens, order, n_tokens, skip):
+        if found is None:
+            found = counts + 1.0
+            if skip is not None:
+                found[..., skip] = 0.0
+            continue
+        found = torch.where(counts.sum(-1, keepdim=True) > 0, counts, found)
+    assert found is not None
+    return found / found.sum(-1, keepdim=True)
+
+
+def interpolated(
+    tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None, weight: float = 1.0
+) -> Float[Tensor, "batch position token"]:
+    """All orders together: each is its counts, and the order below as if it had been seen `weight` times.
+
+    The lowest stands on an even guess of all tokens but `skip`.
+    """
+    found = torch.ones(*tokens.shape, n_tokens, dtype=torch.float64, device=tokens.device)
+    if skip is not None:
+        found[..., skip] = 0.0
+    found = found / found.sum(-1, keepdim=True)
+    for counts in follower_counts(tokens, order, n_tokens, skip):
+        found = (counts + weight * found) / (counts.sum(-1, keepdim=True) + weight)
+    return found

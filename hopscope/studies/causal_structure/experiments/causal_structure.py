@@ -85,7 +85,7 @@ SEARCHES = {
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """For each seed a random tree by SGD and by AdamW, and a graph of two parents; what is computed without training."""
+    """For each seed a random tree by SGD and by AdamW, and a graph of two parents; and what needs no training."""
     (V, T), _ = SIZES[scale]
     for seed in range(SEEDS[scale]):
         for kind in RECIPES:

@@ -47,11 +47,11 @@ class CausalSequences(SourceTask):
     d_vocab: int = setting(3, "number of states, V (paper: 10, and 3 for many graphs)", low=2, high=1024)
     length: int = setting(12, "number of positions, T (paper: 20)", low=3, high=1024)
     concentration: float = setting(0.1, "α of the Dirichlet law of rows; small: few followers each", low=1e-3)
-    graph: str = setting("tree", "latent graph: drawn at random, a chain, pairs, or two parents each", choices=GRAPHS)
-    graph_seed: int = setting(0, "of a random graph", low=0)
-    roots: str = setting(
-        "stationary", "how positions without parents are drawn", choices=("stationary", "uniform")
+    graph: str = setting(
+        "tree", "latent graph: drawn at random, a chain, pairs, or two parents each", choices=tuple(GRAPHS)
     )
+    graph_seed: int = setting(0, "of a random graph", low=0)
+    roots: str = setting("stationary", "how positions without parents are drawn", choices=("stationary", "uniform"))
 
     ideal_over = "even"
 
