@@ -94,6 +94,5 @@ def share(rows: Float[Tensor, "child position"], graph: Graph, named: Callable[[
 
 
 def outstanding(row: Float[Tensor, "position"], child: int) -> int:
-    """The earlier position whose number lies farthest from the median of all earlier ones, above or below."""
-    earlier = row[:child]
-    return int((earlier - earlier.median()).abs().argmax())
+    """The earlier position whose number lies farthest from the median of all, above or below."""
+    return int((row[:child] - row.median()).abs().argmax())

@@ -100,7 +100,7 @@ def about_floors(table: DataFrame) -> Iterator[Claim]:
     one, three = (of(table, NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield about(
         "longer_contexts_are_legal",
-        f"The 3-gram model names legal symbols oftener than the 1-gram model ({three.mean():.3f} and {one.mean():.3f}).",
+        f"The 3-gram model names legal symbols oftener than the 1-gram's ({three.mean():.3f} and {one.mean():.3f}).",
         three - one,
         "share of legal symbols, 3-gram less 1-gram",
         table,

@@ -26,7 +26,7 @@ from hopscope.theory.markov.chains import chosen, dirichlet, stationary
 from hopscope.theory.markov.graphs import GRAPHS, Graph
 from hopscope.theory.markov.predictors import counted, followers, integrated
 
-FORCE_DRAWS = 1000  # matrices per sequence in the plain integration
+FORCE_DRAWS = 500  # matrices per sequence in the plain integration
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,9 @@ class CausalSequences(SourceTask):
                 roots.append(inputs[node])
         rows = numpy.stack([random.dirichlet(row, FORCE_DRAWS) for row in seen], 1) + 1e-9
         rows /= rows.sum(-1, keepdims=True)
-        system = numpy.concatenate([rows.swapaxes(1, 2) - numpy.eye(V), numpy.ones((FORCE_DRAWS, 1, V))], 1)
-        law = numpy.linalg.pinv(system)[..., -1].clip(1e-300)  # least squares of μ·rows = μ and Σ μ = 1
+        # μ·rows = μ and Σ μ = 1, added up: μ (1 − rows + ones) = (1, …, 1)
+        law = numpy.linalg.solve((numpy.eye(V) - rows + 1).swapaxes(1, 2), numpy.ones((FORCE_DRAWS, V, 1)))[..., 0]
+        law = law.clip(1e-300)
         weights = numpy.prod(law[:, roots], axis=1) if roots else numpy.ones(FORCE_DRAWS)
         return (weights[:, None] * rows[:, inputs[-1]]).sum(0) / weights.sum()
 

@@ -1,8 +1,8 @@
 """In-context language learning: strings of random automata, read by attention, by n-gram heads, and by a recurrence.
 
 Akyürek et al. (2024, arXiv:2401.12973, sections 3 to 6) find that transformers learn such languages in context better
-than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here: two
-layers with softmax attention, with three n-gram heads among the others, and with linear attention, which is a
+than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here:
+two layers with softmax attention, with three n-gram heads among the others, and with linear attention, which is a
 recurrence; beside n-gram models and someone who knows the automaton. Tables are long: what was measured of which run.
 """
 

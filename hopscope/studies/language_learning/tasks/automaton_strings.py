@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -124,11 +124,12 @@ class AutomatonStrings(SourceTask):
 
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact for every edge of the automaton: in this state, this symbol leads to that state."""
-        facts = []
-        for state, degree in enumerate(draw["degree"][row].tolist()):
-            for edge in range(degree):
-                symbol, goal = (int(draw[name][row, state, edge]) for name in ("symbols", "goals"))
-                facts.append(Fact((f"state {state}", self.named(symbol)), f"state {goal}"))
+        symbols, goals, degrees = (draw[name][row].tolist() for name in ("symbols", "goals", "degree"))
+        facts = [
+            Fact((f"state {state}", self.named(symbols[state][edge])), f"state {goals[state][edge]}")
+            for state, degree in enumerate(degrees)
+            for edge in range(degree)
+        ]
         return Problem(tuple(facts), ("state 0",))
 
     def named(self, token: int) -> str:
@@ -136,18 +137,23 @@ class AutomatonStrings(SourceTask):
         return "|" if token == self.separator else f"s{token}" if self.n_symbols > 26 else chr(ord("a") + token)
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """By counting what followed each suffix of the tokens so far, from the shortest to that of `order` tokens."""
-        return [[self.counted(inputs[: place + 1])] for place in range(len(inputs))]
-
-    def counted(self, seen: list[int]) -> dict[int, float]:
-        """The n-gram model's word on what follows these tokens."""
-        found = dict.fromkeys(range(self.n_symbols), 1 / self.n_symbols)
-        for n in range(self.order + 1):
-            ends = [end for end in range(n, len(seen)) if n == 0 or seen[end - n : end] == seen[-n:]]
-            counts = Counter(seen[end] for end in ends if seen[end] != self.separator)
-            total = counts.total() + WEIGHT
-            found = {token: (counts[token] + WEIGHT * share) / total for token, share in found.items()}
+        """By counting, from left to right, what followed each context of at most `order` tokens."""
+        table: dict[tuple[int, ...], list[int]] = {}
+        found: list[list[BestAnswer]] = []
+        for place, token in enumerate(inputs):
+            for n in range(min(self.order, place) + 1 if token != self.separator else 0):
+                table.setdefault(tuple(inputs[place - n : place]), [0] * self.n_symbols)[token] += 1
+            found.append([dict(enumerate(self.counted(table, inputs[: place + 1])))])
         return found
+
+    def counted(self, table: Mapping[tuple[int, ...], list[int]], seen: list[int]) -> list[float]:
+        """The n-gram model's word on what follows these tokens, given what followed each context before."""
+        share = [1 / self.n_symbols] * self.n_symbols
+        for n in range(min(self.order, len(seen)) + 1):
+            if counts := table.get(tuple(seen[len(seen) - n :])):
+                total = sum(counts) + WEIGHT
+                share = [(count + WEIGHT * below) / total for count, below in zip(counts, share, strict=True)]
+        return share
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {self.named(token): torch.tensor(token) for token in range(self.d_vocab)}
