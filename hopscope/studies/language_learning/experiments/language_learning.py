@@ -50,7 +50,7 @@ SIZES: dict[str, tuple[dict[str, int], tuple[int, int, int], dict[str, Any]]] = 
         {"steps": 4, "batch": 4, "val_size": 8, "log_every": 2, "checkpoints": "4"},
     ),
     "cpu": (
-        {},
+        {"length": 96},
         (2, 4, 64),
         {"steps": 600, "batch": 32, "warmup": 50, "lr": 2e-3, "val_size": 64, "log_every": 50, "checkpoints": "600"},
     ),

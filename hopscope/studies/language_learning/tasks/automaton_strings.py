@@ -33,17 +33,17 @@ class AutomatonStrings(SourceTask):
     Each sequence draws an automaton of 4 to 12 states over 4 to 18 symbols, with one to three edges per state, and
     walks from its first state, every edge as likely as the others, for as many steps as a string is long. To someone
     who knows the automaton the legal next symbols are equally likely (`law`). No Bayes predictor of automata is known
-    that can be computed: `foretold` is an n-gram model that interpolates between its orders, up to `order`, and the
+    that can be computed: `foretold` is an n-gram model that interpolates between its orders, up to `context`, and the
     brute force is the same by counting.
 
     Positions are `query` alone, which attend to relations: the position before, `after-same-token`, ….
     """
 
     n_symbols: int = setting(18, "size of the alphabet from which automata take theirs", low=3, high=1024)
-    length: int = setting(96, "number of positions", low=4, high=4096)
+    length: int = setting(32, "number of positions (the experiment: 96)", low=4, high=4096)
     longest: int = setting(14, "length of the longest strings; lengths are even from 1 (paper: 49)", low=1, high=1024)
     most_states: int = setting(12, "states of the greatest automata; the least have 4", low=4, high=64)
-    order: int = setting(3, "n of the n-gram model that is the floor", low=1, high=8)
+    context: int = setting(3, "most tokens that the n-gram model, the floor, looks back at", low=1, high=8)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +108,7 @@ class AutomatonStrings(SourceTask):
 
     def foretold(self, inputs: Int[Tensor, "batch position"]) -> Float[Tensor, "batch query vocab"]:
         """The n-gram model that interpolates between its orders."""
-        return interpolated(inputs, self.order, self.d_vocab, self.separator, WEIGHT)
+        return interpolated(inputs, self.context, self.d_vocab, self.separator, WEIGHT)
 
     def n_gram(self, inputs: Int[Tensor, "batch position"], order: int) -> Float[Tensor, "batch query vocab"]:
         """The paper's n-gram model, which backs off from the longest context to shorter ones."""
@@ -125,8 +125,9 @@ class AutomatonStrings(SourceTask):
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact for every edge of the automaton: in this state, this symbol leads to that state."""
         symbols, goals, degrees = (draw[name][row].tolist() for name in ("symbols", "goals", "degree"))
+        names = [self.named(symbol) for symbol in range(self.n_symbols)]
         facts = [
-            Fact((f"state {state}", self.named(symbols[state][edge])), f"state {goals[state][edge]}")
+            Fact((f"state {state}", names[symbols[state][edge]]), f"state {goals[state][edge]}")
             for state, degree in enumerate(degrees)
             for edge in range(degree)
         ]
@@ -137,11 +138,11 @@ class AutomatonStrings(SourceTask):
         return "|" if token == self.separator else f"s{token}" if self.n_symbols > 26 else chr(ord("a") + token)
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """By counting, from left to right, what followed each context of at most `order` tokens."""
+        """By counting, from left to right, what followed each context of at most `context` tokens."""
         table: dict[tuple[int, ...], list[int]] = {}
         found: list[list[BestAnswer]] = []
         for place, token in enumerate(inputs):
-            for n in range(min(self.order, place) + 1 if token != self.separator else 0):
+            for n in range(min(self.context, place) + 1 if token != self.separator else 0):
                 table.setdefault(tuple(inputs[place - n : place]), [0] * self.n_symbols)[token] += 1
             found.append([dict(enumerate(self.counted(table, inputs[: place + 1])))])
         return found
@@ -149,7 +150,7 @@ class AutomatonStrings(SourceTask):
     def counted(self, table: Mapping[tuple[int, ...], list[int]], seen: list[int]) -> list[float]:
         """The n-gram model's word on what follows these tokens, given what followed each context before."""
         share = [1 / self.n_symbols] * self.n_symbols
-        for n in range(min(self.order, len(seen)) + 1):
+        for n in range(min(self.context, len(seen)) + 1):
             if counts := table.get(tuple(seen[len(seen) - n :])):
                 total = sum(counts) + WEIGHT
                 share = [(count + WEIGHT * below) / total for count, below in zip(counts, share, strict=True)]
