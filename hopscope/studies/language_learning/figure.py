@@ -45,7 +45,7 @@ def draw_ends(ax: Axes, table: DataFrame) -> None:
         rows = table[table.kind == kind].groupby(["run", "quantity"]).value.last().unstack()
         ax.plot(rows["distance"], rows["legal"], "o", color=colour(index), ms=5, label=kind)
     for order in DASHES:
-        at = [table[table.quantity == f"{order}-gram {name}"].value.mean() for name in ("distance", "legal")]
-        ax.plot(*at, "x", color=GREY)
-        ax.annotate(f"{order}-gram", at, xytext=(4, -9), textcoords="offset points", fontsize=7, color=GREY)
+        x, y = (table[table.quantity == f"{order}-gram {name}"].value.mean() for name in ("distance", "legal"))
+        ax.plot(x, y, "x", color=GREY)
+        ax.annotate(f"{order}-gram", (x, y), xytext=(4, -9), textcoords="offset points", fontsize=7, color=GREY)
     ax.set(title="At the end", xlabel="total variation", ylabel="legal", xlim=(0, 1), ylim=(0, 1))
