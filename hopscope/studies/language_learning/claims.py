@@ -45,7 +45,7 @@ def about_heads(table: DataFrame) -> Iterator[Claim]:
         "n_gram_heads_help",
         f"Three n-gram heads bring two layers nearer to the automaton than softmax heads alone, after equally many "
         f"steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}).",
-        plain - ngram,
+        (plain - ngram).dropna(),
         "softmax's distance less that with n-gram heads",
         table,
         (NGRAM, PLAIN),
@@ -86,7 +86,7 @@ def about_recurrence(table: DataFrame) -> Iterator[Claim]:
         "recurrence_is_below_attention",
         "Linear attention, a recurrence, stays farther from the automaton than softmax attention "
         f"({linear.mean():.3f} and {plain.mean():.3f}).",
-        linear - plain,
+        (linear - plain).dropna(),
         "its distance less softmax's",
         table,
         (PLAIN, LINEAR),

@@ -10,11 +10,15 @@ from pandas import DataFrame
 
 from hopscope import Config, Training
 from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.emergence.record import attention
 from hopscope.interventions.clamps import parse_clamps, replacements
+from hopscope.measures.attention_on_path import attention_on_path
 from hopscope.measures.base import observe
 from hopscope.problem.paths import Path
+from hopscope.problem.roles import path_strengths
 from hopscope.studies.causal_structure.claims import claims, query_share
 from hopscope.studies.causal_structure.constructions import ANSWER, WAYS, by_counting, constructed
 from hopscope.studies.causal_structure.measures.parent_attention import parent_attention
@@ -253,3 +257,32 @@ def test_noise_breaks_the_symmetry_of_heads():
     """Without it two heads of a layer stay each other's equals; with it they start apart."""
     still, moved = (DisentangledArchitecture(n_heads=2, noise=n).build(EVEN, generator(0, "init")) for n in (0.0, 0.1))
     assert not still.A0.any() and not torch.equal(moved.A0[0], moved.A0[1])
+
+
+# Relations as paths ----------------------------------------------------------------------------------------------
+
+
+def test_strengths_of_relations_equal_a_sum_in_loops():
+    """Of random patterns, written out over positions with `Relations.pairs`; between chains there is nothing."""
+    batch = TASK.sample(6, 0)
+    n, roles = TASK.length, batch.roles
+    pattern = torch.rand(6, 2, n, n, generator=generator(0, "test"))
+    same, other = path_strengths(pattern, roles)
+    for i, place in enumerate(roles.names):
+        for j, relation in enumerate(roles.attended):
+            wanted = roles.pairs(place, relation, "same")
+            rows = wanted.any(-1)
+            for head in range(2):
+                expected = (pattern[:, head] * wanted).sum(-1)[rows].mean()
+                assert torch.allclose(same[head, i, j], expected, equal_nan=True)
+    assert other.isnan().all()
+
+
+def test_paths_of_relations_are_measured_and_followed():
+    """By the measure of all paths, and as emergence follows them: the model made by hand attends to parents alone."""
+    seen = observe(constructed(TASK, WAYS[0]), TASK.sample(16, 0))
+    assert attention_on_path(seen)["L0H0 child->parent"] == pytest.approx(1.0, abs=1e-3)
+    sums, counts = attention(Evaluator(seen.model, seen.batch), [Path.parse("L0H0 child->parent")])
+    assert float(sums.sum() / counts.sum()) == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(BadInput, match="there is no role 'nosuch'"):
+        attention(Evaluator(seen.model, seen.batch), [Path.parse("L0H0 child->nosuch")])
