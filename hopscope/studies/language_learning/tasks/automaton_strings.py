@@ -40,7 +40,7 @@ class AutomatonStrings(SourceTask):
     """
 
     n_symbols: int = setting(18, "size of the alphabet from which automata take theirs", low=3, high=1024)
-    length: int = setting(32, "number of positions (the experiment: 96)", low=4, high=4096)
+    length: int = setting(24, "number of positions (the experiment: 96)", low=4, high=4096)
     longest: int = setting(14, "length of the longest strings; lengths are even from 1 (paper: 49)", low=1, high=1024)
     most_states: int = setting(12, "states of the greatest automata; the least have 4", low=4, high=64)
     context: int = setting(3, "most tokens that the n-gram model, the floor, looks back at", low=1, high=8)
