@@ -168,7 +168,8 @@ class Transformer(Model):
         if (d_input is None) == (d_vocab is None):
             raise ValueError(f"give one of d_input and d_vocab; got {d_input} and {d_vocab}")
         self.architecture: Architecture = architecture
-        self.starts_at_layers = not architecture.rule.reads_tokens
+        self.reads_tokens = architecture.rule.reads_tokens
+        self.starts_at_layers = not self.reads_tokens
         d_model = architecture.d_model
         self.W_E = nn.Parameter(torch.empty(d_input or d_vocab or 0, d_model))
         self.b_E = nn.Parameter(torch.zeros(d_model)) if d_input else None
@@ -320,7 +321,7 @@ class Transformer(Model):
     ) -> Float[Tensor, "batch position d_model"]:
         n = resid.shape[1]
         mask = self.mask[:n, :n]
-        tokens = tokens if self.architecture.rule.reads_tokens else None
+        tokens = tokens if self.reads_tokens else None
         if start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
         for layer, block in enumerate(self.blocks[start:stop], start):

@@ -91,6 +91,7 @@ def about_recurrence(table: DataFrame) -> Iterator[Claim]:
         table,
         (PLAIN, LINEAR),
         above=0,
+        provided=bound("the number of its seeds", len(linear), at_least=5),
         section=f"{PAPER}, section 4",
     )
 

@@ -10,6 +10,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 
 KINDS = ("n-gram heads", "softmax", "linear")
 DASHES = {1: ":", 2: "--", 3: "-"}  # of the n-gram models
+BESIDE = {1: (5, -3), 2: (-36, -3), 3: (-2, 6)}  # where their names stand, in points
 
 
 @styled
@@ -47,5 +48,5 @@ def draw_ends(ax: Axes, table: DataFrame) -> None:
     for order in DASHES:
         x, y = (table[table.quantity == f"{order}-gram {name}"].value.mean() for name in ("distance", "legal"))
         ax.plot(x, y, "x", color=GREY)
-        ax.annotate(f"{order}-gram", (x, y), xytext=(4, -9), textcoords="offset points", fontsize=7, color=GREY)
+        ax.annotate(f"{order}-gram", (x, y), xytext=BESIDE[order], textcoords="offset points", fontsize=7, color=GREY)
     ax.set(title="At the end", xlabel="total variation", ylabel="legal", xlim=(0, 1), ylim=(0, 1))

@@ -215,3 +215,11 @@ def test_every_claim_can_fail(name):
     kind, quantity, value = BAD[name]
     worse = {**GOOD, kind: {**GOOD[kind], quantity: value}}
     assert {claim.id: claim.verdict for claim in claims(tabled(worse))}[name] == "fails"
+
+
+def test_the_recurrences_claim_waits_for_five_seeds():
+    table = tabled(GOOD)
+    few = table[(table.kind != "linear") | (table.seed < 2)]
+    verdicts = {claim.id: claim.verdict for claim in claims(few)}
+    assert verdicts.pop("recurrence_is_below_attention") == "undecided"
+    assert set(verdicts.values()) == {"holds"}
