@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, console, print_json, say
+from hopscope.cli.options import as_json, console, few_enough, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -38,7 +38,12 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
 @click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
-@click.option("--threads", type=click.IntRange(1), help="Of PyTorch; default 2, or 1 on a machine with one core.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    callback=few_enough,
+    help="Of PyTorch; default 2, or 1 on a machine with one core.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default heads/MODEL.")
 @as_json
 def command(

@@ -13,11 +13,12 @@ import click
 from rich.table import Table
 
 from hopscope.cli.commands.explore import PAGE
-from hopscope.cli.options import as_json, console, print_json, say, say_unverified
+from hopscope.cli.options import as_json, console, opened, print_json, say, say_unverified, show_page
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import listed, parse_json, read_listed, write_file
+from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.results import all_claims, redraw
 from hopscope.runs.integrity import is_unverified, vouch
@@ -34,11 +35,19 @@ from hopscope.runs.integrity import is_unverified, vouch
 @click.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
 )
+@opened
 @click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
 @as_json
 def command(
-    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, paper: bool, as_json: bool
+    results: Path,
+    again: bool,
+    page: Path | None,
+    runs: tuple[Path, ...],
+    open_it: bool,
+    markdown: bool,
+    paper: bool,
+    as_json: bool,
 ) -> None:
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
@@ -51,9 +60,13 @@ def command(
     say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
+    if open_it and page is None:
+        raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
         write_page(page, results, runs)
-        say(f"{page}: {len(claims)} claims, opens offline")
+        if open_it:
+            show_page(page)
+        say(f"{page}: {count(len(claims), 'claim')}, opens offline")
     elif as_json:
         print_json(claims)
     elif paper:
