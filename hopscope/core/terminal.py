@@ -66,7 +66,8 @@ class Narrator:
     """Says on stderr what is being done; and, whenever nothing was said for two seconds, that it still is.
 
     A context: `with Narrator("loading") as watch: … watch("drawing")`. What takes less than two seconds, and was not
-    announced by a call, is not mentioned at all.
+    announced by a call, is not mentioned at all. Where stderr is no terminal, only what was announced is said again: a
+    wrong command is answered by one sentence, however long it took to find out.
 
     Args:
         words: what is being done first.
@@ -78,10 +79,11 @@ class Narrator:
         self.began = self.told = time.monotonic()
         self.over = threading.Event()
         self.live, self.open = sys.stderr.isatty(), False
+        self.announced = self.live
 
     def __call__(self, words: str) -> None:
         """Say what is being done now."""
-        self.words, self.began = words, time.monotonic()
+        self.words, self.began, self.announced = words, time.monotonic(), True
         self.tell(f"{words} \u2026")
 
     def __enter__(self) -> Narrator:
@@ -99,10 +101,10 @@ class Narrator:
     def remind(self) -> None:
         """Say again what is still being done, until it is over."""
         while not self.over.wait(max(0.01, self.told + self.quiet - time.monotonic())):
-            if self.words and time.monotonic() - self.told >= self.quiet:
-                self.tell(f"{self.words} \u2026 {time.monotonic() - self.began:.0f} s")
-            elif not self.words:
+            if not (self.words and self.announced):
                 self.told = time.monotonic()
+            elif time.monotonic() - self.told >= self.quiet:
+                self.tell(f"{self.words} \u2026 {time.monotonic() - self.began:.0f} s")
 
     def tell(self, words: str) -> None:
         """A line, or on a terminal the one line over again."""

@@ -48,7 +48,8 @@ def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: b
 
 def drawn(run: Run) -> draw.Drawn:
     """Its pictures."""
-    with Narrator("loading what draws") as watch:
+    with Narrator() as watch:
+        watch("loading what draws")
         from hopscope.drawing import run_pictures
 
         return run_pictures.draw(run, run.path / "pictures", watch)

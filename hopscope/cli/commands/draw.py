@@ -23,12 +23,13 @@ from hopscope.runs.run import is_shipped, load, place_for
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
-    with Narrator("loading what draws") as watch:
-        from hopscope.drawing.run_pictures import draw
-
+    with Narrator("reading the run") as watch:
         run = load(folder)
         _ = run.model  # complains at once if there is nothing to draw
         say_unverified([run.path])
+        watch("loading what draws")
+        from hopscope.drawing.run_pictures import draw
+
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
         drawn = draw(run, place, watch)
     if as_json:

@@ -163,9 +163,8 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
         if outcome.results:
             say(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
         if outcome.left:
-            say(
-                f"{outcome.name}: the budget is spent, {count(outcome.left, 'run is', 'runs are')} left; the same command goes on"
-            )
+            left = count(outcome.left, "run is", "runs are")
+            say(f"{outcome.name}: the budget is spent, {left} left; the same command goes on")
         elif not outcome.done:
             say(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 

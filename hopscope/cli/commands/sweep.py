@@ -14,8 +14,9 @@ from hopscope.cli.options import as_json, completed, dry_run
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count
 from hopscope.execution.ray_workers import RayCrew
-from hopscope.execution.sweep import stacked, sweep, work
+from hopscope.execution.sweep import by_shape, stacked, sweep, work
 from hopscope.experiments.base import SCALES, declared
 from hopscope.experiments.work import Stopped
 from hopscope.runs.demand import check_together
@@ -74,9 +75,11 @@ def command(
         raise BadInput("--engine stacked is one process; leave --workers out")
     if gpus and engine != "ray":
         raise BadInput("--gpus is for --engine ray; a local sweep takes --device cuda")
-    at_once = 1 if engine == "stacked" else workers or os.cpu_count() or 1
     with Narrator("reading what is to be done"):
-        check_together(to_train(name, scale, runs, folder), 1 if engine == "ray" else at_once)
+        configs = to_train(name, scale, runs, folder)
+        stack = max(map(len, by_shape(configs)), default=1)
+        at_once = stack if engine == "stacked" else workers or os.cpu_count() or 1
+        check_together(configs, 1 if engine == "ray" else at_once)
     if dry_run:
         estimate([name], scale, runs, folder, at_once, as_json)
         return
