@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli import main
-from hopscope.drawing.report_page import Opened, Section, report_page
+from hopscope.drawing.report_page import Opened, Section, prose, report_page
 from hopscope.experiments.results import all_claims
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -103,7 +103,8 @@ def test_a_circuit_is_shown_with_its_losses_and_its_view(tmp_path, capsys):
     assert main(["report", *where, "--run", str(tmp_path)]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "L1H0 query-&gt;value[1] (other)" in page and "0.75" in page
-    assert f"hopscope explore {tmp_path}" in page and "<a href" not in page.partition("Circuit of")[2]
+    assert f"hopscope explore {tmp_path.name}<" in page and str(tmp_path) not in page
+    assert "<a href" not in page.partition("Circuit of")[2]
     [frame] = [attrs for tag, attrs in Reader(page).tags if tag == "iframe"]
     assert frame["srcdoc"] == '<p title="a">view</p>' and frame["sandbox"] == "allow-scripts"
 
@@ -205,3 +206,14 @@ def opened(page: Path, folder: Path) -> tuple[set[str], str]:
     assert shot.stat().st_size > 0
     hosts = set(re.findall(r'"url":"https?://([^/"]+)', log.read_text()))
     return {host for host in hosts if not re.search(r"(google|googleapis|gvt1)\.com$", host)}, done.stderr
+
+
+def test_backticks_are_code_and_the_rest_is_escaped():
+    assert prose("a `b<c>` d & ``e``") == "a <code>b&lt;c&gt;</code> d &amp; <code>e</code>"
+    assert prose("one\n\ntwo ` three") == "one</p><p>two ` three"
+
+
+def test_the_page_shows_neither_backticks_nor_paths_from_the_root(page):
+    text = re.sub(r"<pre>.*?</pre>", "", page.read_text(), flags=re.DOTALL)
+    body = re.sub(r'src="[^"]*"|href="[^"]*"', "", text.partition("<body>")[2])
+    assert "`" not in body and not re.search(r"(?<![\w./<-])/(home|tmp|work|root|Users)/", body)

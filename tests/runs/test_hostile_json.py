@@ -1,7 +1,7 @@
-"""Runs and results whose JSON a stranger wrote: any shape, any value, any bytes. One sentence or an answer; no traceback.
+"""Runs and results whose JSON a stranger wrote: any shape, value or bytes. A sentence or an answer, and no traceback.
 
-Hypothesis changes one place of a file that is otherwise right, or replaces the file. No manifest vouches for the folder,
-as in one that was finished before there were any: what reads it has to look for itself.
+Hypothesis changes one place of a file that is otherwise right, or replaces the file. No manifest vouches for the
+folder, as in one that was finished before there were any: what reads it has to look for itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hopscope.cli import main
 from hopscope.runs.run import SHIPPED
 
 BUDGET = settings(
-    max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 SMALL = st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False)

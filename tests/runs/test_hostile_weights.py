@@ -24,7 +24,9 @@ from tests.small_runs import trained
 
 BUDGET = settings(max_examples=150, deadline=None, derandomize=True)
 TASK = Retrieval(n_hops=1, n_chains=2)
-RIGHT = safetensors.torch.save(to_transformer_lens(Architecture(n_layers=1, d_model=8).build(TASK).requires_grad_(False)))
+RIGHT = safetensors.torch.save(
+    to_transformer_lens(Architecture(n_layers=1, d_model=8).build(TASK).requires_grad_(False))
+)
 
 ENTRY = st.fixed_dictionaries(
     {
@@ -60,17 +62,22 @@ def files(draw):
     return bytes(data)
 
 
+def outcome(act, refusal):
+    """What was said where it was refused, and what came of it where it was not; all else is a fault."""
+    try:
+        return "", act()
+    except refusal as error:
+        return str(error), None
+
+
 @BUDGET
 @given(files())
 def test_imported_weights_are_a_model_or_one_sentence(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("weights") / "w.safetensors"
     path.write_bytes(data)
-    try:
-        found = import_model(read_weights(path), TASK)
-    except BadInput as error:
-        assert "\n" not in str(error)
-    else:
-        assert all(torch.isfinite(value).all() for value in found.model.state_dict().values())
+    said, found = outcome(lambda: import_model(read_weights(path), TASK), BadInput)
+    assert "\n" not in said
+    assert found is None or all(torch.isfinite(value).all() for value in found.model.state_dict().values())
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +98,7 @@ def test_a_checkpoints_weights_are_those_or_one_sentence_even_with_a_manifest_to
     kept = {name: value for name, value in about.items() if name not in ("files", "manifest_sha256")}
     optimizer = safetensors.torch.save({})
     write_folder(run.folder(12), {"model.safetensors": data, "optimizer.safetensors": optimizer}, kept)
-    try:
-        model = again.at(12)
-    except Damaged as damage:
-        assert "\n" not in str(damage) and str(run.folder(12)) in str(damage)
-    else:
-        assert {n: p.shape for n, p in model.named_parameters()} == {
-            n: p.shape for n, p in run.config.model.build(run.task).named_parameters()
-        }
+    said, model = outcome(lambda: again.at(12), Damaged)
+    wanted = {name: p.shape for name, p in run.config.model.build(run.task).named_parameters()}
+    assert "\n" not in said and (model is not None or str(run.folder(12)) in said)
+    assert model is None or {name: p.shape for name, p in model.named_parameters()} == wanted

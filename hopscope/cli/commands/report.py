@@ -17,7 +17,7 @@ from hopscope.cli.options import as_json, console, opened, print_json, say, say_
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import listed, parse_json, read_listed, write_file
+from hopscope.core.storage import listed, parse_shaped, read_listed, write_file
 from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.results import all_claims, redraw
@@ -93,6 +93,7 @@ def draw_again(results: Path) -> None:
 
 def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
     """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
+    from hopscope.drawing.circuit_report import shown_name
     from hopscope.drawing.report_page import Opened, Section, report_page
 
     claims = all_claims(results)
@@ -108,9 +109,14 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
-        found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
-        circuits.append(Opened(str(run), found, run / "pictures", explorer_of(run, page)))
+        found = parse_shaped(run / "circuit.json", read_listed(run, "circuit.json"), CIRCUIT)
+        circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
     write_file(page, report_page(sections, circuits, code_version()).encode())
+
+
+#: What the page asks of a circuit.json.
+PATH = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), object)
+CIRCUIT = {"verdict": object, "reason": object, "protocol": object, "loss": {str: object}, "paths": [PATH]}
 
 
 def explorer_of(run: Path, page: Path) -> str | None:
@@ -168,5 +174,8 @@ def claims_markdown(claims: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show(number: float | None) -> str:
-    return "none" if number is None else f"{number:.4g}"
+def show(number: object) -> str:
+    """A number in four digits; what is none, as in a file that somebody altered, as it is."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return "none" if number is None else str(number)
+    return f"{number:.4g}"
