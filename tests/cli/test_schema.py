@@ -58,12 +58,17 @@ FILES = {
     "table.csv of an evaluation": "evaluated/table.csv",
     "claims.json": "runs/quick-results/fig2/claims.json",
 }
-#: Objects whose names are data: hops, settings, files, measures and so on. Their values are described once, as `NAME`.
+#: Objects whose names are data: hops, settings, losses, files and so on. Their values are described once, as `NAME`.
 NAMED = re.compile(
-    r"(^|\.)(hop_losses|measures|baselines|files|settings|config\.task|config\.model|config\.training|task|model|training"
-    r"|origin|environment|losses|loss|seconds|accuracy_interval|labels|identity|registers|interval|scores|protocol(\.\w+)?"
-    r"|values|answers|useful_heads|text|request|said|circuits|order|first_order|hop_effects|tracked)$"
+    r"(^|\.)(hop_losses|files|settings|task|model|training|origin|environment|loss|loss\[\]|interval|accuracy"
+    r"|accuracy_interval|seconds|labels|identity|registers|scores|protocol|request|layout|backend|said|circuits|held|hops"
+    r"|order|first_order|hop_effects|measures)$"
 )
+#: Objects that stand in many places, described once under these headings.
+SHARED = {
+    "path": {"layer", "head", "query", "key", "chain"},
+    "onset": {"status", "step", "low", "high", "after", "by", "falls"},
+}
 
 
 def fields(value: Any, path: str = "") -> Iterator[str]:
@@ -71,9 +76,9 @@ def fields(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, list):
         for part in value:
             yield from fields(part, f"{path}[]")
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and {*value} not in SHARED.values():
         for name, part in value.items():
-            named = NAMED.search(path.replace("[]", ""))
+            named = NAMED.search(path)
             below = f"{path}.{'NAME' if named else name}".lstrip(".")
             yield below
             if not named:
@@ -116,9 +121,9 @@ def described() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for part in re.split(r"^### ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         title, _, text = part.partition("\n")
-        same = re.search(r"^As `(.+?)`", text, re.MULTILINE)
+        same = re.search(r"^As `(.+?)`", text, re.MULTILINE)  # `runs`: a heading above
         rows = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-        found[title.strip("` ")] = ({*found[same[1]]} if same else set()) | {*rows}
+        found[title.strip().strip("`")] = ({*found[same[1]]} if same else set()) | {*rows}
     return found
 
 
@@ -128,6 +133,11 @@ def test_the_page_has_every_field_and_none_that_there_is_not(outputs, name):
     optional = {field for field in told if field.endswith("?")}
     assert there - {field.rstrip("?") for field in told} == set(), "not on the page"
     assert told - optional - there == set(), "only on the page"
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_stands_in_many_places_is_described_once(name):
+    assert described()[name] == SHARED[name]
 
 
 def test_no_text_in_an_output_is_json_itself(outputs):
