@@ -16,6 +16,7 @@ from hopscope.cli.options import Several, SeveralCommand, console, few_enough, p
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
+from hopscope.core.terminal import Narrator
 from hopscope.formulations.base import Formulation
 from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
@@ -93,7 +94,8 @@ def ask_model(
     name: str, cells: Sequence[Cell], settings: Evaluation, out: Path | None, given: dict[str, Any]
 ) -> tuple[list[Result], str | None]:
     """A model's results, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
-    backend = opened(name, given)
+    with Narrator(f"opening {name}"):
+        backend = opened(name, given)
     try:
         folder = out or Path("evaluations") / folder_name(backend.model)
         return ask_all(backend, asked_of(backend, cells), settings, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import listed, parse_shaped, read_listed, write_file
+from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.results import all_claims, redraw
@@ -53,7 +54,8 @@ def command(
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if again:
-        draw_again(results)
+        with Narrator() as watch:
+            draw_again(results, watch)
     claims = all_claims(results)
     if not claims:
         raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
@@ -63,7 +65,8 @@ def command(
     if open_it and page is None:
         raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
-        write_page(page, results, runs)
+        with Narrator("putting the page together"):
+            write_page(page, results, runs)
         if open_it:
             show_page(page)
         say(f"{page}: {count(len(claims), 'claim')}, opens offline")
@@ -79,13 +82,14 @@ def command(
         console().print(claims_table(claims))
 
 
-def draw_again(results: Path) -> None:
+def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:
     """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
 
     Raises Damaged for a table that is not the one that its manifest lists.
     """
     for folder in sorted({path.parent for name in ("table.csv", "claims.json") for path in results.glob(f"*/{name}")}):
         if (folder / "claims.json").is_file() or folder.name in catalogue.names("experiments"):
+            watch(f"drawing and judging {folder.name}")
             redraw(folder.name, folder)
         elif is_unverified(folder):
             vouch(folder)
