@@ -225,5 +225,5 @@ def test_the_title_counts_the_circuit_and_names_the_rest():
     batch = Retrieval(n_hops=2).sample(1)
     how = {"interchangeable": [other, paths[0]], "n_layers": 4, "title": "a"}
     title = circuit_diagram(paths, batch.roles, symbols_at(batch, 0), **how).axes[0].get_title(loc="left")
-    assert title == "a: 4 paths, 3 heads, 3 of 4 layers, 1 alternative dashed"
+    assert title == "a: 4 paths, 3 heads, 3 of 4 layers, one alternative dashed"
     assert "alternative" not in circuit_diagram(paths, batch.roles, symbols_at(batch, 0)).axes[0].get_title(loc="left")
