@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from hopscope.cli import main
 from hopscope.runs.run import SHIPPED
 
+EXAMPLES = [8, pytest.param(150, marks=pytest.mark.slow)]
 BUDGET = settings(
-    max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 SMALL = st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False)
@@ -106,8 +107,9 @@ READERS = {
 }
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("name", READERS)
-def test_a_runs_json_is_read_or_refused_in_a_sentence(run, name, tmp_path_factory):
+def test_a_runs_json_is_read_or_refused_in_a_sentence(run, name, examples, tmp_path_factory):
     newest = max(path.name for path in (run / "checkpoints").iterdir())
     file = run / name.replace("step_NEWEST", newest)
     before = file.read_bytes() if file.exists() else b'{"files": {"config.json": {"bytes": 1, "sha256": "a"}}}'
@@ -115,7 +117,7 @@ def test_a_runs_json_is_read_or_refused_in_a_sentence(run, name, tmp_path_factor
     page = tmp_path_factory.mktemp("page") / "page.html"
     results = Path(__file__).parents[2] / "results"
 
-    @BUDGET
+    @settings(BUDGET, max_examples=examples)
     @given(hostile(before))
     def fuzz(data):
         file.write_bytes(data)
