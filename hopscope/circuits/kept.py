@@ -19,7 +19,7 @@ from hopscope.runs.run import Run
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 3
+VERSION = 4
 LOG = "hypotheses.jsonl"
 
 
