@@ -94,6 +94,13 @@ class Task(Settings, ABC):
     def roles(self, draw: Draw) -> Roles:
         """What every position is for."""
 
+    def searched_roles(self, batch: Batch) -> Roles:
+        """What circuits are searched in: the roles, unless positions ask for more than one of them tells.
+
+        Where every position is a query with targets of its own, these are relations (`hopscope.problem.relations`).
+        """
+        return batch.roles
+
     @abstractmethod
     def problem(self, draw: Draw, row: int) -> Problem:
         """One sequence as facts and queries."""
@@ -158,12 +165,8 @@ class Task(Settings, ABC):
         Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
         task overrides this method; what its `problem` concludes is then an illustration.
 
-        Args:
-            inputs: of one sequence as plain lists, token numbers or rows of features.
-
-        Returns:
-            per query position and output: the right target (a number), its probabilities by number, or None where
-            inputs say nothing.
+        Inputs are of one sequence, as plain lists: token numbers or rows of features. Given is, per query position and
+        output, the right target (a number), its probabilities by number, or None where inputs say nothing.
         """
         raise NotImplementedError
 
@@ -171,6 +174,10 @@ class Task(Settings, ABC):
     def answers_by_force(cls) -> bool:
         """Whether `brute_force` is the task's oracle, and not the problem's facts."""
         return cls.brute_force is not Task.brute_force
+
+    def read(self, tokens: list[int]) -> Draw:
+        """The draw behind `n_positions` typed tokens, the way back from `inputs`; BadInput for what is never drawn."""
+        raise NotImplementedError
 
     @property
     def bayes_loss(self) -> float:
