@@ -25,8 +25,9 @@ from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_batch import Batch as Batch
 
-#: What `brute_force` says of one output.
-BestAnswer = int | Mapping[int, float] | None
+#: What `brute_force` says of one output: the right token, or each one's probability; of a number the posterior mean;
+#: None where inputs say nothing.
+BestAnswer = int | float | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100
@@ -162,8 +163,8 @@ class Task(Settings, ABC):
             inputs: of one sequence as plain lists, token numbers or rows of features.
 
         Returns:
-            per query position and output: the right target (a number), its probabilities by number, or None where
-            inputs say nothing.
+            per query position and output: the right target (a token's number), its probabilities by number, or None
+            where inputs say nothing; of a real target the posterior mean, whose mean loss is `bayes_loss`.
         """
         raise NotImplementedError
 

@@ -47,7 +47,9 @@ class LinearSelfAttentionShape(Shape):
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearSelfAttention:
         if not isinstance(task, LinearRegression):
-            raise BadInput(f"linear_self_attention reads pairs (x, y), and {task.name()} has none; try linear_regression")
+            raise BadInput(
+                f"linear_self_attention reads pairs (x, y), and {task.name()} has none; try linear_regression"
+            )
         return LinearSelfAttention(self, task.d_input, generator)
 
 

@@ -33,7 +33,7 @@ class LinearRegression(RegressionTask):
     """
 
     d_x: int = setting(10, "components of x", low=1, high=1024)
-    n_examples: int = setting(10, "N, examples in the context", low=1, high=4096)
+    n_points: int = setting(10, "N, examples in the context", low=1, high=4096)
     input_range: float = setting(1.0, "width of the interval that components of x are drawn from", low=0)
     weight_scale: float = setting(1.0, "standard deviation of the weights", low=0)
 
@@ -50,7 +50,7 @@ class LinearRegression(RegressionTask):
 
     @property
     def n_positions(self) -> int:
-        return self.n_examples + 1
+        return self.n_points + 1
 
     @property
     def query_positions(self) -> slice:
@@ -62,14 +62,14 @@ class LinearRegression(RegressionTask):
         unit = self.weight_scale**2
         found = {
             "predict zero": unit * zero_loss(self.d_x, self.input_range),
-            "one step of gradient descent": unit * one_step_loss(self.d_x, self.n_examples, self.input_range),
+            "one step of gradient descent": unit * one_step_loss(self.d_x, self.n_points, self.input_range),
         }
         return {**found, "solved": 0.0}
 
     @property
     def bayes_loss(self) -> float:
         """The weights are known in as many directions as there are examples."""
-        unknown = max(0, self.d_x - self.n_examples) / self.d_x
+        unknown = max(0, self.d_x - self.n_points) / self.d_x
         return self.baselines["predict zero"] * unknown
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -105,8 +105,8 @@ class LinearRegression(RegressionTask):
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         xs, ys = draw["x"][row], self.labels(draw)[row]
-        told = {f"x{i + 1}": xs[i] for i in range(self.n_examples)} | {"x": xs[-1]}
-        return told | {f"y{i + 1}": ys[i : i + 1] for i in range(self.n_examples)}
+        told = {f"x{i + 1}": xs[i] for i in range(self.n_points)} | {"x": xs[-1]}
+        return told | {f"y{i + 1}": ys[i : i + 1] for i in range(self.n_points)}
 
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
         """Least squares in float64, of least norm where examples are too few: the posterior mean."""

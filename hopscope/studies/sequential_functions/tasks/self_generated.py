@@ -33,7 +33,7 @@ class SelfGenerated(RegressionTask):
     random vectors of like size; the sequence goes on from what is shown. What is asked is without noise.
     """
 
-    n: int = setting(3, "components of x and y", low=1, high=256)
+    d_x: int = setting(3, "n, components of x and y", low=1, high=256)
     length: int = setting(14, "T, number of x", low=3, high=1024)
     noise: float = setting(0.25, "standard deviation of the labels' noise; that of labels is about 1", low=0)
     replaced: float = setting(0.0, "share (0-1) of labels that are replaced by random vectors", low=0, high=1)
@@ -41,11 +41,11 @@ class SelfGenerated(RegressionTask):
     @property
     def d_input(self) -> int:  # type: ignore[override]
         """x, then the label before."""
-        return 2 * self.n
+        return 2 * self.d_x
 
     @property
     def d_output(self) -> int:
-        return self.n
+        return self.d_x
 
     @property
     def n_positions(self) -> int:
@@ -77,11 +77,11 @@ class SelfGenerated(RegressionTask):
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         how: dict[str, Any] = {"generator": generator, "device": generator.device}
-        weights = torch.randn(n, self.n, 2 * self.n, **how) / (2 * self.n) ** 0.5
-        errors = self.noise * torch.randn(n, self.length, self.n, **how)
-        random = self.random_size * torch.randn(n, self.length, self.n, **how)
+        weights = torch.randn(n, self.d_x, 2 * self.d_x, **how) / (2 * self.d_x) ** 0.5
+        errors = self.noise * torch.randn(n, self.length, self.d_x, **how)
+        random = self.random_size * torch.randn(n, self.length, self.d_x, **how)
         is_random = torch.rand(n, self.length, 1, **how) < self.replaced
-        xs = [self.direction(x) for x in torch.randn(2, n, self.n, **how)]
+        xs = [self.direction(x) for x in torch.randn(2, n, self.d_x, **how)]
         labels = [torch.zeros_like(xs[0])]
         for t in range(1, self.length):
             made = torch.einsum("bof,bf->bo", weights, torch.cat([xs[t], xs[t - 1]], -1)) + errors[:, t]
@@ -91,7 +91,7 @@ class SelfGenerated(RegressionTask):
 
     def direction(self, label: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
         """A label, made as long as √n."""
-        return label * self.n**0.5 / label.norm(dim=-1, keepdim=True)
+        return label * self.d_x**0.5 / label.norm(dim=-1, keepdim=True)
 
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position d_input"]:
         before = torch.cat([torch.zeros_like(draw["label"][:, :1]), draw["label"][:, :-1]], 1)
@@ -127,9 +127,9 @@ class SelfGenerated(RegressionTask):
         """The posterior mean in float64, following every set of labels that may be genuine."""
         tokens = numpy.array(inputs, dtype=float)
         known = Mixture(
-            self.n,
-            2 * self.n,
-            weight_variance=1 / (2 * self.n),
+            self.d_x,
+            2 * self.d_x,
+            weight_variance=1 / (2 * self.d_x),
             noise=self.noise,
             replaced=self.replaced,
             random_size=self.random_size,
@@ -137,7 +137,7 @@ class SelfGenerated(RegressionTask):
         answers: list[list[BestAnswer]] = []
         for t in range(1, len(tokens)):
             if t > 1:
-                known.observe(window(tokens, t - 1), tokens[t, self.n :])
+                known.observe(window(tokens, t - 1), tokens[t, self.d_x :])
             answers.append([float(number) for number in known.predict(window(tokens, t))])
         return answers
 
