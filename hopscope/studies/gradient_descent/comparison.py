@@ -50,6 +50,13 @@ def loss(model: LinearSelfAttention, batch: Batch) -> float:
         return float((answers(model, batch.inputs) - batch.targets[:, 0, 0]).square().mean() / 2)
 
 
+def repeated_losses(model: LinearSelfAttention, batch: Batch) -> list[float]:
+    """Half the mean squared error after every application of a one-layer model to its own tokens."""
+    found = repeated(model, batch.inputs, TIMES, DAMPING)
+    losses: list[float] = ((found - batch.targets[:, 0, 0]).square().mean(-1) / 2).tolist()
+    return losses
+
+
 def sensitivity(
     model: LinearSelfAttention, inputs: Float[Tensor, "batch position d_token"]
 ) -> Float[Tensor, "batch d_x"]:
@@ -76,10 +83,9 @@ def one_layer_rows(run: Run, size: int) -> Iterator[Row]:
     yield row("loss of interpolated weights", loss(halfway(task, model, step), batch), loss(step, batch))
     yield shuffled_row(model, step, batch)
     yield from elsewhere_rows(task, model, step, size)
-    mine, theirs = (repeated(one, batch.inputs, TIMES, DAMPING) for one in (model, step))
+    mine, theirs = (repeated_losses(one, batch) for one in (model, step))
     for time, (a, b) in enumerate(zip(mine, theirs, strict=True), 1):
-        target = batch.targets[:, 0, 0]
-        yield row("loss repeated", *(float((x - target).square().mean() / 2) for x in (a, b)), at=time)
+        yield row("loss repeated", a, b, at=time)
 
 
 def by_hand(step: LinearSelfAttention, batch: Batch) -> tuple[float, float]:

@@ -22,8 +22,9 @@ from hopscope.tasks.base import Task
 
 #: Variance of all initial weights that a position of one number would have; of a token of width d it is a d-th.
 INITIAL = 0.002
-LOCAL = ("hook_resid_pre", *(f"attn.hook_{n}" for n in ("q", "k", "v", "pattern", "z")), "hook_attn_out")
-LOCAL = (*LOCAL, "hook_resid_post")
+#: A layer's activations, in the order of the forward pass.
+ATTENTION = tuple(f"attn.hook_{name}" for name in ("q", "k", "v", "pattern", "z"))
+LOCAL = ("hook_resid_pre", *ATTENTION, "hook_attn_out", "hook_resid_post")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class LinearSelfAttention(Model):
         d_token: numbers per token; the last is y.
         generator: draws all weights from N(0, 0.002 / (layers · d_token)). Without one they wait for `load_state_dict`.
     """
+
+    W_K: nn.Parameter
+    W_Q: nn.Parameter
+    W_V: nn.Parameter
+    P: nn.Parameter
 
     def __init__(self, architecture: LinearSelfAttentionShape, d_token: int, generator: torch.Generator | None = None):
         super().__init__()
