@@ -57,6 +57,7 @@ def expected_loss(
     return s2 / 2 * error(eigenvalues, etas, gammas).square().sum(-1).mean()
 
 
+@cache
 def spectra(d: int, n: int, input_range: float, count: int = SPECTRA) -> Float[Tensor, "matrix d"]:
     """Eigenvalues of S for many draws of n inputs, in float64."""
     random = generator(0, "spectra")
