@@ -49,6 +49,8 @@ class Task(Settings, ABC):
     ideal_over = "even"
     #: The least loss that a perfect model reaches.
     floor = 0.0
+    #: Whether an answer names one of some symbols or tokens; if not, it is a number (`base_regression`).
+    names_symbols = True
     #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
     best_accuracy = 1.0
 
