@@ -55,7 +55,9 @@ def has_heads(shape: Shape) -> bool:
 def describe(run: Run, name: str) -> dict[str, Any]:
     """A run's entry in the manifest, without its batch and its checkpoints. Raises BadInput, Damaged."""
     if not run.task.names_symbols:
-        raise BadInput(f"the explorer shows which symbols are answered, and {run.task.name()} asks for numbers; use draw")
+        raise BadInput(
+            f"the explorer shows which symbols are answered, and {run.task.name()} asks for numbers; use draw"
+        )
     parts = run.config.as_dict()
     return {
         "identity": run.config.identity,

@@ -1,7 +1,7 @@
-"""Functions that make their own sequence, learnt in context; and with random labels (Campbell et al., 2023, section 4)
+"""Functions that make their own sequence, learnt in context; and with random labels (after Campbell et al., 2023)
 
-Sliding-window functions, arXiv:2312.12655, in a variant in which nothing trivial predicts what comes next: a linear
-function of two x, drawn for every sequence. Transformers trained on clean labels, and on sequences of which a quarter
+Sliding-window functions (arXiv:2312.12655, abstract and the code of its section on them), in a variant in which nothing
+trivial predicts what comes next: a linear function of two x, drawn for every sequence. Transformers trained on clean labels, and on sequences of which a quarter
 of the labels are random, against least squares, ridge regression and the posterior mean, over shares of random labels.
 """
 
