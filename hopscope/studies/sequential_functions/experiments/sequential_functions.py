@@ -1,8 +1,9 @@
 """Functions that make their own sequence, learnt in context; and with random labels (after Campbell et al., 2023)
 
-Sliding-window functions (arXiv:2312.12655, abstract and the code of its section on them), in a variant in which nothing
-trivial predicts what comes next: a linear function of two x, drawn for every sequence. Transformers trained on clean labels, and on sequences of which a quarter
-of the labels are random, against least squares, ridge regression and the posterior mean, over shares of random labels.
+Sliding-window functions (arXiv:2312.12655, abstract and released code; no section has these numbers), in a variant in
+which nothing trivial predicts what comes next: a linear function of two x, drawn for every sequence. Transformers
+trained on genuine labels, and on sequences of which a quarter of the labels are random, against least squares, ridge
+regression and the posterior mean, over shares of random labels.
 """
 
 from __future__ import annotations
