@@ -20,8 +20,8 @@ from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
 from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.base import Task
 
-#: Variance of all initial weights that a position of one number would have; of a token of width d it is a d-th.
-INITIAL = 0.002
+#: Variance of initial weights in the paper's code, of which a weight has one share per number that it reads.
+CODE_VARIANCE = 0.002
 #: A layer's activations, in the order of the forward pass.
 ATTENTION = tuple(f"attn.hook_{name}" for name in ("q", "k", "v", "pattern", "z"))
 LOCAL = ("hook_resid_pre", *ATTENTION, "hook_attn_out", "hook_resid_post")
@@ -33,6 +33,12 @@ class LinearSelfAttentionShape(Shape):
 
     n_layers: int = setting(1, "number of layers", low=1, high=1024)
     looped: bool = setting(False, "whether all layers share their weights")
+    init_variance: float | None = setting(
+        None,
+        "of the initial weights, divided by the number of layers; default as in the paper's code, 0.002 / inputs",
+        low=0,
+        since="0.2.0",
+    )
 
     n_heads = 1
     causal = False
@@ -60,7 +66,7 @@ class LinearSelfAttention(Model):
     Args:
         architecture: its settings.
         d_token: numbers per token; the last is y.
-        generator: draws all weights from N(0, 0.002 / (layers · d_token)). Without one they wait for `load_state_dict`.
+        generator: draws all weights from N(0, init_variance / layers). Without one they wait for `load_state_dict`.
     """
 
     W_K: nn.Parameter
@@ -73,7 +79,8 @@ class LinearSelfAttention(Model):
         self.architecture: LinearSelfAttentionShape = architecture
         self.d_token = d_token
         shape = (architecture.n_matrices, d_token, d_token)
-        size = (INITIAL / architecture.n_layers / d_token) ** 0.5
+        variance = CODE_VARIANCE / d_token if architecture.init_variance is None else architecture.init_variance
+        size = (variance / architecture.n_layers) ** 0.5
         for name in ("W_K", "W_Q", "W_V", "P"):
             drawn = torch.zeros(shape) if generator is None else size * torch.randn(shape, generator=generator)
             self.register_parameter(name, nn.Parameter(drawn))

@@ -49,12 +49,12 @@ CLAIMS = (
 TASK = SelfGenerated(d_x=3, length=14, noise=0.25)
 MODEL = Architecture(n_layers=2, n_heads=4, d_model=64, positions="relative")
 TRAINING = Training(
-    steps=2000,
+    steps=1600,
     batch=64,
     lr=4e-3,
     warmup=100,
     schedule="linear",
-    decay_steps=1000,
+    decay_steps=800,
     weight_decay=0.0,
     clip=1.0,
     log_every=100,
