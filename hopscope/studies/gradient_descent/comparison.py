@@ -142,3 +142,13 @@ def several_layers_rows(run: Run, size: int) -> Iterator[Row]:
     for name, turning in (("gradient descent", False), ("GD++", True)):
         steps = descent(task, shape.n_layers, looped=shape.looped, turning=turning)
         yield row(f"loss against {name}", loss(model, batch), loss(steps, batch), at=shape.n_layers)
+
+
+def course_rows(run: Run) -> Iterator[Row]:
+    """Validation losses over training, beside that of one step of gradient descent on the same sequences."""
+    task, training = run.task, run.config.training
+    assert isinstance(task, LinearRegression)
+    batch = task.sample(training.val_size, generator(training.seed_eval, "validation", 0))
+    step = loss(descent(task, 1, looped=False, turning=False), batch)
+    for logged in run.rows:
+        yield row("validation loss", logged["val_loss"], step, at=logged["step"])

@@ -65,7 +65,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
         ax.plot(100 * means.index, means, lw=1, color=colour(index), label=f"trained on {who}")
         ax.plot(100 * part.share, part.error, "o", ms=3.5, color=colour(index), alpha=0.7)
     ax.set(
-        xlabel="% of labels random", ylabel="error at the last place", title="What random labels cost", ylim=(0, None)
+        xlabel="% of labels random", ylabel="error at the last place", title="What random labels cost", ylim=(0, 1.6)
     )
 
 

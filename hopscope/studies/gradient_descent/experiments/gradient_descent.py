@@ -14,7 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.runs.run import Run
 from hopscope.studies.gradient_descent.claims import claims
-from hopscope.studies.gradient_descent.comparison import one_layer_rows, several_layers_rows
+from hopscope.studies.gradient_descent.comparison import course_rows, one_layer_rows, several_layers_rows
 from hopscope.studies.gradient_descent.figure import figure
 from hopscope.studies.gradient_descent.models.linear_self_attention import LinearSelfAttentionShape
 from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
@@ -22,7 +22,7 @@ from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegr
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 170, "paper": 1500}
+SECONDS = {"quick": 8, "cpu": 150, "paper": 1500}
 CLAIMS = (
     "constructed_is_descent",
     "one_layer_reaches_the_best_step",
@@ -97,8 +97,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         about["system"] = system_of(run.config)
         compare = one_layer_rows if run.config.model.n_layers == 1 else several_layers_rows
         rows += [about | row for row in compare(run, SIZE[scale])]
-        curve = {"what": "validation loss", "descent": run.task.baselines["one step of gradient descent"]}
-        rows += [about | curve | {"at": row["step"], "model": row["val_loss"]} for row in run.rows]
+        rows += [about | row for row in course_rows(run)]
     return DataFrame(rows)
 
 

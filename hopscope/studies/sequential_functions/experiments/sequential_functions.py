@@ -28,7 +28,7 @@ from hopscope.tasks.base_batch import Batch
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 420, "paper": 100_000}
+SECONDS = {"quick": 8, "cpu": 280, "paper": 100_000}
 CLAIMS = (
     "source_is_degenerate",
     "here_trivial_predictions_fail",
