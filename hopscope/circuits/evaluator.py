@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching
+from hopscope.circuits.branches import Branching, Prefixes
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.interventions.patterns import null, prescribed
@@ -242,6 +242,7 @@ class Evaluator:
     def __init__(self, model: Model, batch: Batch, tile: int = TILE):
         self.model, self.batch, self.tile = model, batch, tile
         self.ground = Ground(batch, model.architecture)
+        self.prefixes = Prefixes()
         self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts
 
     @torch.no_grad()
@@ -272,13 +273,20 @@ class Evaluator:
 
     @torch.no_grad()
     def patterns_under(self, change: Change) -> list[Pattern]:
-        """Every layer's pattern under a change, as changed."""
-        names = [f"blocks.{layer}.attn.hook_pattern" for layer in self.layers]
+        """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
+        first = self.first_of(change)
+        names = {layer: f"blocks.{layer}.attn.hook_pattern" for layer in self.layers[first:]}
         changed = lambda layer: lambda actual: change.pattern(layer, actual, self.ground)  # noqa: E731
-        replace = {name: changed(layer) for layer, name in enumerate(names)}
-        _, cache = self.model(self.batch.inputs, replace=replace, cache=names)
+        replace = {name: changed(layer) for layer, name in names.items()}
+        begin = (self.streams[first], {"start_at_layer": first}) if first else (self.batch.inputs, {})
+        _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), **begin[1])
         self.forwards += 1
-        return [cache[name] for name in names]
+        return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names.values())]
+
+    def first_of(self, change: Change) -> int:
+        """The first layer to be run anew for a change; 0 for a model that has to begin at the bottom."""
+        begins = self.model.starts_at_layers and change.first_layer < len(self.layers)
+        return int(change.first_layer) if begins else 0
 
     def attention(self, path: Path, patterns: Sequence[Pattern]) -> float:
         """Mean attention on a path: what falls on its targets, over the positions that have any."""
