@@ -9,8 +9,11 @@ import pytest
 import torch
 from pandas import DataFrame
 
-from hopscope import BadInput
+from hopscope import BadInput, Config, Training, train
+from hopscope.circuits.words import symbols_at
 from hopscope.core.seeds import generator
+from hopscope.explorer.describing import describe
+from hopscope.measures.base import unmet
 from hopscope.studies.gradient_descent import comparison
 from hopscope.studies.gradient_descent.construction import constructed, halfway, of_products, products, repeated
 from hopscope.studies.gradient_descent.experiments import gradient_descent
@@ -192,6 +195,22 @@ def test_a_layer_as_drawn_is_found_to_be_none():
     assert rows.model["loss"] / rows.descent["loss"] > 1.5
     assert abs(rows.model["cosine of sensitivities"]) < 0.3
     assert rows.model["distance of sensitivities"] / rows.descent["distance of sensitivities"] > 0.9
+
+
+# Numbers are no symbols ------------------------------------------------------------------------------------------
+
+
+def test_the_explorer_says_that_it_shows_no_numbers(tmp_path):
+    recipe = Training(steps=0, val_size=4)
+    run = train(Config(TASK, LinearSelfAttentionShape(), recipe), tmp_path / "run", threads=1, compile="off")
+    with pytest.raises(BadInput, match="linear_regression asks for numbers"):
+        describe(run, "run")
+
+
+def test_positions_have_no_symbols_names_and_measures_of_symbols_do_not_apply():
+    assert symbols_at(TASK.sample(2, 0), 0) == ["·"] * 11
+    assert unmet("prefix_score", TASK, LinearSelfAttentionShape()) == "answers that name symbols"
+    assert unmet("hop_loss", TASK, LinearSelfAttentionShape()) is None
 
 
 # Claims ----------------------------------------------------------------------------------------------------------
