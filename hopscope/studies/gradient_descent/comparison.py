@@ -50,9 +50,9 @@ def loss(model: LinearSelfAttention, batch: Batch) -> float:
         return float((answers(model, batch.inputs) - batch.targets[:, 0, 0]).square().mean() / 2)
 
 
-def repeated_losses(model: LinearSelfAttention, batch: Batch) -> list[float]:
+def repeated_losses(model: LinearSelfAttention, batch: Batch, y_alone: bool) -> list[float]:
     """Half the mean squared error after every application of a one-layer model to its own tokens."""
-    found = repeated(model, batch.inputs, TIMES, DAMPING)
+    found = repeated(model, batch.inputs, TIMES, DAMPING, y_alone=y_alone)
     losses: list[float] = ((found - batch.targets[:, 0, 0]).square().mean(-1) / 2).tolist()
     return losses
 
@@ -83,9 +83,10 @@ def one_layer_rows(run: Run, size: int) -> Iterator[Row]:
     yield row("loss of interpolated weights", loss(halfway(task, model, step), batch), loss(step, batch))
     yield shuffled_row(model, step, batch)
     yield from elsewhere_rows(task, model, step, size)
-    mine, theirs = (repeated_losses(one, batch) for one in (model, step))
-    for time, (a, b) in enumerate(zip(mine, theirs, strict=True), 1):
-        yield row("loss repeated", a, b, at=time)
+    for what, y_alone in (("loss repeated", False), ("loss repeated on y alone", True)):
+        mine, theirs = (repeated_losses(one, batch, y_alone) for one in (model, step))
+        for time, (a, b) in enumerate(zip(mine, theirs, strict=True), 1):
+            yield row(what, a, b, at=time)
 
 
 def by_hand(step: LinearSelfAttention, batch: Batch) -> tuple[float, float]:

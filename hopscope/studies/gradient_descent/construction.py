@@ -59,11 +59,22 @@ def halfway(task: LinearRegression, model: LinearSelfAttention, other: LinearSel
 
 @torch.no_grad()
 def repeated(
-    model: LinearSelfAttention, inputs: Float[Tensor, "batch position d_token"], times: int, damping: float
+    model: LinearSelfAttention,
+    inputs: Float[Tensor, "batch position d_token"],
+    times: int,
+    damping: float,
+    *,
+    y_alone: bool = False,
 ) -> Float[Tensor, "time batch"]:
-    """Answers after every application of a one-layer model to its own tokens, what it adds damped by a factor."""
+    """Answers after every application of a one-layer model to its own tokens, what it adds damped by a factor.
+
+    With `y_alone` inputs stay as they are, as in gradient descent, whatever a trained layer would write there.
+    """
     answers, e = [], inputs
     for _ in range(times):
-        e = e + damping * (model.layer(e, 0, None) - e)
+        added = damping * (model.layer(e, 0, None) - e)
+        if y_alone:
+            added[..., :-1] = 0.0
+        e = e + added
         answers.append(-e[:, -1, -1])
     return torch.stack(answers)

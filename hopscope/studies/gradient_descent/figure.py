@@ -20,7 +20,11 @@ def figure(table: DataFrame) -> Figure:
     draw_training(training, table)
     beside(inputs, of(table, "loss by input range"), "width of the inputs' interval (trained at 1)", "Other inputs")
     beside(weights, of(table, "loss by weight scale"), "size of the weights (trained at 1)", "Other weights")
-    beside(repeated, of(table, "loss repeated"), "times applied, damped by 0.75", "One layer, repeated", log=False)
+    applied, whole = of(table, "loss repeated on y alone"), of(table, "loss repeated")
+    beside(repeated, applied, "times applied, damped by 0.75", "One layer, repeated on y", log=False)
+    repeated.plot(whole["at"], whole.model, "x", ms=4, color=colour(1), alpha=0.7, label="on x and y")
+    repeated.set_ylim(0, 0.5)
+    repeated.legend(fontsize=7)
     draw_two(two, table)
     draw_alike(alike, table)
     return shown
@@ -61,7 +65,7 @@ def draw_two(ax: Axes, table: DataFrame) -> None:
                 tint = colour(1 + place)
                 ax.plot([place + 0.05 * (seed - 2) for seed in rows.seed], rows.model, "o", ms=4, color=tint)
     ax.set_xticks([0, 1], ["common weights\nand rates", "own weights\nand rates"])
-    ax.set(ylabel="half squared error", title="Two layers, every seed", xlim=(-0.6, 1.6))
+    ax.set(ylabel="half squared error", title="Two layers, every seed", xlim=(-0.6, 1.6), ylim=(0, 0.2))
     ax.legend(fontsize=7)
 
 

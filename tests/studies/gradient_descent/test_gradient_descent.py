@@ -157,6 +157,16 @@ def test_a_loop_is_one_layer_again_and_again():
     assert torch.allclose(looped(inputs)[:, -1, 0], repeated(once, inputs, 3, 1.0)[-1], atol=1e-6)
 
 
+def test_descent_never_rewrites_inputs():
+    """So that the step by hand, applied again and again, is the same on y alone; layers as drawn are not."""
+    inputs = TASK.sample(4, 8).inputs
+    step = constructed(TASK, [4.0])
+    drawn = LinearSelfAttentionShape(init_variance=0.05).build(TASK, generator(2, "init"))
+    for model, same in ((step, True), (drawn, False)):
+        whole, part = repeated(model, inputs, 4, 0.75), repeated(model, inputs, 4, 0.75, y_alone=True)
+        assert torch.allclose(whole, part, rtol=1e-4, atol=1e-5) is same
+
+
 def test_products_say_all_of_a_layer():
     model = LinearSelfAttentionShape(n_layers=2).build(TASK, generator(1, "init"))
     inputs = TASK.sample(4, 7).inputs
@@ -225,6 +235,7 @@ GOOD = {
     "loss of interpolated weights": (0.206, 0.206),
     "loss with shuffled labels": (0.6, 0.6),
     "loss repeated": (0.15, 0.15),
+    "loss repeated on y alone": (0.15, 0.15),
 }
 POOR = {
     "constructed": (1e-3, 1.0),
@@ -236,6 +247,7 @@ POOR = {
     "loss of interpolated weights": (0.25, 0.206),
     "loss with shuffled labels": (0.3, 0.6),
     "loss repeated": (0.2, 0.15),
+    "loss repeated on y alone": (0.2, 0.15),
 }
 
 

@@ -34,6 +34,7 @@ CLAIMS = (
     "far_inputs",
     "other_weights",
     "repeated_it_descends",
+    "repeated_on_y_alone_it_descends",
     "two_beat_two_steps",
     "looped_is_gd_plus_plus",
     "own_weights_are_no_worse_than_gd_plus_plus",
