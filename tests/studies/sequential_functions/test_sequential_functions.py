@@ -172,12 +172,13 @@ def test_its_number_is_known_and_an_untrained_network_does_not_reach_it():
     assert by_hand < 0.6 * zero < 0.95 * zero < model_errors(drawn, batch)[-1]
 
 
-def test_disorder_keeps_what_is_asked_and_loses_the_rest():
-    batch = TASK.sample(5, 9)
-    lost = sequential_functions.disordered(batch)
-    assert torch.equal(lost.targets[:, -1], batch.targets[:, -1])
-    assert sorted(sequential_functions.order_of(9)) == list(range(9))
-    assert not torch.equal(lost.inputs[:, :-2], batch.inputs[:, :-2])
+def test_foreign_examples_leave_what_is_asked_and_tell_nothing_of_it():
+    batch = TASK.sample(2000, 9)
+    other = sequential_functions.foreign(batch)
+    assert torch.equal(other.targets[:, -1], batch.targets[:, -1])
+    assert torch.equal(other.inputs[1:, :-2], batch.inputs[:-1, :-2])
+    found = errors(TASK, other.rows(slice(400)))
+    assert found["posterior mean"][-1] > 0.95 * found["zero"][-1]
 
 
 # The source's own sequences --------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ def table_of(numbers: dict[str, tuple[float, ...]], trivial: float, lost: float)
         about = {"seed": seed, "share": 0.0, "place": 5}
         rows.append({**about, "kind": "source", "who": "two places before", "error": trivial})
         rows.append({**about, "kind": "source", "who": "released model", "error": 0.1})
-        rows.append({**about, "kind": "disordered", "who": "clean labels", "error": lost})
+        rows.append({**about, "kind": "foreign", "who": "clean labels", "error": lost})
     table = DataFrame(rows)
     return table.assign(run=table.who + table.seed.astype(str), version="v")
 

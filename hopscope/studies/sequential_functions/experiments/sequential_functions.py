@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
@@ -42,7 +43,7 @@ CLAIMS = (
     "below_ridge_with_random_labels",
     "by_hand_is_a_step_of_descent",
     "untrained_knows_nothing",
-    "shuffled_sequences_tell_nothing",
+    "foreign_examples_tell_nothing",
 )
 
 #: By scale: the task, the model, training, seeds, and sequences per seed.
@@ -126,7 +127,7 @@ def by_place(about: dict[str, Any], errors: list[float], first: int = 2) -> Iter
 
 
 def model_rows(run: Run, size: int) -> Iterator[dict[str, Any]]:
-    """A model's errors at every share, and where the sequence's order is lost; its validation loss over training."""
+    """A model's errors at every share, and with foreign examples; its validation loss over training."""
     seed, task = run.config.training.seed, run.task
     assert isinstance(task, SelfGenerated)
     version = run.sessions[-1]["environment"]["code"]
@@ -140,24 +141,19 @@ def model_rows(run: Run, size: int) -> Iterator[dict[str, Any]]:
     for share in SHARES:
         batch = sequences(task.but(replaced=share), size, seed)
         yield from by_place({**about, "share": share}, model_errors(run.model, batch))
-    lost = model_errors(run.model, disordered(sequences(task.but(replaced=0.0), size, seed)))
-    yield {**about, "kind": "disordered", "share": 0.0, "place": task.n_positions, "error": lost[-1]}
+    lost = model_errors(run.model, foreign(sequences(task.but(replaced=0.0), size, seed)))
+    yield {**about, "kind": "foreign", "share": 0.0, "place": task.n_positions, "error": lost[-1]}
     for row in run.rows:
         course = {"kind": "course", "share": task.replaced, "step": row["step"], "error": row["val_loss"]}
         yield {**about, **course}
 
 
-def disordered(batch: Batch) -> Batch:
-    """The same sequences with all but the last two x in another order, and labels alike: windows and labels part."""
-    order = order_of(batch.task.n_positions)
-    draw = {n: values[:, order] if n in ("x", "label") else values for n, values in batch.draw.items()}
+def foreign(batch: Batch) -> Batch:
+    """The same last windows, behind the examples of another sequence, which say nothing of the function asked about."""
+    draw, window = dict(batch.draw), batch.draw["x"][:, -2:]
+    draw["x"] = torch.cat([batch.draw["x"][:, :-2].roll(1, 0), window], 1)
+    draw["label"] = batch.draw["label"].roll(1, 0)
     return Batch(batch.task, draw)
-
-
-def order_of(length: int) -> list[int]:
-    """Every second place backwards, then the others, and the last two where they were."""
-    first = list(range(length - 2))
-    return [*first[1::2][::-1], *first[0::2], length - 2, length - 1]
 
 
 def system_of(config: Config) -> str:
