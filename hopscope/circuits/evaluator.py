@@ -25,7 +25,7 @@ from torch import Tensor
 
 from hopscope.circuits.branches import Branching, Prefixes
 from hopscope.circuits.losses import Account, Loss
-from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
 from hopscope.interventions.patterns import null, prescribed
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -73,15 +73,6 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
     elsewhere = nothing * ~mask
     lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
     return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
-
-
-def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
-    return frozenset(unit for unit in units if unit.layer == layer)
-
-
-def given_in(layer: int, rows: Mapping[Row, RowPattern]) -> frozenset[tuple[Row, int]]:
-    """A layer's rows that are given, each with which tensor it is."""
-    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
 
 @dataclass(frozen=True)
@@ -326,13 +317,14 @@ class Evaluator:
         return single(outputs, self.batch.targets)
 
     def accounts(self, changes: Sequence[Change]) -> list[Account]:
-        """Losses, partial losses and right answers under each change."""
-        task, found = self.batch.task, []
-        for outputs in self.outputs(changes):
-            hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-            hits = task.correct(outputs, self.batch).flatten()
-            found.append(Account(self.losses_of(outputs), dict(zip(task.hop_names, hops, strict=True)), hits))
-        return found
+        """All that each change makes of them."""
+        return [self.account_of(outputs) for outputs in self.outputs(changes)]
+
+    def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
+        """All that outputs tell."""
+        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
+        return Account(self.losses_of(outputs), named, self.batch.task.correct(outputs, self.batch).flatten())
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""

@@ -30,6 +30,9 @@ WORDS = {
     "−2": "the position two before it",
     "same-token": "other positions that hold the same token",
     "after-same-token": "positions that follow the same token",
+    "count": "the number of hops",
+    "answer": "where its answer stands",
+    "nowhere": "the number of hops where it has no answer",
 }
 #: And the two places.
 PLACES = {"query": "the query", "each": "each position"}
@@ -91,6 +94,19 @@ def relations(inputs: Tensor, queries: slice) -> Relations:
     if inputs.ndim == 2:
         matches |= {name: rule(inputs) for name, rule in TOKENS.items()}
     return Relations(tuple(held), chain.expand(len(inputs), -1, -1), matches)
+
+
+def pointing(places: Int[Tensor, "batch query"], n: int, offset: int = 1) -> Match:
+    """The relation in which each position stands to one place, or to none where that is negative.
+
+    Args:
+        places: of each position from the offset on.
+        n: number of positions.
+        offset: how many positions come before, and stand in no such relation.
+    """
+    found = torch.zeros(len(places), n, n, dtype=torch.bool, device=places.device)
+    found[:, offset:].scatter_(2, places.clamp(min=0)[..., None], (places >= 0)[..., None])
+    return found
 
 
 def back(by: int) -> Callable[[int, Tensor], Bool[Tensor, "query key"]]:

@@ -97,6 +97,13 @@ class Task(Settings, ABC):
     def roles(self, draw: Draw) -> Roles:
         """What every position is for."""
 
+    def searched_roles(self, batch: Batch) -> Roles:
+        """What circuits are searched in: the roles, unless positions ask for more than one of them tells.
+
+        Where every position is a query with targets of its own, these are relations (`hopscope.problem.relations`).
+        """
+        return batch.roles
+
     @abstractmethod
     def problem(self, draw: Draw, row: int) -> Problem:
         """One sequence as facts and queries."""

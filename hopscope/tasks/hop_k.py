@@ -13,8 +13,9 @@ from torch import Tensor
 from hopscope.core.settings import setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.relations import Relations, pointing
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,26 @@ class HopK(TokenTask):
             chain[row, 2 * k, places[row, k]] = 0
             chain[row, 2 * k - 1, places[row, k] - 1] = 0
         return Roles(tuple(names), chain)
+
+    def searched_roles(self, batch: Batch) -> Relations:
+        """Seen from every letter: `value[k]` is find^k, `key[k]` the place before; `answer` is find^k for the k asked.
+
+        The first position is `count`, or `nowhere` where there is no answer: heads rest there.
+        """
+        letters, hops = batch.draw["letters"], batch.draw["hops"]
+        finds = self.found(letters)
+        asked = finds.gather(1, hops[..., None].expand(-1, -1, self.length))[:, 0]
+        n = self.n_positions
+        matches = {"count": pointing(torch.where(asked >= 0, 0, ABSENT), n), "itself": pointing(finds[:, 0] + 1, n)}
+        matches["−1"] = pointing(finds[:, 0].where(finds[:, 0] > 0, ABSENT), n)
+        for k in range(1, self.n_hops + 1):
+            there = torch.where(finds[:, k] >= 0, finds[:, k] + 1, ABSENT)
+            matches |= {f"key[{k}]": pointing(there - 1, n), f"value[{k}]": pointing(there, n)}
+        matches["answer"] = pointing(torch.where(asked >= 0, asked + 1, ABSENT), n)
+        matches["nowhere"] = pointing(torch.where(asked >= 0, ABSENT, 0), n)
+        places = torch.arange(n, device=letters.device)
+        chain = torch.stack([torch.where(places > 0, 0, ABSENT), torch.where(places > 0, ABSENT, 0)])
+        return Relations(("query", "count"), chain.expand(len(letters), -1, -1), matches)
 
     def problem(self, draw: Draw, row: int) -> Problem:
         """A symbol `letter@place` for every place, and a fact from each to the place that one hop leads to."""

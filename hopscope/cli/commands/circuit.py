@@ -15,21 +15,65 @@ from hopscope.core.terminal import tinted
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
+    from hopscope.circuits.components.circuit import ComponentCircuit
     from hopscope.drawing.circuit_report import Investigation
 
 
-def run(folder: Path, step: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
+def run(folder: Path, step: int | None, out: Path | None, as_json: bool, unit: str, seeds: int, **given: Any) -> None:
     """Find, store, draw, tell."""
+    if unit != "paths":
+        run_components(folder, step, out, as_json, {**given, "unit": unit})
+        return
     from hopscope.drawing.circuit_report import investigate
 
     source = load(folder)
     settings = pick(Discovery, given)
     say_unverified([source.path])
-    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, watch=watch)
+    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, seeds=seeds, watch=watch)
+    stable = {"stability": found.stability.as_dict()} if found.stability else {}
     if as_json:
-        print_json({**found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
+        print_json({**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
     else:
         tell(source, found)
+
+
+def run_components(folder: Path, step: int | None, out: Path | None, as_json: bool, given: dict[str, Any]) -> None:
+    """The same in edges, or in heads and MLPs."""
+    from hopscope.circuits.components.search import Components, find_components
+    from hopscope.drawing.components import store_components
+
+    source, place = load(folder), out or place_for(folder, "circuit")
+    settings = pick(Components, given)
+    say_unverified([source.path])
+    model = source.model if step is None else source.at(step)
+    found = find_components(model, source.task, settings, watch)
+    files = store_components(found, model.architecture, place)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        tell_components(source, found)
+        for paths, words in files:
+            say(f"{' '.join(map(str, paths))}\n    {words}")
+
+
+def tell_components(source: Run, found: ComponentCircuit) -> None:
+    """The units that are kept, the losses, the verdict."""
+    out = console()
+    table = Table(title=f"{source.path}: {found.unit} in use", title_justify="left", box=None, pad_edge=False)
+    for column in (found.unit[:-1], "cut alone", "EAP-IG", "circuit without it"):
+        table.add_column(column, justify="left" if column == found.unit[:-1] else "right")
+    for unit in found.kept:
+        numbers = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
+        table.add_row(unit, *(f"{number:+.3f}" for number in numbers))
+    out.print(table)
+    words = {"model": "the model as it is", "circuit": "all else cut", "null": f"all {found.unit} cut"}
+    for name, said in words.items():
+        loss = found.losses[name]
+        out.print(f"{loss.mean:8.4f}  {said} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
+    for name, curve in found.curves.items():
+        out.print("ranked by {}: CPR {:.3f}, CMD {:.3f}".format(name, *curve.areas))
+    count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
+    out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")
 
 
 def watch(words: str) -> None:
@@ -52,6 +96,9 @@ def tell(source: Run, found: Investigation) -> None:
         loss = circuit.losses[name]
         out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
+    if stable := found.stability:
+        share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"
+        out.print(f"stability: {share}; Jaccard {stable.jaccard:.2f}\n")
     for files, words in found.files:
         say(f"{' '.join(map(str, files))}\n    {words}")
 
@@ -70,7 +117,28 @@ command = click.Command(
     params=[
         click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
         click.Option(["--step"], type=int, help="Of which checkpoint; default the newest."),
-        *options_of(Discovery),
+        click.Option(
+            ["--unit"],
+            type=click.Choice(["paths", "edges", "nodes"]),
+            default="paths",
+            show_default=True,
+            help="Of what: attention paths; edges between components (which output feeds which input, patched); "
+            "or heads and MLPs.",
+        ),
+        *(option for option in options_of(Discovery) if option.name != "null"),
+        click.Option(
+            ["--null"],
+            metavar="NULL",
+            help="What is left of what is taken away: of a path's attention uniform (default), identity or resample; "
+            "of what an edge or node carries resample (default), mean or zero.",
+        ),
+        click.Option(
+            ["--seeds"],
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Search with so many seeds, --seed and those after it, and say whether they agree (of paths alone).",
+        ),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,11 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import listed, parse_json, read_listed, write_file
 from hopscope.experiments.base import experiment
+from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import all_claims, redraw
 from hopscope.runs.integrity import is_unverified, vouch
+
+STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 
 
 @click.command("report")
@@ -34,11 +36,19 @@ from hopscope.runs.integrity import is_unverified, vouch
 @click.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
 )
-@click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
+@click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
+@click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
 @as_json
 def command(
-    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, paper: bool, as_json: bool
+    results: Path,
+    again: bool,
+    page: Path | None,
+    runs: tuple[Path, ...],
+    markdown: bool,
+    studies: bool,
+    paper: bool,
+    as_json: bool,
 ) -> None:
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
@@ -61,7 +71,9 @@ def command(
 
         click.echo(sentences.page(claims), nl=False)
     elif markdown:
-        say(claims_markdown(claims), nl=False)
+        say(claims_page(claims, STUDY_PAGES), nl=False)
+    elif studies:
+        say(studies_markdown(claims, STUDY_PAGES), nl=False)
     else:
         console().print(claims_table(claims))
 
@@ -135,25 +147,3 @@ def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
             tinted(row["verdict"], colours.get(row["verdict"], "")),
         )
     return table
-
-
-def claims_markdown(claims: Iterable[dict[str, Any]]) -> str:
-    """The claims as a table for the README."""
-    claims = list(claims)
-    counts = Counter(row["verdict"] for row in claims)
-    lines = [
-        f"{len(claims)} claims: {counts['holds']} hold, {counts['fails']} fail, {counts['undecided']} are undecided.",
-        "",
-        "| experiment | claim | section | scale | our number | spread | n | verdict |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in claims:
-        low, high = (show(x) for x in row["spread"])
-        numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
-        cells = (row["experiment"], row["sentence"], row["section"], row["scale"], *numbers)
-        lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
-    return "\n".join(lines) + "\n"
-
-
-def show(number: float | None) -> str:
-    return "none" if number is None else f"{number:.4g}"
