@@ -97,17 +97,32 @@ class Table(NamedTuple):
     source: str
 
 
-def report_page(sections: Sequence[Section], circuits: Sequence[Opened] = (), version: str = "") -> str:
-    """The page, as a whole file's text."""
+def report_page(
+    sections: Sequence[Section],
+    circuits: Sequence[Opened] = (),
+    version: str = "",
+    *,
+    results: str = "results",
+    explorer: str | None = None,
+) -> str:
+    """The page, as a whole file's text.
+
+    Args:
+        sections: of experiments.
+        circuits: of runs.
+        version: of hopscope.
+        results: the folder from which it is made, as people call it.
+        explorer: address of the explorer's page on the same results (`hopscope explore --export`), if there is one.
+    """
     counts = Counter(row["verdict"] for section in sections for row in section.claims)
     said = {"sections": sections, "circuits": circuits, "version": version, "counts": counts, "verdicts": VERDICTS}
-    return template().render(policy=policy(), **said)
+    return template().render(policy=policy(), results=results, explorer=explorer, **said)
 
 
 def template() -> Template:
     """The page's template, which escapes whatever is put into it."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    environment.filters |= {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json}
+    environment.filters |= {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json, "place": place}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
@@ -126,6 +141,11 @@ def shown(number: object) -> str:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return "none" if number is None else str(number)
     return f"{number:.4g}"
+
+
+def place(row: Row) -> str:
+    """A claim as the explorer's addresses have it."""
+    return f"{row['experiment']}.{row['id']}@{row['scale']}"
 
 
 def as_json(value: object) -> str:

@@ -15,11 +15,13 @@ from hopscope.emergence.onset import Onset, onset
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.native import fallback
 from hopscope.explorer.scoring import scoring
+from hopscope.explorer.typed import typing_of
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch, Task, VectorTask
+from hopscope.tasks.base_regression import RegressionTask
 
 SEED = 0  # of the batch, drawn as `task.sample(n, seed)` draws it
 
@@ -54,7 +56,7 @@ def has_heads(shape: Shape) -> bool:
 
 def describe(run: Run, name: str) -> dict[str, Any]:
     """A run's entry in the manifest, without its batch and its checkpoints. Raises BadInput, Damaged."""
-    if not run.task.names_symbols:
+    if isinstance(run.task, RegressionTask):
         raise BadInput(
             f"the explorer shows which symbols are answered, and {run.task.name()} asks for numbers; use draw"
         )
@@ -192,6 +194,7 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
         "roles": list(roles.names),
         "attended": list(roles.attended),
         "instances": [instance(batch, row) for row in range(min(INSTANCES, len(batch)))],
+        "typing": typing_of(batch),
     }
     return entry, {named[name]: block for name, block in blocks.items()}
 

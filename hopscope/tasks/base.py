@@ -25,8 +25,7 @@ from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_batch import Batch as Batch
 
-#: What `brute_force` says of one output: the right token, or each one's probability; of a number the posterior mean;
-#: None where inputs say nothing.
+#: What `brute_force` says of one output; a float is the posterior mean of a number (`base_regression`).
 BestAnswer = int | float | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
@@ -49,8 +48,6 @@ class Task(Settings, ABC):
     ideal_over = "even"
     #: The least loss that a perfect model reaches.
     floor = 0.0
-    #: Whether an answer names one of some symbols or tokens; if not, it is a number (`base_regression`).
-    names_symbols = True
     #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
     best_accuracy = 1.0
 
@@ -168,12 +165,8 @@ class Task(Settings, ABC):
         Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
         task overrides this method; what its `problem` concludes is then an illustration.
 
-        Args:
-            inputs: of one sequence as plain lists, token numbers or rows of features.
-
-        Returns:
-            per query position and output: the right target (a token's number), its probabilities by number, or None
-            where inputs say nothing; of a real target the posterior mean, whose mean loss is `bayes_loss`.
+        Inputs are of one sequence, as plain lists: token numbers or rows of features. Given is, per query position and
+        output, the right target (a number), its probabilities by number, or None where inputs say nothing.
         """
         raise NotImplementedError
 
@@ -181,6 +174,10 @@ class Task(Settings, ABC):
     def answers_by_force(cls) -> bool:
         """Whether `brute_force` is the task's oracle, and not the problem's facts."""
         return cls.brute_force is not Task.brute_force
+
+    def read(self, tokens: list[int]) -> Draw:
+        """The draw behind `n_positions` typed tokens, the way back from `inputs`; BadInput for what is never drawn."""
+        raise NotImplementedError
 
     @property
     def bayes_loss(self) -> float:

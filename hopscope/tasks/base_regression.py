@@ -23,7 +23,6 @@ class RegressionTask(Task):
     """
 
     d_input: int
-    names_symbols = False
     #: What squared errors are multiplied by: ½ where a source has it so.
     scale: ClassVar[float] = 1.0
 

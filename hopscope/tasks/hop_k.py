@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.core.settings import setting
+from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.relations import Relations, pointing
@@ -84,6 +85,14 @@ class HopK(TokenTask):
 
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return torch.cat([self.n_letters + 1 + draw["hops"], draw["letters"]], 1)
+
+    def read(self, tokens: list[int]) -> Draw:
+        first, *letters = tokens
+        if first <= self.undefined or any(letter >= self.undefined for letter in letters):
+            raise BadInput("a sequence begins with a number of hops, such as k=1, and letters follow")
+        if any(one == other for one, other in pairwise(letters)):
+            raise BadInput("no letter may follow itself")
+        return {"letters": torch.tensor([letters]), "hops": torch.tensor([[first - self.undefined - 1]])}
 
     def found(self, letters: Int[Tensor, "batch place"]) -> Int[Tensor, "batch hop place"]:
         """find⁰ … find^k of every place, as indices into the letters; −1 where undefined."""
@@ -183,4 +192,5 @@ class HopK(TokenTask):
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         names = [f"{chr(ord('a') + x)}@{place}" for place, x in enumerate(draw["letters"][row].tolist())]
-        return dict(zip([*names, "~"], [*draw["letters"][row], torch.tensor(self.undefined)], strict=True))
+        hops = {f"k={k}": torch.tensor(self.undefined + 1 + k) for k in range(self.n_hops + 1)}
+        return dict(zip([*names, "~"], [*draw["letters"][row], torch.tensor(self.undefined)], strict=True)) | hops

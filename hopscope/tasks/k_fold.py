@@ -89,6 +89,12 @@ class KFold(TokenTask):
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return draw["shown"].flatten(1)
 
+    def read(self, tokens: list[int]) -> Draw:
+        shown = torch.tensor(tokens).view(1, self.n_hops, self.n_symbols)
+        if not torch.equal(shown.sort(-1).values, torch.arange(self.n_symbols).expand_as(shown)):
+            raise BadInput(f"every {self.n_symbols} symbols in a row must be a permutation, each symbol once")
+        return {"shown": shown}
+
     def once(self, draw: Draw) -> Int[Tensor, "batch hop symbol"]:
         """Where one hop leads: s_a(p_a(b))."""
         return draw["shown"].gather(2, self.permutations.to(draw["shown"].device).expand_as(draw["shown"]))

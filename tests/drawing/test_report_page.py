@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -120,6 +121,25 @@ def test_a_circuit_links_to_the_page_in_which_its_model_runs(tmp_path):
     assert main(["report", *where, "--run", str(run)]) == 0
     links = [attrs["href"] for tag, attrs in Reader((tmp_path / "pages" / "page.html").read_text()).tags if tag == "a"]
     assert "../my%20runs/a/explorer.html#view=circuit" in links
+
+
+def test_claims_link_to_the_explorers_page_on_the_same_results(tmp_path):
+    """Where it was exported into their folder, each to its place there; what no page holds is told as a command."""
+    shutil.copytree(RESULTS / "fig4", tmp_path / "my results" / "fig4")
+    where = ["--results", str(tmp_path / "my results"), "--html", str(tmp_path / "page.html")]
+    assert main(["report", *where]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert f"hopscope explore --results {tmp_path / 'my results'}" in page
+    assert not [attrs for tag, attrs in Reader(page).tags if tag == "a" and "explorer.html" in attrs["href"]]
+    exported = tmp_path / "my results" / "explorer.html"
+    assert main(["explore", "--results", str(tmp_path / "my results"), "--export", str(exported)]) == 0
+    assert main(["report", *where]) == 0
+    links = [attrs["href"] for tag, attrs in Reader((tmp_path / "page.html").read_text()).tags if tag == "a"]
+    claims = json.loads((RESULTS / "fig4" / "claims.json").read_text())
+    places = [f"fig4.{claim['id']}@{claim['scale']}" for claim in claims]
+    assert places and all(
+        f"my%20results/explorer.html#view=claims&claim={quote(place, safe='')}" in links for place in places
+    )
 
 
 HOSTILE = """</title></pre><script>document.title = "HACKED"</script><img src=x onerror='document.title="HACKED"'>"""

@@ -109,14 +109,16 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
         found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
         circuits.append(Opened(str(run), found, run / "pictures", explorer_of(run, page)))
-    write_file(page, report_page(sections, circuits, code_version()).encode())
+    explorer = explorer_of(results, page)
+    made = report_page(sections, circuits, code_version(), results=str(results), explorer=explorer)
+    write_file(page, made.encode())
 
 
-def explorer_of(run: Path, page: Path) -> str | None:
-    """The address, from the page, of the one in which the run's model runs, if it was exported into its folder."""
-    if not (run / PAGE).is_file():
+def explorer_of(folder: Path, page: Path) -> str | None:
+    """The address, from the page, of the explorer's on a run, or on results, if it was exported into their folder."""
+    if not (folder / PAGE).is_file():
         return None
-    return quote(os.path.relpath(run / PAGE, page.parent), safe="/")
+    return quote(os.path.relpath(folder / PAGE, page.parent), safe="/")
 
 
 def read_all(folder: Path, *names: str) -> None:
