@@ -35,6 +35,11 @@ class Discovery(Settings):
     alternatives: int = setting(8, "most circuits to look for", low=1)
     seed: int = setting(0, "of all three sets", low=0)
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Of the three sets, in sequences."""
+        return self.discovery, self.selection, self.report
+
 
 class Case:
     """Data sets, thresholds, the proof log, and how circuits are run.

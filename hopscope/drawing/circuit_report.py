@@ -80,8 +80,13 @@ def investigate(
     stored = circuit.save(folder, **({"stability": stable.as_dict()} if stable else {}))
     files = [(stored, "the circuit, and every hypothesis that was tried")]
     watch("drawing")
-    files += draw(model, run.task, circuit, words, folder / "pictures", str(run.path))
+    files += draw(model, run.task, circuit, words, folder / "pictures", shown_name(run.path))
     return Investigation(circuit, least, words, files, stable)
+
+
+def shown_name(path: Path) -> str:
+    """A folder's name on pages and pictures, which others see: of one that was named from the root, its last part."""
+    return path.name if path.is_absolute() else str(path)
 
 
 def least_for(task: Task, model: Model) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from hopscope.drawing.attention_page import TEMPLATE as ATTENTION
 from hopscope.drawing.page_policy import hashes
@@ -122,7 +124,8 @@ def report_page(
 def template() -> Template:
     """The page's template, which escapes whatever is put into it."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    environment.filters |= {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json, "place": place}
+    own = {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json, "place": place, "prose": prose}
+    environment.filters |= own
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
@@ -150,6 +153,13 @@ def place(row: Row) -> str:
 
 def as_json(value: object) -> str:
     return json.dumps(value, indent=1)
+
+
+def prose(text: object) -> Markup:
+    """Text in which what stands in backticks is code, and an empty line begins a paragraph; all of it escaped."""
+    parts = re.split(r"``?([^`]+)``?", str(text))
+    made = Markup("").join(Markup("<code>{}</code>").format(p) if n % 2 else escape(p) for n, p in enumerate(parts))
+    return Markup("</p><p>").join(Markup(part) for part in re.split(r"\n\s*\n", made))
 
 
 def image(path: Path) -> str:

@@ -151,7 +151,8 @@ def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tens
 
     Raises BadInput for a path that the model or the task lacks.
     """
-    shape, names = evaluator.model.architecture, evaluator.ground.roles.names
+    shape, roles = evaluator.model.architecture, evaluator.ground.roles
+    names = list(dict.fromkeys((*roles.names, *roles.attended)))
     sums, counts = [], []
     for path in paths:
         for word, number, there in (("layer", path.layer, shape.n_layers), ("head", path.head, shape.n_heads)):

@@ -67,9 +67,11 @@ def claims_markdown(claims: Iterable[Claim]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show(number: float | None) -> str:
-    """A claim's number, for people."""
-    return "none" if number is None else f"{number:.4g}"
+def show(number: object) -> str:
+    """A claim's number, for people; what is none, as in a file that somebody altered, as it is."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return "none" if number is None else str(number)
+    return f"{number:.4g}"
 
 
 def by_study(claims: Iterable[Claim]) -> Iterator[tuple[Path, Sequence[Claim]]]:

@@ -192,7 +192,7 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> 
     if not chosen:
         return {}
     roles, task = batch.roles, batch.task
-    chosen = [c for c in chosen if {c.path.query, c.path.key} <= set(roles.names)]
+    chosen = [c for c in chosen if {c.path.query, c.path.key} <= {*roles.names, *roles.attended}]
     sees = visible(roles.chain.shape[-1], architecture.causal, roles.chain.device)
     return {
         f"blocks.{layer}.attn.hook_pattern": clamped(

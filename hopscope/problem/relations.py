@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
@@ -74,6 +74,18 @@ class Relations(Roles):
     def label(self, row: int, position: int) -> str:
         """`query`, or nothing."""
         return "query" if int(self.chain[row, 0, position]) != ABSENT else ""
+
+    def strengths(
+        self, pattern: Float[Tensor, "batch head query key"]
+    ) -> Float[Tensor, "relation head query_role key_role"]:
+        """Mean attention (0–1) from each place to what stands in each relation to it; between chains there is none."""
+        found = torch.full((2, pattern.shape[1], len(self.names), len(self.matches)), torch.nan, device=pattern.device)
+        for row, place in enumerate(self.names):
+            for column, relation in enumerate(self.matches):
+                match = self.pairs(place, relation, "same")
+                on_match = (pattern * match[:, None]).sum(-1).transpose(0, 1)  # head batch query
+                found[0, :, row, column] = on_match[:, match.any(-1)].mean(1)
+        return found
 
 
 def relations(inputs: Tensor, queries: slice) -> Relations:

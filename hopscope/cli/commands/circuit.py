@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,22 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
-from hopscope.cli.options import console, options_of, pick, print_json, say, say_unverified
-from hopscope.core.terminal import tinted
+from hopscope.cli.options import (
+    DRY_RUN,
+    console,
+    free_words,
+    options_of,
+    pick,
+    print_json,
+    say,
+    say_unverified,
+    show_page,
+)
+from hopscope.core.environment import memory_free
+from hopscope.core.settings import BadInput
+from hopscope.core.terminal import Narrator, tinted
+from hopscope.core.wording import duration
+from hopscope.runs.demand import check_search, demand_of_search
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
@@ -19,22 +33,62 @@ if TYPE_CHECKING:
     from hopscope.drawing.circuit_report import Investigation
 
 
-def run(folder: Path, step: int | None, out: Path | None, as_json: bool, unit: str, seeds: int, **given: Any) -> None:
+def run(
+    folder: Path,
+    step: int | None,
+    out: Path | None,
+    dry_run: bool,
+    open_it: bool,
+    as_json: bool,
+    unit: str,
+    seeds: int,
+    **given: Any,
+) -> None:
     """Find, store, draw, tell."""
     if unit != "paths":
+        if dry_run or open_it:
+            raise BadInput(f"--dry-run and --open are for --unit paths; a search of {unit} has neither")
         run_components(folder, step, out, as_json, {**given, "unit": unit})
         return
-    from hopscope.drawing.circuit_report import investigate
-
-    source = load(folder)
-    settings = pick(Discovery, given)
+    settings, source = pick(Discovery, given), load(folder)
+    if dry_run:
+        estimate(source, settings, step, as_json)
+        return
     say_unverified([source.path])
-    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, seeds=seeds, watch=watch)
-    stable = {"stability": found.stability.as_dict()} if found.stability else {}
+    with Narrator("loading") as watch:
+        from hopscope.drawing.circuit_report import investigate
+
+        place = out or place_for(folder, "circuit")
+        found = investigate(source, place, settings, step=step, seeds=seeds, watch=watch)
     if as_json:
-        print_json({**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
+        print_json(as_value(found))
     else:
         tell(source, found)
+    if open_it:
+        show_page(next(file for files, _ in found.files for file in files if file.suffix == ".html"))
+
+
+def as_value(found: Investigation) -> dict[str, Any]:
+    """For JSON: circuit.json, what theory asks for, and the circuit in words."""
+    stable = {"stability": found.stability.as_dict()} if found.stability else {}
+    return {**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words}
+
+
+def estimate(source: Run, settings: Discovery, step: int | None, as_json: bool) -> None:
+    """What the search needs at least, and how long one pass of all its sequences takes; nothing is written."""
+    shape, task = source.config.model, source.task
+    check_search(shape, task, settings.sizes, "--discovery, --selection or --report")
+    model = source.model if step is None else source.at(step)
+    needed = demand_of_search(shape, task, settings.sizes, model.n_parameters)
+    batch = task.sample(MEASURED, 0)
+    began = time.perf_counter()
+    model(batch.inputs, at=task.query_positions)
+    each = (time.perf_counter() - began) * sum(settings.sizes) / MEASURED
+    if as_json:
+        print_json({"memory_bytes": needed.memory, "memory_free_bytes": memory_free(), "pass_seconds": round(each, 3)})
+        return
+    say(f"memory: at least {needed.in_words()}{free_words()}")
+    say(f"time: {duration(each)} for one pass of all sequences; a search makes some hundred, more in deep models")
 
 
 def run_components(folder: Path, step: int | None, out: Path | None, as_json: bool, given: dict[str, Any]) -> None:
@@ -46,8 +100,9 @@ def run_components(folder: Path, step: int | None, out: Path | None, as_json: bo
     settings = pick(Components, given)
     say_unverified([source.path])
     model = source.model if step is None else source.at(step)
-    found = find_components(model, source.task, settings, watch)
-    files = store_components(found, model.architecture, place)
+    with Narrator() as watch:
+        found = find_components(model, source.task, settings, watch)
+        files = store_components(found, model.architecture, place)
     if as_json:
         print_json(found.as_dict())
     else:
@@ -76,11 +131,6 @@ def tell_components(source: Run, found: ComponentCircuit) -> None:
     out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")
 
 
-def watch(words: str) -> None:
-    """Say on stderr what is being done."""
-    print(f"hopscope: {words} …", file=sys.stderr)
-
-
 def tell(source: Run, found: Investigation) -> None:
     """The circuit in words, as a table, its losses, the verdict, and where the pictures are."""
     circuit, out = found.circuit, console()
@@ -103,6 +153,7 @@ def tell(source: Run, found: Investigation) -> None:
         say(f"{' '.join(map(str, files))}\n    {words}")
 
 
+MEASURED = 64  # sequences of the pass that is timed
 LOSSES = {
     "model": "the model as it is",
     "circuit": "all patterns replaced by hand",
@@ -145,6 +196,8 @@ command = click.Command(
             metavar="DIR",
             help="Where to; default DIR itself (for the demo that comes with hopscope, demo-circuit).",
         ),
+        click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
+        click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "

@@ -18,6 +18,7 @@ from hopscope.cli.options import console, print_json, say, say_unverified
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 from hopscope.core.terminal import tinted
+from hopscope.core.wording import count
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
@@ -25,6 +26,7 @@ from hopscope.emergence.refine import refine
 from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.problem import paths
 from hopscope.problem.relations import Relations
+from hopscope.runs.demand import check_search
 from hopscope.runs.run import Run, load, place_for
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
@@ -91,6 +93,8 @@ def command(
         return strong_paths(run, was_streamed=was_streamed) if strong else asked
 
     runs, watch = [load(folder) for folder in folders], Ticker()
+    for run in runs:
+        check_search(run.config.model, run.task, [n], "--n")
     say_unverified(run.path for run in runs)
     found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
     if every:
@@ -232,7 +236,7 @@ def chain(ordered: Sequence[Followed]) -> str:
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:
     """Each path's onsets over runs, and how far runs agree."""
     out = console()
-    out.print(tinted(what, "bold"), f", over {order.runs} runs, in modal order", sep="")
+    out.print(tinted(what, "bold"), f", over {count(order.runs, 'run')}, in modal order", sep="")
     table = Table(box=None, pad_edge=False)
     for column in ("path", "runs", "median onset", "range", "not emerged"):
         table.add_column(column, justify="left" if column == "path" else "right")
@@ -247,7 +251,9 @@ def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str)
         table.add_row(name, str(len(onsets)), middle, ends, str(never) if never else "")
     out.print(table)
     low, high = order.holds_interval
-    holds = f"in {order.holds} of {order.runs} runs nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+    holds = (
+        f"in {order.holds} of {count(order.runs, 'run')} nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+    )
     out.print(f"{holds}; in {order.confirmed} every pair confirms it")
     unsure = sum(pair.undetermined + pair.absent for pair in order.pairs)
     out.print(f"pairs that cannot be told apart: {unsure} of {len(order.pairs) * order.runs}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,11 +13,13 @@ import click
 from rich.table import Table
 
 from hopscope.cli.commands.explore import PAGE
-from hopscope.cli.options import as_json, console, print_json, say, say_unverified
+from hopscope.cli.options import as_json, console, opened, print_json, say, say_unverified, show_page
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import listed, parse_json, read_listed, write_file
+from hopscope.core.storage import listed, parse_shaped, read_listed, write_file
+from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import all_claims, redraw
@@ -36,6 +39,7 @@ STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 @click.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
 )
+@opened
 @click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
 @click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
@@ -45,6 +49,7 @@ def command(
     again: bool,
     page: Path | None,
     runs: tuple[Path, ...],
+    open_it: bool,
     markdown: bool,
     studies: bool,
     paper: bool,
@@ -54,16 +59,22 @@ def command(
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if again:
-        draw_again(results)
+        with Narrator() as watch:
+            draw_again(results, watch)
     claims = all_claims(results)
     if not claims:
         raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
     say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
+    if open_it and page is None:
+        raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
-        write_page(page, results, runs)
-        say(f"{page}: {len(claims)} claims, opens offline")
+        with Narrator("putting the page together"):
+            write_page(page, results, runs)
+        if open_it:
+            show_page(page)
+        say(f"{page}: {count(len(claims), 'claim')}, opens offline")
     elif as_json:
         print_json(claims)
     elif paper:
@@ -78,13 +89,14 @@ def command(
         console().print(claims_table(claims))
 
 
-def draw_again(results: Path) -> None:
+def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:
     """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
 
     Raises Damaged for a table that is not the one that its manifest lists.
     """
     for folder in sorted({path.parent for name in ("table.csv", "claims.json") for path in results.glob(f"*/{name}")}):
         if (folder / "claims.json").is_file() or folder.name in catalogue.names("experiments"):
+            watch(f"drawing and judging {folder.name}")
             redraw(folder.name, folder)
         elif is_unverified(folder):
             vouch(folder)
@@ -92,6 +104,7 @@ def draw_again(results: Path) -> None:
 
 def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
     """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
+    from hopscope.drawing.circuit_report import shown_name
     from hopscope.drawing.report_page import Opened, Section, report_page
 
     claims = all_claims(results)
@@ -107,11 +120,16 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
-        found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
-        circuits.append(Opened(str(run), found, run / "pictures", explorer_of(run, page)))
+        found = parse_shaped(run / "circuit.json", read_listed(run, "circuit.json"), CIRCUIT)
+        circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
     explorer = explorer_of(results, page)
-    made = report_page(sections, circuits, code_version(), results=str(results), explorer=explorer)
+    made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(results)), explorer=explorer)
     write_file(page, made.encode())
+
+
+#: What the page asks of a circuit.json.
+PATH = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), object)
+CIRCUIT = {"verdict": object, "reason": object, "protocol": object, "loss": {str: object}, "paths": [PATH]}
 
 
 def explorer_of(folder: Path, page: Path) -> str | None:
