@@ -340,7 +340,7 @@ def symbols_at(batch: Batch, row: int) -> list[str]:
     Names that differ only in their place (`a@3` of hop_k) are told without it.
     """
     task, inputs = batch.task, batch.inputs[row]
-    seen = inputs[:, : task.d_symbol] if isinstance(task, VectorTask) else inputs[:, None]
+    seen = inputs[:, : task.d_symbol] if isinstance(task, VectorTask) else inputs.reshape(len(inputs), -1)
     named = {
         tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in task.values(batch.draw, row).items()
     }

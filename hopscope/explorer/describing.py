@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.core.settings import Variant
+from hopscope.core.settings import BadInput, Variant
 from hopscope.emergence.onset import Onset, onset
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.native import fallback
@@ -21,6 +21,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch, Task, VectorTask
+from hopscope.tasks.base_regression import RegressionTask
 
 SEED = 0  # of the batch, drawn as `task.sample(n, seed)` draws it
 
@@ -55,6 +56,10 @@ def has_heads(shape: Shape) -> bool:
 
 def describe(run: Run, name: str) -> dict[str, Any]:
     """A run's entry in the manifest, without its batch and its checkpoints. Raises BadInput, Damaged."""
+    if isinstance(run.task, RegressionTask):
+        raise BadInput(
+            f"the explorer shows which symbols are answered, and {run.task.name()} asks for numbers; use draw"
+        )
     parts = run.config.as_dict()
     return {
         "identity": run.config.identity,

@@ -18,6 +18,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Cache, Model, Replacements, Shape
 from hopscope.tasks.base import Batch, Task
+from hopscope.tasks.base_regression import RegressionTask
 
 
 class Observation:
@@ -84,6 +85,7 @@ class Need:
 
 tokens = Need("a task of tokens", lambda task, shape: task.d_vocab is not None)
 vectors = Need("a task of vectors", lambda task, shape: task.d_input is not None)
+symbols = Need("answers that name symbols", lambda task, shape: not isinstance(task, RegressionTask))
 attention = Need("a model with attention", lambda task, shape: shape.n_layers * shape.n_heads > 0)
 several_positions = Need("sequences of several positions", lambda task, shape: task.n_positions > 1)
 residual_stream = Need("a model with a residual stream", lambda task, shape: shape.d_model > 0)

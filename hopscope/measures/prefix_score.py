@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.measures.base import Observation, attention, several_positions
+from hopscope.measures.base import Observation, attention, several_positions, symbols
 from hopscope.tasks.base import Batch
 
 RANGE = (0.0, 1.0)
-NEEDS = (attention, several_positions)
+NEEDS = (attention, several_positions, symbols)
 
 
 def prefix_score(seen: Observation) -> dict[str, float]:

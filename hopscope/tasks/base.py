@@ -25,8 +25,8 @@ from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_batch import Batch as Batch
 
-#: What `brute_force` says of one output.
-BestAnswer = int | Mapping[int, float] | None
+#: What `brute_force` says of one output; a float is the posterior mean of a number (`base_regression`).
+BestAnswer = int | float | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
 NOT_ASKED = -100

@@ -15,7 +15,9 @@ from hopscope.core.seeds import generator
 from hopscope.drawing.run_pictures import draw
 from hopscope.models import Architecture, Transformer
 from hopscope.problem.roles import ABSENT
+from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.base import NOT_ASKED, Batch, Task, TokenTask, VectorTask
+from hopscope.tasks.base_regression import RegressionTask
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 
@@ -42,7 +44,15 @@ def assert_targets_are_the_oracles(task: Task, n: int, seed: int) -> None:
 
 
 def assert_targets_are_the_brute_forces(task: Task, batch: Batch) -> None:
-    """Each asked target is the brute force's answer, or as likely as it says: the mean surprise is the Bayes loss."""
+    """Each asked target is the brute force's answer, or as likely as it says: the mean surprise is the Bayes loss.
+
+    Of real numbers the brute force gives the best prediction: its mean loss is the Bayes loss.
+    """
+    if isinstance(task, RegressionTask):
+        best = torch.tensor([task.brute_force(inputs) for inputs in batch.inputs.tolist()], dtype=torch.float64)
+        losses = [float(task.loss(a, b)) for a, b in zip(best[:, None], batch.targets.double()[:, None], strict=True)]
+        assert_mean_is(task.bayes_loss, losses)
+        return
     surprises = []
     for inputs, targets in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
         for target, best in zip(targets, task.brute_force(inputs), strict=True):
@@ -56,8 +66,13 @@ def assert_targets_are_the_brute_forces(task: Task, batch: Batch) -> None:
                 else:
                     assert token == answer
     if surprises:
-        spread = statistics.stdev(surprises) / math.sqrt(len(surprises))
-        assert statistics.mean(surprises) == pytest.approx(task.bayes_loss, abs=4 * spread + 1e-9)
+        assert_mean_is(task.bayes_loss, surprises)
+
+
+def assert_mean_is(expected: float, numbers: list[float]) -> None:
+    """Within four standard errors."""
+    spread = statistics.stdev(numbers) / math.sqrt(len(numbers))
+    assert statistics.mean(numbers) == pytest.approx(expected, abs=4 * spread + 1e-9)
 
 
 def test_equal_seeds_give_equal_batches_and_other_seeds_others(task):
@@ -107,7 +122,7 @@ def test_answers_stand_where_the_roles_say(task):
 
 def perfect_outputs(task: Task, targets: torch.Tensor) -> torch.Tensor:
     """What a model would put out that knows every answer."""
-    if isinstance(task, VectorTask):
+    if isinstance(task, VectorTask | RegressionTask):
         return targets
     one_hot = torch.nn.functional.one_hot(targets.clamp(min=0), task.d_vocab) * 100.0
     one_hot = torch.where((targets == NOT_ASKED)[..., None], 0.0, one_hot)
@@ -138,6 +153,9 @@ def test_knowing_nothing_costs_chance(task):
     """The best constant answer scores the first baseline (within sampling error)."""
     batch = task.sample(512)
     outputs = torch.zeros(*batch.targets.shape[:2], task.d_output)
+    if isinstance(task, RegressionTask):  # a few large answers make up much of it
+        assert_mean_is(task.chance, [float(task.loss(outputs[:1], one[None])) for one in batch.targets])
+        return
     assert float(task.loss(outputs, batch.targets)) == pytest.approx(task.chance, rel=0.05)
 
 
@@ -200,6 +218,14 @@ class WrongHop(Retrieval):
 
 
 @dataclasses.dataclass(frozen=True)
+class WrongNumbers(LinearRegression):
+    """The targets are half as large as the examples say."""
+
+    def targets(self, draw):
+        return super().targets(draw) / 2
+
+
+@dataclasses.dataclass(frozen=True)
 class WrongForce(HopK):
     """Targets of one hop too many, which the inputs do not bear out."""
 
@@ -209,7 +235,9 @@ class WrongForce(HopK):
         return torch.where(super().targets(draw) == NOT_ASKED, NOT_ASKED, asked)
 
 
-@pytest.mark.parametrize("wrong", [WrongTargets(), WrongHop(), WrongForce()], ids=lambda task: type(task).__name__)
+@pytest.mark.parametrize(
+    "wrong", [WrongTargets(), WrongHop(), WrongNumbers(), WrongForce()], ids=lambda task: type(task).__name__
+)
 def test_targets_that_disagree_with_the_problem_do_not_pass(wrong):
     with pytest.raises(AssertionError):
         assert_targets_are_the_oracles(wrong, n=20, seed=3)

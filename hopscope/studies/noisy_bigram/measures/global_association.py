@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, symbols
 from hopscope.studies.noisy_bigram.measures.base_answers import answers
 
 RANGE = (0.0, 1.0)
+NEEDS = (symbols,)
 
 
 def global_association(seen: Observation) -> dict[str, float]:

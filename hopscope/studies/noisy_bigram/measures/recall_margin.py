@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, symbols
 from hopscope.studies.noisy_bigram.measures.base_answers import answers
 
 RANGE = (-math.inf, math.inf)
+NEEDS = (symbols,)
 
 
 def recall_margin(seen: Observation) -> dict[str, float]:

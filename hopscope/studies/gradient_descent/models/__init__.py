@@ -1,0 +1,1 @@
+"""Models of the study, found by file name."""

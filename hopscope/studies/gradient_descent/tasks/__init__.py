@@ -1,0 +1,1 @@
+"""Tasks of the study, found by file name."""

@@ -1,0 +1,1 @@
+"""Gradient descent in context, in closed form."""

@@ -1,0 +1,1 @@
+"""What can be known of a function that makes its own sequence."""

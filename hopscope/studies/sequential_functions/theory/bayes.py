@@ -1,0 +1,73 @@
+"""The best prediction where some labels are random: a mixture over which of them are (ours; float64 numpy).
+
+Rows of A have the prior N(0, v I). A genuine label is A z + σ ξ; a random one is τ ξ and says nothing of A. For a known
+set of genuine labels the posterior of A is normal, and its mean is ridge regression with penalty σ²/v. Over t labels
+there are 2^t sets; each is followed exactly, with its posterior probability, by one recursion of rank one per label.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+from jaxtyping import Float
+from numpy import ndarray
+
+Array = ndarray
+
+
+class Mixture:
+    """What is known of A after some labels: every set of genuine ones with its weight, mean and covariance.
+
+    Args:
+        n_outputs: rows of A.
+        n_features: columns of A.
+        weight_variance: v, of the entries of A.
+        noise: σ, of genuine labels.
+        replaced: share of labels that are random; at 0 there is one set, all of them.
+        random_size: τ, standard deviation of random labels.
+    """
+
+    def __init__(
+        self,
+        n_outputs: int,
+        n_features: int,
+        *,
+        weight_variance: float,
+        noise: float,
+        replaced: float = 0.0,
+        random_size: float = 1.0,
+    ):
+        self.noise, self.replaced, self.random_size = noise, replaced, random_size
+        self.log_weights = numpy.zeros(1)
+        self.means = numpy.zeros((1, n_outputs, n_features))
+        self.covariances = weight_variance * numpy.eye(n_features)[None]
+
+    def predict(self, z: Float[Array, "feature"]) -> Float[Array, "output"]:
+        """The posterior mean of A z."""
+        weights = numpy.exp(self.log_weights - self.log_weights.max())
+        found: Array = numpy.einsum("s,sof,f->o", weights / weights.sum(), self.means, z)
+        return found
+
+    def observe(self, z: Float[Array, "feature"], label: Float[Array, "output"]) -> None:
+        """Take note of a label of z: of every set there are two now, with it and without."""
+        seen = self.covariances @ z  # set feature
+        variance = seen @ z + self.noise**2
+        error = label - self.means @ z
+        genuine = self.log_weights + normal(error, variance)
+        gain = seen / variance[:, None]
+        means = self.means + error[:, :, None] * gain[:, None, :]
+        covariances = self.covariances - gain[:, :, None] * seen[:, None, :]
+        if self.replaced:
+            size = numpy.full(len(genuine), self.random_size**2)
+            random = self.log_weights + math.log(self.replaced) + normal(numpy.broadcast_to(label, error.shape), size)
+            genuine = numpy.concatenate([genuine + math.log1p(-self.replaced), random])
+            means = numpy.concatenate([means, self.means])
+            covariances = numpy.concatenate([covariances, self.covariances])
+        self.log_weights, self.means, self.covariances = genuine, means, covariances
+
+
+def normal(error: Float[Array, "set output"], variance: Float[Array, "set"]) -> Float[Array, "set"]:
+    """Log density of independent normal components."""
+    found: Array = -0.5 * ((error**2).sum(-1) / variance + error.shape[-1] * numpy.log(2 * numpy.pi * variance))
+    return found
