@@ -129,10 +129,8 @@ class Task(Settings, ABC):
         """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
         super().__init_subclass__(**more)
         if own := {"successors", "answers"} & vars(cls).keys():
-            raise TypeError(
-                f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
-                "say which hops are asked (asked_hops), or answer from the inputs alone (brute_force)"
-            )
+            told = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
+            raise TypeError(f"{told}say which hops are asked (asked_hops), or answer from the inputs (brute_force)")
 
     def successors(self, draw: Draw, row: int) -> list[list[str]]:
         """The oracle's word on each query of one sequence: the names of what follows from it, in order."""
@@ -293,23 +291,31 @@ class VectorTask(Task):
 
 
 class TokenTask(Task):
-    """A task on discrete tokens; its loss is the cross-entropy in nats.
+    """A task whose answers are tokens; its loss is the cross-entropy in nats.
 
     Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
-    after the other: `len(hop_names) · d_vocab` numbers.
+    after the other: `len(hop_names) · n_answers` numbers. Inputs are tokens, too, unless a task sets `d_input`.
     """
 
-    d_vocab: int
     #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
     global_answer: int | None = None
 
     @property
+    def n_answers(self) -> int:
+        """Number of different answers: all tokens that there are, unless inputs are vectors."""
+        return self.d_vocab or 0
+
+    @property
     def d_output(self) -> int:
-        return len(self.hop_names) * self.d_vocab
+        return len(self.hop_names) * self.n_answers
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""
         return self.targets(draw)
+
+    def shown(self, batch: Batch) -> Int[Tensor, "batch position"]:
+        """The answer that each position shows, or `NOT_ASKED`."""
+        return batch.inputs
 
     @property
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
@@ -321,7 +327,7 @@ class TokenTask(Task):
 
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
         """Outputs by hop."""
-        return outputs.float().unflatten(-1, (-1, self.d_vocab))
+        return outputs.float().unflatten(-1, (-1, self.n_answers))
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
@@ -340,4 +346,4 @@ class TokenTask(Task):
 
     def uniform(self, n: int | None = None) -> float:
         """Cross-entropy in nats of n equally likely tokens (by default all): ln n."""
-        return math.log(n or self.d_vocab)
+        return math.log(n or self.n_answers)
