@@ -306,8 +306,8 @@ class ItemLabels(TokenTask):
         """The label behind the nearest earlier item, if that is near; else that of the nearest class that is known."""
         rows = numpy.asarray(inputs, dtype=numpy.float64)[:, self.code_width :]
         items, marks = rows[::2, : self.d_item], rows[1::2]
-        names = numpy.asarray(self.label_vectors.tolist())
-        labels = [int(numpy.square(names - mark).sum(-1).argmin()) for mark in marks]
+        far = numpy.square(marks[:, None] - self.label_vectors.double().numpy()).sum(-1)
+        labels = [int(row.argmin()) for row in far]
         asked = range(len(items)) if self.asked == "all" else [len(items) - 1]
         return [[self.best(items[:place], labels, items[place])] for place in asked]
 
@@ -318,7 +318,7 @@ class ItemLabels(TokenTask):
             return labels[int(far.argmin())]
         if not self.by_class:
             return None
-        table = numpy.asarray(self.classes.tolist())
+        table = self.classes.double().numpy()
         return int(numpy.square(table / math.sqrt(1 + self.noise**2) - item).sum(-1).argmin()) % self.n_labels
 
     # Losses --------------------------------------------------------------------------------------------------
