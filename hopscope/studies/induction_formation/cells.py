@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
+from hopscope.experiments.long_table import Named
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.item_labels import ItemLabels
 
@@ -99,7 +100,20 @@ def cells(named: Mapping[str, Condition], seeds: Iterable[int], scale: str) -> I
             yield cell(condition, seed, scale)
 
 
-def name_of(config: Config, named: Mapping[str, Condition], scale: str) -> str:
-    """The condition that a run is a cell of."""
-    seed = config.training.seed
-    return next(name for name, one in named.items() if cell(one, seed, scale).identity == config.identity)
+def namer(named: Mapping[str, Condition], scale: str) -> Named:
+    """What tells of a run which condition it is of."""
+
+    def name_of(config: Config) -> str:
+        seed = config.training.seed
+        return next(name for name, one in named.items() if cell(one, seed, scale).identity == config.identity)
+
+    return name_of
+
+
+def best(measures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The best head of each kind, in the layer where it belongs."""
+    kinds = {"induction": ("induction_strength", "L1"), "previous token": ("previous_token_score", "L0")}
+    return {
+        name: max(value for head, value in measures[measure].items() if head.startswith(layer))
+        for name, (measure, layer) in kinds.items()
+    }

@@ -10,7 +10,7 @@ import numpy
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Limit, Values, around, bound, judge
-from hopscope.studies.induction_formation.course import ratios, values
+from hopscope.experiments.long_table import ratios, values
 
 BY_HAND = "by hand"
 PICKS_ONE = math.log(2)  # who picks one of the two labels of the context
@@ -203,9 +203,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
         source="ours",
         at_least=0.999,
     )
-    first = table[
-        (table.kind == "best") & (table.name == "induction") & (table.step == 0) & (table.condition == "free")
-    ]
+    first = values(table[table.step == 0], "free", "seen", "induction")
     yield held(
         "untrained",
         "Control: untrained, no head has an induction strength to speak of.",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, bound, judge
-from hopscope.studies.induction_formation.course import learnt, ratios, values
+from hopscope.experiments.long_table import learnt, ratios, values
 
 #: Who is faster than whom, and what the paper found, in millions of sequences (section 5).
 ORDER = {

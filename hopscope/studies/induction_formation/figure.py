@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.long_table import learnt, values
 from hopscope.studies.induction_formation.cells import CLAMPS, FREE
-from hopscope.studies.induction_formation.course import learnt, values
 
 CHOSEN = 0.4 * math.log(2)  # the loss by which a phase change is timed (section 3)
 
@@ -67,7 +67,7 @@ def draw_losses(ax: Axes, table: DataFrame, names: list[str]) -> None:
 def draw_best(ax: Axes, table: DataFrame) -> None:
     """The best head of each kind over training, of free runs."""
     for index, name in enumerate(("induction", "previous token")):
-        rows = values(table, "free", "best", name)
+        rows = values(table, "free", "seen", name)
         for number, (_, run) in enumerate(rows.groupby("run")):
             ax.plot(
                 run.step, run.value, color=colour(3 + index), lw=0.8, alpha=0.6, label="_" if number else f"best {name}"

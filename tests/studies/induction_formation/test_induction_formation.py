@@ -45,7 +45,7 @@ def formation(losses, strengths, alone, accuracies, gains, labels, classes, hand
     rows = [row(BY_HAND, 0, "accuracy", "whole", hand), row(BY_HAND, 0, "strength", "H0", hand)]
     for seed in SEEDS:
         rows += [row("free", seed, "loss", "validation", loss, 100 * i) for i, loss in enumerate(losses)]
-        rows += [row("free", seed, "best", "induction", start)]
+        rows += [row("free", seed, "seen", "induction", start)]
         rows += [row("free", seed, "strength", f"H{h}", x) for h, x in enumerate(strengths)]
         rows += [row("free", seed, "alone", f"H{h}", x) for h, x in enumerate(alone)]
         rows += [row("free", seed, "accuracy", name, x) for name, x in accuracies.items()]

@@ -13,11 +13,11 @@ from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
+from hopscope.experiments.long_table import courses_of, entry
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
-from hopscope.studies.induction_formation.cells import CLAMPS, cells
+from hopscope.studies.induction_formation.cells import CLAMPS, best, cells, namer
 from hopscope.studies.induction_formation.clamp_claims import claims
-from hopscope.studies.induction_formation.course import course_of
 from hopscope.studies.induction_formation.figure import clamps_figure as figure
 from hopscope.studies.induction_formation.theory.product import Product
 
@@ -48,7 +48,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run, and the toy's steps."""
     trained = [one for one in finished if isinstance(one, Run)]
     toys = DataFrame(toy_rows(one for one in finished if isinstance(one, Finished)))
-    parts = [part for part in (course_of(trained, CLAMPS, scale), toys) if len(part)]
+    parts = [part for part in (courses_of(trained, namer(CLAMPS, scale), best), toys) if len(part)]
     return concat(parts, ignore_index=True)
 
 
@@ -58,4 +58,4 @@ def toy_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:
         of = {"run": one.work.identity, "version": one.version, "seed": one.work.as_dict()["seed"], "condition": "toy"}
         for name, steps in read_json(one.path / "steps.json").items():
             kind = "closed" if name == "closed" else "toy"
-            yield {**of, "kind": kind, "name": "bc" if name == "closed" else name, "step": 0, "value": steps}
+            yield entry(of, kind, "bc" if name == "closed" else name, steps)

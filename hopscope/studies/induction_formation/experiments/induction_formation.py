@@ -13,11 +13,11 @@ from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
+from hopscope.experiments.long_table import about, courses_of, entry
 from hopscope.runs.run import Run
 from hopscope.studies.induction_formation.by_hand import induction
-from hopscope.studies.induction_formation.cells import FREE, TASK, cells
+from hopscope.studies.induction_formation.cells import FREE, TASK, best, cells, namer
 from hopscope.studies.induction_formation.claims import BY_HAND, claims
-from hopscope.studies.induction_formation.course import about, course_of
 from hopscope.studies.induction_formation.figure import figure
 from hopscope.studies.induction_formation.heads import judged
 from hopscope.tasks.item_labels import ItemLabels
@@ -56,12 +56,12 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
     worth: list[dict[str, Any]] = told(hand, induction(task), task, 0)
     for run in runs:
-        of = about(run, FREE, scale)
+        of = about(run, namer(FREE, scale))
         if of["condition"] == "free":
             worth += told(of, run.model, run.config.task, run.step)
-    return concat([course_of(runs, FREE, scale), DataFrame(worth)], ignore_index=True).round({"value": 5})
+    return concat([courses_of(runs, namer(FREE, scale), best), DataFrame(worth)], ignore_index=True).round({"value": 5})
 
 
 def told(of: dict[str, Any], model: Any, task: Any, step: int) -> list[dict[str, Any]]:
     """What heads are worth, as rows."""
-    return [{**of, "kind": k, "name": name, "step": step, "value": value} for k, name, value in judged(model, task)]
+    return [entry(of, kind, name, value, step) for kind, name, value in judged(model, task)]
