@@ -35,7 +35,8 @@ def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: i
 def courses_of(runs: Iterable[Run], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]) -> DataFrame:
     """Losses and measures over training, and when the loss passed the task's threshold of learning.
 
-    Columns: run, version, seed, condition, kind, name, step, value. Kinds: `loss`, of validation; `seen`, what
+    Columns: run, version, seed, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`, its
+    accuracy, where training may stop by it; `seen`, what
     `streamed` makes of a row's measures; `learnt`, the first step with a loss below `Task.learnt_below`, interpolated
     (NaN: never), at the last step.
     """
@@ -48,6 +49,8 @@ def course(run: Run, of: dict[str, Any], streamed: Callable[[dict[str, Any]], di
     yield entry(of, "learnt", "all", crossing(steps, losses, run.task.learnt_below), steps[-1])
     for row in run.rows:
         yield entry(of, "loss", "validation", row["val_loss"], row["step"])
+        if "accuracy" in row:
+            yield entry(of, "right", "validation", row["accuracy"], row["step"])
         for name, value in streamed(row.get("measures", {})).items():
             yield entry(of, "seen", name, value, row["step"])
 
