@@ -45,7 +45,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
     losses = values(table, "context", "loss", "validation")
     yield held(
         "it_ends_abruptly",
-        "From ln N to a quarter of it the loss falls in less time than it took to get there.",
+        "From three quarters of ln N to one quarter the loss falls in less time than all that came before took.",
         [fall(part) for part in curves(losses)],
         "time of the fall over the time before it",
         losses,
@@ -97,9 +97,9 @@ def first_accuracies(table: DataFrame) -> list[float]:
 
 
 def fall(losses: Series) -> float:
-    """How long the loss took from ln N to a quarter of it, over how long it took to ln N."""
-    began = first(losses, lambda loss: loss < math.log(PAIRS))
-    return (first(losses, lambda loss: loss < math.log(PAIRS) / 4) - began) / began if began else math.nan
+    """How long the loss took from three quarters of ln N to one quarter, over how long it took to get there."""
+    began = first(losses, lambda loss: loss < 0.75 * math.log(PAIRS))
+    return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
 
 
 def head_times(table: DataFrame) -> list[float]:
