@@ -71,6 +71,18 @@ ABRUPT: dict[str, Condition] = {
     "even, Adam": Condition("L = N, all different, Adam", EVEN, ADAM),
     "repeats": Condition("L = N, may repeat, SGD", {**EVEN, "distinct": False}),
 }
+#: In the context or in the weights: all sequences are bursty and of old classes, so that both could answer.
+TRADE: dict[str, Condition] = {
+    name: Condition(words, {"burst": 2, **task}, {**ADAM, "stop_accuracy": None}, 2500)
+    for name, (words, task) in {
+        "few": ("64 classes", {"n_classes": 64}),
+        "middle": ("512 classes", {}),
+        "many": ("2,048 classes", {"n_classes": 2048}),
+        "single": ("512 classes, each once", {"burst": 1}),
+        "burst": ("512 classes, one class four times", {"burst": 4}),
+        "noise": ("64 classes, items with more noise", {"n_classes": 64, "noise": 0.7}),
+    }.items()
+}
 
 
 def cell(condition: Condition, seed: int, scale: str) -> Config:

@@ -10,7 +10,7 @@ from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.long_table import values
-from hopscope.studies.abrupt_learning.cells import ABRUPT
+from hopscope.studies.abrupt_learning.cells import ABRUPT, TRADE
 
 PAIRS = 4
 SHOWN = {
@@ -72,3 +72,48 @@ def draw_nested(ax: Axes, table: DataFrame) -> None:
     ax.set_ylabel("loss over ln L")
     ax.set_title("Three nested logits, N = 8")
     ax.legend(loc="upper right")
+
+
+@styled
+def trade_figure(table: DataFrame) -> Figure:
+    """Each run between the two ways of answering; and each test by condition."""
+    shown = picture(11.0, 3.8)
+    plane, tests = shown.subplots(1, 2, width_ratios=[1, 1.5])
+    draw_plane(plane, table)
+    draw_tests(tests, table)
+    return shown
+
+
+def draw_plane(ax: Axes, table: DataFrame) -> None:
+    """From the weights against from the context, a mark per run."""
+    for index, (name, condition) in enumerate(TRADE.items()):
+        context, weights = (values(table, name, "accuracy", test).value for test in ("IC", "IW"))
+        ax.plot(weights, context, "o", color=colour(index), ms=4, label=condition.words)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_xlabel("from the weights: class not shown (IW)")
+    ax.set_ylabel("from the context: new classes (IC)")
+    ax.set_title("Two ways of answering")
+    ax.legend(loc="upper right")
+
+
+def draw_tests(ax: Axes, table: DataFrame) -> None:
+    """A row per condition; a mark per run and test."""
+    names = [name for name in TRADE if (table.condition == name).any()]
+    for index, test in enumerate(("IC", "IC2", "IW")):
+        for row, name in enumerate(names):
+            found = values(table, name, "accuracy", test).value
+            ax.plot(
+                found,
+                [row + 0.2 * (index - 1)] * len(found),
+                "o",
+                color=colour(index),
+                ms=3.5,
+                label="_" if row else test,
+            )
+    ax.set_yticks(range(len(names)), [TRADE[name].words for name in names])
+    ax.invert_yaxis()
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel("accuracy")
+    ax.set_title("By what the data are like")
+    ax.legend(loc="lower right", ncols=3)
