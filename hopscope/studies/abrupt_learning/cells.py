@@ -67,7 +67,7 @@ class Condition:
 
 ABRUPT: dict[str, Condition] = {
     "context": Condition("16 labels, SGD", NEW, {}, 12_000),
-    "even": Condition("L = N, all different, SGD", EVEN),
+    "even": Condition("L = N, all different, SGD", EVEN, steps=5000),
     "even, Adam": Condition("L = N, all different, Adam", EVEN, ADAM),
     "repeats": Condition("L = N, may repeat, SGD", {**EVEN, "distinct": False}),
 }
