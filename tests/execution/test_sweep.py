@@ -187,8 +187,8 @@ def test_a_stacked_sweep_trains_what_the_others_do(tmp_path, capsys):
     assert main(["sweep", "curriculum", "--engine", "stacked", *where, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] is True
     groups = by_shape(declared("fig4", "quick"))
-    assert [len(group) for group in groups] == [1, 1, 1, 1]
-    assert [len(group) for group in by_shape(declared("fig4", "cpu"))] == [3, 3, 3, 3, 3, 3, 1, 3, 1, 1, 2]
+    assert [len(group) for group in groups] == [1, 1, 1]
+    assert [len(group) for group in by_shape(declared("fig4", "cpu"))] == [3, 3, 3, 3, 3, 2, 2, 2, 2]
     assert all(len(group) == 8 for group in by_shape(declared("fig4", "paper")))
 
 
