@@ -230,6 +230,8 @@ class ItemLabels(TokenTask):
     def draw_different(self, n: int, count: int, random: torch.Generator) -> Int[Tensor, "batch kind"]:
         """Different classes, each by its share: the greatest of ln share + Gumbel noise (Yellott, 1977)."""
         even = torch.rand(n, self.n_classes, generator=random, device=random.device)
+        if not self.zipf:  # the noise grows with what it is made of, so that the order is the same
+            return even.topk(count).indices
         return (self.shares.to(random.device).log() - (-even.log()).log()).topk(count).indices
 
     @cached_property
