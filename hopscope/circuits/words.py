@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
 from hopscope.problem.paths import Path
-from hopscope.tasks.base import Batch, Task, VectorTask
+from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
 ORDINALS = ("", "first", "second", "third", "fourth")
@@ -324,7 +324,10 @@ def symbols_at(batch: Batch, row: int) -> list[str]:
     Names that differ only in their place (`a@3` of hop_k) are told without it.
     """
     task, inputs = batch.task, batch.inputs[row]
-    seen = inputs[:, : task.d_symbol] if isinstance(task, VectorTask) else inputs[:, None]
+    if isinstance(task, VectorTask):
+        seen = inputs[:, : task.d_symbol]
+    else:
+        seen = (task.shown(batch)[row] if isinstance(task, TokenTask) else inputs)[:, None]
     named = {
         tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in task.values(batch.draw, row).items()
     }

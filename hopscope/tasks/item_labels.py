@@ -11,6 +11,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy
 import torch
@@ -304,7 +305,7 @@ class ItemLabels(TokenTask):
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"l{label}": torch.tensor(label) for label in range(self.n_labels)}
 
-    def brute_force(self, inputs: list[list[float]]) -> list[list[BestAnswer]]:
+    def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
         """The label behind the nearest earlier item, if that is near; else that of the nearest class that is known."""
         rows = numpy.asarray(inputs, dtype=numpy.float64)[:, self.code_width :]
         items, marks = rows[::2, : self.d_item], rows[1::2]
