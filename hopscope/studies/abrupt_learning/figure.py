@@ -42,10 +42,10 @@ def draw_course(ax: Axes, table: DataFrame) -> None:
     lines(ax, values(table, "context", "right"), "black", "right answers")
     for index, (name, words) in enumerate(SHOWN.items()):
         lines(ax, values(table, "context", "seen", name), colour(index), words)
-    ax.set_ylim(0, 1.02)
+    ax.set_ylim(0, 1.5)
     ax.set_xlabel("optimizer steps of 128 sequences")
     ax.set_title("16 labels, 4 pairs, SGD")
-    ax.legend(loc="center left")
+    ax.legend(loc="upper left")
 
 
 def draw_even(ax: Axes, table: DataFrame) -> None:
@@ -54,7 +54,7 @@ def draw_even(ax: Axes, table: DataFrame) -> None:
         lines(ax, values(table, name, "loss", "validation"), colour(index), ABRUPT[name].words)
     ax.axhline(math.log(PAIRS), color=GREY, lw=0.8, ls="--")
     ax.text(1, math.log(PAIRS), "ln N", transform=ax.get_yaxis_transform(), ha="right", va="bottom", color=GREY)
-    ax.set_ylim(0, 1.8)
+    ax.set_ylim(0, 2.1)
     ax.set_xlabel("optimizer steps")
     ax.set_ylabel("validation loss (nats)")
     ax.set_title("As many labels as pairs")

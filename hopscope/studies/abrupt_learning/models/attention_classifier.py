@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacements, Shape, Tap, passes
 from hopscope.tasks.base import Task
 
 
@@ -72,7 +72,8 @@ class AttentionClassifier(Model):
 
     @property
     def activation_names(self) -> list[str]:
-        local = ("hook_resid_pre", "attn.hook_pattern", "hook_attn_out", "hook_resid_post")
+        heads = (f"attn.hook_{name}" for name in ATTENTION_NAMES)
+        local = ("hook_resid_pre", *heads, "hook_attn_out", "hook_resid_post")
         return [f"blocks.{layer}.{name}" for layer in range(2) for name in local]
 
     def forward(
@@ -96,12 +97,16 @@ class AttentionClassifier(Model):
     def attention(
         self, layer: int, x: Float[Tensor, "batch position d_input"], tap: Tap | None
     ) -> Float[Tensor, "batch position d_input"]:
-        """What the one head of a layer writes."""
-        scores = (x @ self.W_Q[layer]) @ (x @ self.W_K[layer]).mT
-        hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=x.device).triu(1)
-        pattern = scores.masked_fill(hidden, -math.inf).softmax(-1)[:, None]
-        pattern = passes(tap, f"blocks.{layer}.attn.hook_pattern", pattern)
-        return pattern[:, 0] @ (x @ self.W_V[layer])
+        """What the one head of a layer writes; q, k, v and z are batch position head d_input when they are read."""
+        name = f"blocks.{layer}.attn.hook_"
+        weights = {"q": self.W_Q, "k": self.W_K, "v": self.W_V}
+        q, k, v = (
+            passes(tap, name + kind, (x @ weight[layer])[:, :, None])[:, :, 0] for kind, weight in weights.items()
+        )
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        pattern = (q @ k.mT).masked_fill(hidden, -math.inf).softmax(-1)[:, None]
+        pattern = passes(tap, f"{name}pattern", pattern)
+        return passes(tap, f"{name}z", (pattern[:, 0] @ v)[:, :, None])[:, :, 0]
 
     def read_off(self, stream: Float[Tensor, "batch position d_input"], at: slice | None) -> Tensor:
         x = stream if at is None else stream[:, at]
