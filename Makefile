@@ -12,7 +12,7 @@ NOTEBOOKS_PINS = explorer/notebooks-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions bench-explorer peers notebooks language docs figures explorer explorer-check constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -58,7 +58,7 @@ bench-questions: $(VENV)/dev  ## a million questions against the independent sol
 	$(BIN)/python -m bench.questions
 
 bench-explorer: $(VENV)/dev explorer/node_modules/.package-lock.json  ## the explorer: bytes, its engine, first paint, frames
-	$(BIN)/python -m bench.explorer --browser
+	$(BIN)/python -m bench.explorer --browser --json bench/explorer.json
 
 language: $(VENV)/language  ## language models: transformers, a runner, and SmolLM2-135M-Instruct to try them on
 
@@ -68,6 +68,9 @@ docs: $(VENV)/docs
 
 explorer: explorer/node_modules/.package-lock.json  ## the explorer's page, from TypeScript (needs Node 20 or later)
 	cd explorer && npm run --silent build
+
+explorer-images: $(VENV)/dev  ## docs/images/explorer_*.png: every view and the tour, light and dark
+	$(BIN)/python docs/make_explorer_images.py
 
 explorer-check: explorer/node_modules/.package-lock.json  ## its types, lint and unit tests; the committed files are what the sources give
 	cd explorer && npm run --silent check

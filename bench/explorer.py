@@ -17,7 +17,10 @@ import argparse
 import gzip
 import json
 import os
+import platform
+import shutil
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -29,6 +32,7 @@ import torch
 
 from hopscope import Config, Run, Training, train
 from hopscope.circuits.evaluator import Evaluator, Silenced
+from hopscope.core.environment import code_version
 from hopscope.explorer.building import Builder
 from hopscope.explorer.page import export
 from hopscope.explorer.server import Server
@@ -221,15 +225,40 @@ def measured(browser: bool) -> list[Measured]:
     return [*found, *(in_browser() if browser else ())]
 
 
+def machine() -> dict[str, Any]:
+    """On what it is measured, and how busy that was before."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    lines = File("/proc/cpuinfo").read_text().splitlines() if File("/proc/cpuinfo").is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "hopscope": code_version(),
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "node": version("node"),
+        "browser": version(browser) if browser else "none",
+    }
+
+
+def version(command: str) -> str:
+    """What a command says of its version."""
+    return subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=File, help="also write the numbers here")
     parser.add_argument("--browser", action="store_true", help="also what takes a page and a browser")
     given = parser.parse_args()
+    about = machine()
+    print(", ".join(f"{name} {value}" for name, value in about.items()))
     numbers = measured(given.browser)
     print(*numbers, sep="\n")
     if given.json:
-        values: list[dict[str, Any]] = [asdict(number) for number in numbers]
+        values = {"machine": about, "numbers": [asdict(number) for number in numbers]}
         given.json.write_text(json.dumps(values, indent=1) + "\n")
     return not all(number.kept for number in numbers)
 

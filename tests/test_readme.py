@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli import main
-from hopscope.cli.commands.report import claims_markdown
+from hopscope.cli.commands.report import STUDY_PAGES
 from hopscope.core import catalogue
+from hopscope.experiments.overview import studies_markdown
 from hopscope.experiments.results import all_claims
 
 ROOT = Path(__file__).parent.parent
@@ -82,7 +83,7 @@ def test_the_tree_lists_what_there_is():
         assert (ROOT / name).is_dir(), name
 
 
-def test_the_claims_are_those_of_results():
+def test_the_studies_are_those_of_results():
     text = (ROOT / "README.md").read_text()
-    shown = text.split("<!-- claims: hopscope report -->")[1].split("<!-- end of claims -->")[0].strip()
-    assert shown == claims_markdown(all_claims(ROOT / "results")).strip()
+    shown = text.split("<!-- hopscope report --studies -->")[1].split("<!-- end of studies -->")[0].strip()
+    assert shown == studies_markdown(all_claims(ROOT / "results"), STUDY_PAGES).strip()

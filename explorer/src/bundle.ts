@@ -120,7 +120,15 @@ export interface BatchEntry {
   roles: string[];
   attended: string[];
   instances: Instance[];
+  typing: Typing;
 }
+
+/** How people type sequences (hopscope/explorer/typed.py). */
+export type Typing =
+  | { kind: "facts" }
+  /** By token its names, the last that of an answer; `free`: any word may stand for a token. */
+  | { kind: "tokens"; names: string[][]; free: boolean; example: number[] }
+  | { kind: "none"; told: string };
 
 export interface Onset {
   status: "seen" | "already" | "never";
@@ -196,6 +204,7 @@ export interface Claim {
   version: string;
   command: string;
   about: string;
+  paper: string;
   table: string | null;
   figure: string | null;
 }
@@ -235,6 +244,10 @@ export interface Ask {
   n: number;
   /** An instance whose patterns and answers are wanted, too. */
   instance: number | null;
+  /** A sequence that was typed, or how many fresh ones of a fact sheet: then their answers alone are wanted. */
+  typed?: readonly number[];
+  fresh?: number;
+  seed?: number;
 }
 
 /** The answer, of the engine and of the server (`compute`) alike. */
@@ -249,6 +262,22 @@ export interface Answer {
   hop_losses: Record<string, number>;
   accuracy: Record<string, number>;
   instance: InstanceAnswer | null;
+  typed?: TypedAnswer[];
+}
+
+/** A typed or fresh sequence: how a sheet's facts and queries stand, and all answers, of a sheet by symbol numbers. */
+export interface TypedAnswer {
+  order: { facts: number[]; queries: number[] } | null;
+  roles: string[];
+  answers: {
+    query: number;
+    hop: number;
+    named: number;
+    right: number;
+    runner_up: number;
+    distance: number;
+    runner_up_distance: number;
+  }[];
 }
 
 export interface InstanceAnswer {
@@ -462,6 +491,9 @@ export function asked(ask: Ask): string {
   for (const path of ask.change.off) query.append("off", path);
   for (const path of ask.change.ideal) query.append("ideal", path);
   if (ask.instance !== null) query.set("instance", String(ask.instance));
+  if (ask.typed) query.set("typed", ask.typed.join());
+  if (ask.fresh) query.set("fresh", String(ask.fresh));
+  if (ask.seed) query.set("seed", String(ask.seed));
   return query.toString();
 }
 

@@ -1,5 +1,5 @@
 /** What is chosen on the page, and how it stands in the address: by names, so that a link survives another order of paths. */
-import type { Manifest, Path, Run } from "./bundle.ts";
+import type { Claim, Manifest, Path, Run } from "./bundle.ts";
 
 export const VIEWS = ["run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
 export type View = (typeof VIEWS)[number];
@@ -19,8 +19,16 @@ export interface Choice {
   tour: number;
   /** What this is compared with: `run@step`, or empty. */
   against: string;
-  /** Typed facts. */
+  /** Whether that is at the same step. */
+  same: boolean;
+  /** Typed facts, or a typed sequence. */
   facts: string;
+  /** Which claims are shown: by their words, verdict, paper and scale; and which one is open, `experiment.id@scale`. */
+  find: string;
+  verdict: string;
+  paper: string;
+  scale: string;
+  claim: string;
 }
 
 export const NOTHING: Choice = {
@@ -34,15 +42,28 @@ export const NOTHING: Choice = {
   hand: false,
   tour: 0,
   against: "",
+  same: false,
   facts: "",
+  find: "",
+  verdict: "",
+  paper: "",
+  scale: "",
+  claim: "",
 };
 
-const KNOWN = new Set(["v", "view", "run", "step", "inst", "head", "off", "ideal", "hand", "tour", "vs", "facts"]);
+const OF_CLAIMS = ["find", "verdict", "paper", "scale", "claim"] as const;
+const OTHERS = ["v", "view", "run", "step", "inst", "head", "off", "ideal", "hand", "tour", "vs", "same", "facts"];
+const KNOWN = new Set<string>([...OTHERS, ...OF_CLAIMS]);
 const LONGEST = 8000; // characters of an address's end that are read
 
 /** A path as an address has it: `L1H0.query.value[1].same`. */
 export function dotted(path: Path): string {
   return `L${path.layer}H${path.head}.${path.query}.${path.key}.${path.chain}`;
+}
+
+/** A claim as an address has it: `fig4.onset@cpu`. */
+export function placeOfClaim({ experiment, id, scale }: Claim): string {
+  return `${experiment}.${id}@${scale}`;
 }
 
 /** The run that a choice is about. */
@@ -73,7 +94,9 @@ export function written(choice: Choice, manifest: Manifest): string {
   say("hand", choice.hand ? 1 : 0, 0);
   say("tour", choice.tour, 0);
   say("vs", choice.against, "");
+  say("same", choice.same ? 1 : 0, 0);
   say("facts", choice.facts, "");
+  for (const name of OF_CLAIMS) say(name, choice[name], "");
   return said.map(([name, value]) => `${name}=${escaped(value)}`).join("&");
 }
 
@@ -102,6 +125,7 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
   const run = runOf(manifest, identity);
   const among = (list: readonly number[]) => (value: string) => list.find((one) => String(one) === value);
   const steps = run?.checkpoints?.map((one) => one.step) ?? [];
+  const claims = manifest.claims ?? [];
   const byDots = new Map(run?.paths?.map((path) => [dotted(path), path.name]));
   const paths = (name: string): string[] =>
     query.getAll(name).flatMap((value) => {
@@ -117,13 +141,21 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     head: of("head", (value) => heads(run).find((one) => one === value), ""),
     off: paths("off"),
     ideal: paths("ideal"),
-    hand: of("hand", (value) => (value === "1" ? true : value === "0" ? false : undefined), false),
+    hand: of("hand", flag, false),
     tour: of("tour", among([0, 1, 2, 3, 4, 5, 6]), 0),
     against: of("vs", (value) => (placed(value, manifest) ? value : undefined), ""),
+    same: of("same", flag, false),
     facts: of("facts", (value) => value, ""),
+    find: of("find", (value) => value, ""),
+    verdict: of("verdict", (value) => claims.find((one) => one.verdict === value)?.verdict, ""),
+    paper: of("paper", (value) => claims.find((one) => one.paper === value)?.paper, ""),
+    scale: of("scale", (value) => claims.find((one) => one.scale === value)?.scale, ""),
+    claim: of("claim", (value) => claims.map(placeOfClaim).find((one) => one === value), ""),
   };
   return { choice, told };
 }
+
+const flag = (value: string): boolean | undefined => (value === "1" ? true : value === "0" ? false : undefined);
 
 /** The names of a run's heads, by layer. */
 export function heads(run: Run | undefined): string[] {

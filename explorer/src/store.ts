@@ -83,7 +83,8 @@ export class Store {
     const manifest = this.manifest.value!;
     const { choice } = read(`run=${identity}`, manifest);
     this.undoable.value = [];
-    this.choice.value = { ...choice, view: this.choice.value.view, ...more };
+    const { view, find, verdict, paper, scale, claim } = this.choice.value; // which are of no run
+    this.choice.value = { ...choice, view, find, verdict, paper, scale, claim, ...more };
   }
 
   /** Change attention, so that it can be undone. */

@@ -57,7 +57,7 @@ export function Transport() {
         <span class="where-step">
           step <b>{whole(step)}</b>
         </span>
-        <span class="where-losses">
+        <span class="where-losses" title="Validation losses, as logged in training">
           {Object.entries(run.metrics.hop_losses).map(([hop, losses], i) => (
             <span key={hop}>
               <i class="dot" style={{ background: hue(i + 1) }} />

@@ -24,6 +24,7 @@ const manifest = {
     },
     { identity: "ba9876543210", error: "cannot be read" },
   ],
+  claims: [{ experiment: "fig4", id: "onset", scale: "cpu", verdict: "fails", paper: "Bietti et al. (2023)" }],
 } as unknown as Manifest;
 
 test("what is written is read again", () => {
@@ -39,7 +40,13 @@ test("what is written is read again", () => {
     hand: true,
     tour: 4,
     against: "0123456789ab@80",
+    same: true,
     facts: "ann>bob bob>cy & more=less #",
+    find: "a & b",
+    verdict: "fails",
+    paper: "Bietti et al. (2023)",
+    scale: "cpu",
+    claim: "fig4.onset@cpu",
   };
   const again = read(`#${written(changed, manifest)}`, manifest);
   assert.deepEqual(again, { choice: changed, told: [] });
@@ -78,4 +85,10 @@ test("a run that cannot be read may be chosen", () => {
   const { choice } = read("#run=ba9876543210", manifest);
   assert.equal(choice.run, "ba9876543210");
   assert.equal(choice.step, -1);
+});
+
+test("a filter or a claim that no claim has is told", () => {
+  const { choice, told } = read("#view=claims&verdict=never&paper=Nobody&claim=fig4.offset@cpu&find=x", manifest);
+  assert.deepEqual([choice.verdict, choice.paper, choice.claim, choice.find], ["", "", "", "x"]);
+  assert.equal(told.length, 3);
 });

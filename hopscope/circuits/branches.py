@@ -6,9 +6,10 @@ things to a layer, then one of each kind. What is left out of a late layer costs
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float, Shaped
@@ -17,6 +18,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from hopscope.circuits.evaluator import Change, Evaluator
 
+ROOM = 2**26  # bytes, of the streams that an evaluator keeps (ours)
 Groups = Sequence[Sequence[int]]  # of changes, by their place
 
 
@@ -36,11 +38,30 @@ class Branching:
 
     def answers(self) -> Float[Tensor, "change batch query output"]:
         """The model's answers under each change."""
+        if len(self.changes) == 1:
+            return self.alone()[None]
         firsts = [next((i for i, key in enumerate(row) if key is not None), self.n_layers) for row in self.keys]
         start = min(min(firsts), self.n_layers - 1)
         stream = self.evaluator.streams[start] if start else self.evaluator.batch.inputs
         self.descend(start, stream[None], [[*range(len(self.changes))]])
         return torch.stack([self.found[place] for place in range(len(self.changes))])
+
+    def alone(self) -> Float[Tensor, "batch query output"]:
+        """The answers under a single change, from the last layer up to which some earlier change was like it."""
+        evaluator, keys = self.evaluator, self.keys[0]
+        start = evaluator.prefixes.longest(keys)
+        stream = evaluator.prefixes[keys[:start]] if start else evaluator.batch.inputs
+        names = {f"blocks.{layer}.hook_resid_pre": layer for layer in range(start + 1, self.n_layers)}
+        answers, streams = evaluator.model(
+            stream,
+            replace=self.replacements(start, self.n_layers, self.changes),
+            cache=list(names),
+            at=evaluator.batch.task.query_positions,
+            **({"start_at_layer": start} if start else {}),
+        )
+        for name, layer in names.items():
+            evaluator.prefixes.keep(keys[:layer], streams[name], self.changes[0])
+        return cast(Tensor, answers)
 
     def descend(self, layer: int, stream: Shaped[Tensor, "group batch position ..."], groups: Groups) -> None:
         """Go on from a layer with groups of changes that are alike so far; each has its copy of the stream."""
@@ -75,20 +96,49 @@ class Branching:
     ) -> Shaped[Tensor, "group batch ..."]:
         """Some layers, with a change for each copy of the sequences: the stream after them, or the answers."""
         n, evaluator = len(stream), self.evaluator
-
-        def replaced(layer: int, actual: Tensor) -> Tensor:
-            copies = actual.unflatten(0, (n, -1))
-            return torch.cat([c.pattern(layer, copies[i], evaluator.ground) for i, c in enumerate(changes)])
-
-        replace = {
-            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: replaced(layer, actual)
-            for layer in range(start, stop)
-        }
+        replace = self.replacements(start, stop, changes)
         last = stop == self.n_layers
         where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
         at = evaluator.batch.task.query_positions if last else None
         outputs: Tensor = evaluator.model(stream.flatten(0, 1), replace=replace, at=at, **where)
         return outputs.unflatten(0, (n, -1))
+
+    def replacements(self, start: int, stop: int, changes: Sequence[Change]) -> dict[str, Callable[[Tensor], Tensor]]:
+        """What some layers' patterns become, with a change for each copy of the sequences."""
+
+        def replaced(layer: int, actual: Tensor) -> Tensor:
+            copies = actual.unflatten(0, (len(changes), -1))
+            return torch.cat([c.pattern(layer, copies[i], self.evaluator.ground) for i, c in enumerate(changes)])
+
+        return {f"blocks.{layer}.attn.hook_pattern": partial(replaced, layer) for layer in range(start, stop)}
+
+
+class Prefixes:
+    """Residual streams of late passes, by what was done to the layers below: a search tries one change after another.
+
+    Attributes:
+        streams: the oldest first; with the change, whose parts the key may name by their identity.
+    """
+
+    def __init__(self) -> None:
+        self.streams: OrderedDict[tuple[Hashable, ...], tuple[Tensor, Change]] = OrderedDict()
+        self.size = 0
+
+    def longest(self, keys: Sequence[Hashable]) -> int:
+        """The number of layers of the longest prefix that is known."""
+        return next((layer for layer in range(len(keys) - 1, 0, -1) if tuple(keys[:layer]) in self.streams), 0)
+
+    def __getitem__(self, keys: Sequence[Hashable]) -> Tensor:
+        self.streams.move_to_end(tuple(keys))
+        return self.streams[tuple(keys)][0]
+
+    def keep(self, keys: Sequence[Hashable], stream: Tensor, change: Change) -> None:
+        """Keep a stream; the oldest go where there is no room."""
+        self.streams[tuple(keys)] = stream, change
+        self.size += stream.nbytes
+        while self.size > ROOM:
+            _, (oldest, _) = self.streams.popitem(last=False)
+            self.size -= oldest.nbytes
 
 
 def key_of(change: Change, layer: int) -> Hashable:

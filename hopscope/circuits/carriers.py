@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hopscope.circuits.case import Case, Units, names, said
-from hopscope.circuits.evaluator import Pattern
+from hopscope.circuits.evaluator import Evaluator, Pattern
 from hopscope.circuits.search import all_minimal, minimal
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.problem.paths import Path
 
 Rows = frozenset[Row]
 Test = Callable[[Rows], bool]
+Patterns = Callable[[Evaluator], Sequence[Pattern]]
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class RowSets:
 def find_rows(case: Case, bound: float) -> RowSets:
     """Minimal sets of rows that carry the answers."""
     case.watch("looking for the rows that carry the answers")
-    as_is = carrying(case, bound, case.data.patterns, "frozen, all else null")
-    at_work: dict[Rows, Sequence[Pattern]] = {}
+    as_is = carrying(case, bound, lambda evaluator: evaluator.patterns, "frozen, all else null")
+    at_work: dict[Rows, Patterns] = {}
 
     def in_their_absence(silent: Rows) -> Test:
-        patterns = case.data.patterns_under(case.silenced(silent))
+        patterns = cache(lambda evaluator: evaluator.patterns_under(case.silenced(silent)))
         passes = carrying(case, bound, patterns, f"frozen as without {', '.join(names(silent))}, all else null")
 
         def test(rows: Rows) -> bool:
@@ -60,17 +62,17 @@ def find_rows(case: Case, bound: float) -> RowSets:
     )
     for chosen in found:
         if chosen in at_work:
-            remember(case, chosen, at_work[chosen])
+            remember(case, chosen, at_work[chosen](case.data))
     return RowSets(sorted(found, key=len), complete)
 
 
-def carrying(case: Case, bound: float, patterns: Sequence[Pattern], words: str) -> Test:
-    """Whether rows, with given patterns, keep the loss under a bound, all else being null."""
+def carrying(case: Case, bound: float, patterns: Patterns, words: str) -> Test:
+    """Whether rows, with the patterns of given sequences, keep the loss under a bound, all else being null."""
     known: dict[Rows, bool] = {}
 
     def passes(rows: Rows) -> bool:
         if rows not in known:
-            known[rows], loss = case.test(case.frozen(rows, patterns), bound)
+            known[rows], loss = case.test(lambda evaluator: case.frozen(rows, patterns(evaluator)), bound)
             case.write("2 carriers", names(rows), words, loss, said(known[rows]), bound=bound)
         return known[rows]
 
@@ -109,7 +111,7 @@ def find_paths(case: Case, rows: Rows, bound: float) -> Units:
         whole: Units = frozenset(row for row in rows if row.query == NO_ROLE)
         paths = [path for row in rows - whole for path in case.data.ground.paths_in(row)]
         paths.sort(key=lambda path: (path not in strongest, -case.strengths[path], str(path)))
-        frozen = lambda chosen: case.test(case.frozen(chosen | whole), bound)[0]  # noqa: E731
+        frozen = carrying_paths(case, bound, whole)
         strongest = minimal(paths, frozen) if frozen(frozenset(paths)) else frozenset()
         if not strongest or not by_hand_passes(case, strongest, bound):
             return frozenset()
@@ -122,8 +124,13 @@ def find_paths(case: Case, rows: Rows, bound: float) -> Units:
     return frozenset[Row | Path](fewer) if fits else frozenset()
 
 
+def carrying_paths(case: Case, bound: float, whole: Units) -> Callable[[frozenset[Path]], bool]:
+    """Whether paths beside whole rows, with the model's own shares, keep the loss under a bound."""
+    return lambda chosen: case.test(lambda on: case.frozen(chosen | whole, on.patterns), bound)[0]
+
+
 def by_hand_passes(case: Case, paths: frozenset[Path], bound: float) -> bool:
     """Whether some paths suffice with all patterns by hand, on discovery data."""
-    passed, loss = case.test(case.by_hand(paths), bound)
+    passed, loss = case.test(lambda _: case.by_hand(paths), bound)
     case.write("2 by hand", names(paths), "all by hand", loss, said(passed), bound=bound)
     return passed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,11 @@ class Discovery(Settings):
     alternatives: int = setting(8, "most circuits to look for", low=1)
     seed: int = setting(0, "of all three sets", low=0)
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Of the three sets, in sequences."""
+        return self.discovery, self.selection, self.report
+
 
 class Case:
     """Data sets, thresholds, the proof log, and how circuits are run.
@@ -58,7 +63,6 @@ class Case:
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
         self.one_null = True
-        self.cut: dict[int, tuple[Sequence[Pattern], list[Pattern]]] = {}
         self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
         self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
 
@@ -73,29 +77,25 @@ class Case:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, change: Change, bound: float) -> tuple[bool, Loss]:
+    def test(self, changed: Callable[[Evaluator], Change], bound: float) -> tuple[bool, Loss]:
         """Whether a change keeps discovery's loss under a bound; on the first few sequences, where they leave no doubt.
 
         Most sets that a search tries are far from the bound. What is found is tested again on more.
+
+        Args:
+            changed: the change, of given sequences: patterns that it holds are of those.
+            bound: a loss.
         """
-        loss = self.few.loss(self.on_few(change))
+        loss = self.few.loss(changed(self.few))
         error = (loss.high - loss.low) / (2 * 1.96)
         if not abs(loss.mean - bound) > SURE * error:
-            loss = self.data.loss(change)
+            loss = self.data.loss(changed(self.data))
         return loss.mean < bound, loss
 
     @cached_property
     def few(self) -> Evaluator:
         """The first of discovery's sequences."""
         return Evaluator(self.model, self.data.batch.rows(slice(0, FEW)))
-
-    def on_few(self, change: Change) -> Change:
-        """A change, with those patterns that it holds cut down to the first few sequences."""
-        if not isinstance(change, Frozen):
-            return change
-        if id(change.whole) not in self.cut:
-            self.cut[id(change.whole)] = change.whole, [pattern[:FEW] for pattern in change.whole]
-        return replace(change, whole=self.cut[id(change.whole)][1])
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
         """Units as computed, all else null."""
@@ -109,9 +109,9 @@ class Case:
         """
         return self.kept(map(row_of, units))
 
-    def frozen(self, units: Iterable[Unit], whole: Sequence[Pattern] | None = None) -> Frozen:
-        """Units with the patterns of the model as it is, or as given; all else null."""
-        return Frozen(frozenset(units), self.data.patterns if whole is None else whole, self.settings.null)
+    def frozen(self, units: Iterable[Unit], patterns: Sequence[Pattern]) -> Frozen:
+        """Units with given patterns; all else null."""
+        return Frozen(frozenset(units), patterns, self.settings.null)
 
     def by_hand(self, units: Iterable[Unit]) -> Hard:
         """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model."""

@@ -149,15 +149,20 @@ class Circuit:
             "protocol": self.protocol,
         }
 
-    def save(self, folder: Files) -> list[Files]:
-        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest)."""
+    def save(self, folder: Files, **more: Any) -> list[Files]:
+        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest).
+
+        Args:
+            folder: where to; made if it is not there.
+            more: further entries of circuit.json.
+        """
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         names = ("circuit.json", "hypotheses.jsonl")
         unlist(folder, names)
         log = "".join(json.dumps(line) + "\n" for line in self.log)
         write_file(folder / "hypotheses.jsonl", log.encode())
-        write_json(folder / "circuit.json", self.as_dict())
+        write_json(folder / "circuit.json", self.as_dict() | more)
         enlist(folder, names)
         return [folder / name for name in names]
 

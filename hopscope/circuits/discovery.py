@@ -29,6 +29,7 @@ from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
+from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
@@ -47,11 +48,13 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
         The circuit, with its verdict and the reason for it (`hopscope.circuits.verdict`).
 
     Raises:
-        BadInput: the model has no attention.
+        BadInput: the model has no attention, or so many sequences do not fit into memory.
     """
     if not model.architecture.n_layers * model.architecture.n_heads:
         raise BadInput(f"{model.architecture.name()} has no attention, so there is no circuit of heads to search for")
-    return Detective(model, task, settings or Discovery(), watch).solve()
+    settings = settings or Discovery()
+    check_search(model.architecture, task, settings.sizes, "--discovery, --selection or --report")
+    return Detective(model, task, settings, watch).solve()
 
 
 class Detective(Case):

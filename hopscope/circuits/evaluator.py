@@ -23,9 +23,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching
+from hopscope.circuits.branches import Branching, Prefixes
 from hopscope.circuits.losses import Account, Loss
-from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
 from hopscope.interventions.patterns import null, prescribed
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -73,15 +73,6 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
     elsewhere = nothing * ~mask
     lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
     return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
-
-
-def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
-    return frozenset(unit for unit in units if unit.layer == layer)
-
-
-def given_in(layer: int, rows: Mapping[Row, RowPattern]) -> frozenset[tuple[Row, int]]:
-    """A layer's rows that are given, each with which tensor it is."""
-    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
 
 @dataclass(frozen=True)
@@ -242,6 +233,7 @@ class Evaluator:
     def __init__(self, model: Model, batch: Batch, tile: int = TILE):
         self.model, self.batch, self.tile = model, batch, tile
         self.ground = Ground(batch, model.architecture)
+        self.prefixes = Prefixes()
         self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts
 
     @torch.no_grad()
@@ -272,13 +264,20 @@ class Evaluator:
 
     @torch.no_grad()
     def patterns_under(self, change: Change) -> list[Pattern]:
-        """Every layer's pattern under a change, as changed."""
-        names = [f"blocks.{layer}.attn.hook_pattern" for layer in self.layers]
+        """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
+        first = self.first_of(change)
+        names = {layer: f"blocks.{layer}.attn.hook_pattern" for layer in self.layers[first:]}
         changed = lambda layer: lambda actual: change.pattern(layer, actual, self.ground)  # noqa: E731
-        replace = {name: changed(layer) for layer, name in enumerate(names)}
-        _, cache = self.model(self.batch.inputs, replace=replace, cache=names)
+        replace = {name: changed(layer) for layer, name in names.items()}
+        begin = (self.streams[first], {"start_at_layer": first}) if first else (self.batch.inputs, {})
+        _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), **begin[1])
         self.forwards += 1
-        return [cache[name] for name in names]
+        return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names.values())]
+
+    def first_of(self, change: Change) -> int:
+        """The first layer to be run anew for a change; 0 for a model that has to begin at the bottom."""
+        begins = self.model.starts_at_layers and change.first_layer < len(self.layers)
+        return int(change.first_layer) if begins else 0
 
     def attention(self, path: Path, patterns: Sequence[Pattern]) -> float:
         """Mean attention on a path: what falls on its targets, over the positions that have any."""
@@ -318,13 +317,14 @@ class Evaluator:
         return single(outputs, self.batch.targets)
 
     def accounts(self, changes: Sequence[Change]) -> list[Account]:
-        """Losses, partial losses and right answers under each change."""
-        task, found = self.batch.task, []
-        for outputs in self.outputs(changes):
-            hops = task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-            hits = task.correct(outputs, self.batch).flatten()
-            found.append(Account(self.losses_of(outputs), dict(zip(task.hop_names, hops, strict=True)), hits))
-        return found
+        """All that each change makes of them."""
+        return [self.account_of(outputs) for outputs in self.outputs(changes)]
+
+    def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
+        """All that outputs tell."""
+        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
+        return Account(self.losses_of(outputs), named, self.batch.task.correct(outputs, self.batch).flatten())
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""

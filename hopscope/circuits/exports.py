@@ -11,11 +11,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.components.circuit import ComponentCircuit
+from hopscope.circuits.components.graph import component_edges as component_edges
+from hopscope.circuits.components.graph import component_nodes as component_nodes
+from hopscope.circuits.components.graph import ends as ends
+from hopscope.circuits.components.patching import Patching
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
@@ -58,37 +64,6 @@ class ComponentGraph:
         return [(layer, head) for layer, head in every if self.nodes[f"a{layer}.h{head}"].in_graph]
 
 
-def component_nodes(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
-    """All nodes, in the order of the forward pass."""
-    inner = []
-    for layer in range(n_layers):
-        inner += [f"a{layer}.h{head}" for head in range(n_heads)] + [f"m{layer}"] * mlp
-    return ["input", *inner, "logits"]
-
-
-def component_edges(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
-    """All edges, as EAP-IG counts them: from every node to every later one, to a head three times.
-
-    With an MLP in each layer, 613 for 12 layers of one head and 6,637 for 8 of 8; attention only, 925 for 24 of one.
-    """
-    stream, edges = ["input"], []
-    for layer in range(n_layers):
-        heads = [f"a{layer}.h{head}" for head in range(n_heads)]
-        edges += [f"{source}->{head}<{part}>" for source in stream for head in heads for part in "qkv"]
-        stream += heads
-        if mlp:
-            edges += [f"{source}->m{layer}" for source in stream]
-            stream.append(f"m{layer}")
-    return edges + [f"{source}->logits" for source in stream]
-
-
-def ends(edge: str) -> tuple[str, str, str]:
-    """An edge's source, its target, and which part of a head it feeds (`q`, `k`, `v`; empty for others)."""
-    source, _, target = edge.partition("->")
-    target, _, part = target.rstrip(">").partition("<")
-    return source, target, part
-
-
 def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
     """A circuit's projection to components.
 
@@ -97,7 +72,8 @@ def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] |
     certificates, all three edges wherever the one is in an earlier layer. Each reads the input. Only heads that attend
     from queries, or from positions without a role, write to the logits: answers are read off nowhere else. A model's
     MLPs are all in the graph, with all their edges to what is in it, because paths do not say what MLPs do and no
-    ablation of ours takes them out; without MLPs their nodes are there, as EAP-IG's reader expects, and out.
+    ablation of paths takes them out; without MLPs their nodes are there, as EAP-IG's reader expects, and out. What
+    stands in the projection is a guess, which `tested` checks edge by edge.
 
     A head's score is by how much leaving out its most costly path raises the loss; an edge's is the lower of its ends'.
     So scores rank, and any threshold on them leaves a graph that hangs together.
@@ -132,13 +108,47 @@ def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] |
         edge: Component(True, min(scores[end] for end in ends(edge)[:2])) if stands(edge) else Component()
         for edge in component_edges(shape.n_layers, shape.n_heads)
     }
-    cfg = {
-        "n_layers": shape.n_layers,
-        "n_heads": shape.n_heads,
-        "parallel_attn_mlp": False,
-        "d_model": shape.d_model,
-    }
-    return ComponentGraph(cfg, {n: Component(n in kept, scores[n]) for n in nodes}, edges, circuit.paths)
+    return ComponentGraph(cfg_of(shape), {n: Component(n in kept, scores[n]) for n in nodes}, edges, circuit.paths)
+
+
+def tested(graph: ComponentGraph, lab: Patching) -> ComponentGraph:
+    """The same graph with only those edges that the model needs: each is cut alone, on the model's sequences.
+
+    An edge stays if the loss rises for certain (95 %, paired over sequences); its score is by how much. A node stays
+    with an edge that does, and its score is that of its best one.
+    """
+    guessed = [edge for edge in lab.wiring.edges if graph.edges[edge].in_graph]
+    every = frozenset(lab.wiring.edges)
+    whole, *cut = lab.accounts([every, *(every - {edge} for edge in guessed)])
+    rises = {edge: Loss.of(found.losses - whole.losses) for edge, found in zip(guessed, cut, strict=True)}
+    edges = {edge: Component(edge in rises and rises[edge].low > 0, rise_of(rises, edge)) for edge in graph.edges}
+    return replace(graph, edges=edges, nodes=nodes_with(edges, graph.nodes))
+
+
+def rise_of(rises: Mapping[str, Loss], edge: str) -> float:
+    return round(rises[edge].mean, 6) if edge in rises else 0.0
+
+
+def nodes_with(edges: Mapping[str, Component], names: Iterable[str]) -> dict[str, Component]:
+    """Every node, in the graph if one of its edges is, with the greatest score of these."""
+    best: dict[str, float] = {}
+    for edge, found in edges.items():
+        for node in ends(edge)[:2] if found.in_graph else ():
+            best[node] = max(best.get(node, found.score), found.score)
+    return {name: Component(name in best, best.get(name, 0.0)) for name in names}
+
+
+def graph_of(found: ComponentCircuit, shape: Shape) -> ComponentGraph:
+    """A circuit of edges, or of nodes with all of their edges, in EAP-IG's terms; scores are measured effects."""
+    names = component_nodes(shape.n_layers, shape.n_heads)
+    every = component_edges(shape.n_layers, shape.n_heads)
+    effect = lambda edge: found.effects.get(edge, found.effects.get(ends(edge)[0], 0.0))  # noqa: E731
+    edges = {edge: Component(edge in found.edges, round(effect(edge), 6)) for edge in every}
+    return ComponentGraph(cfg_of(shape), nodes_with(edges, names), edges)
+
+
+def cfg_of(shape: Shape) -> dict[str, Any]:
+    return {"n_layers": shape.n_layers, "n_heads": shape.n_heads, "parallel_attn_mlp": False, "d_model": shape.d_model}
 
 
 def node_of(unit: Path | Row) -> str:
@@ -160,22 +170,32 @@ def fed(supplies: Iterable[Supply]) -> set[str]:
     return {f"{node_of(s.source)}->{node_of(s.path)}<{s.part[0]}>" for s in supplies}
 
 
-def to_eap_ig(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> str:
-    """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`."""
+def to_eap_ig(
+    circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None, lab: Patching | None = None
+) -> str:
+    """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`.
+
+    Args:
+        circuit: to project.
+        shape: of the model.
+        supplies: certificates; by default the circuit's own.
+        lab: the model on sequences, on which every edge is `tested`; without it the graph says of itself that none was.
+    """
     graph = component_graph(circuit, shape, supplies)
-    return json.dumps(
-        {
-            "cfg": graph.cfg,
-            "nodes": {name: {"in_graph": n.in_graph, "score": n.score} for name, n in graph.nodes.items()},
-            "edges": {name: {"score": e.score, "in_graph": e.in_graph} for name, e in graph.edges.items()},
-            OURS: {
-                "paths": [finite(found.as_dict()) for found in circuit.paths],
-                "supplies": [s.as_dict() for s in (circuit.supplies if supplies is None else supplies)],
-                "projection": "roles and chains are lost; MLPs are in the graph untested (hopscope.circuits.exports)",
-            },
-        },
-        allow_nan=False,
-    )
+    graph, about = (tested(graph, lab), lab.about) if lab else (graph, {"edges": "projected, untested"})
+    ours = {
+        "paths": [finite(found.as_dict()) for found in circuit.paths],
+        "supplies": [s.as_dict() for s in (circuit.supplies if supplies is None else supplies)],
+        "projection": {**about, "lost": "roles and chains (hopscope.circuits.exports)"},
+    }
+    return eap_ig_json(graph, ours)
+
+
+def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
+    """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
+    nodes = {name: {"in_graph": n.in_graph, "score": n.score} for name, n in graph.nodes.items()}
+    edges = {name: {"score": e.score, "in_graph": e.in_graph} for name, e in graph.edges.items()}
+    return json.dumps({"cfg": graph.cfg, "nodes": nodes, "edges": edges, OURS: dict(ours)}, allow_nan=False)
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
@@ -16,10 +17,11 @@ from hopscope.core.storage import to_json
 from hopscope.core.strangers import json_of
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
+from hopscope.tasks.base import Task
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 3
+VERSION = 4
 LOG = "hypotheses.jsonl"
 
 
@@ -44,7 +46,9 @@ def circuit_of(
         Damaged: there is no such checkpoint, or it is not what was written.
     """
     how, at = settings or Discovery(), run.step if step is None else step
-    about = {"weights": weights(run, [at]), "settings": how.identifying(), "version": VERSION}
+    about: dict[str, Any] = {"weights": weights(run, [at]), "settings": how.identifying(), "version": VERSION}
+    if type(run.task).searched_roles is not Task.searched_roles:
+        about["roles"] = "of all queries"
     return kept(run, "circuit", about, lambda: discover(run.at(at), run.task, how, watch), files_of, circuit_in, place)
 
 

@@ -102,7 +102,7 @@ class Report:
     def hint(self) -> str:
         """What may be the matter where nothing was found: answers that are asked at positions without a role."""
         batch = self.case.data.batch
-        held = batch.roles.held().any(1)[:, self.case.task.query_positions]
+        held = batch.searched.held().any(1)[:, self.case.task.query_positions]
         asked = (batch.targets != NOT_ASKED).any(-1) if isinstance(self.case.task, TokenTask) else torch.ones_like(held)
         named = float((held & asked).sum() / asked.sum())
         if named > 0.99:

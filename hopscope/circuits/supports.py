@@ -27,7 +27,7 @@ def find_supports(case: Case, carriers: Units, bound: float) -> tuple[list[froze
 
     def passes(chosen: frozenset[Row]) -> bool:
         if chosen not in known:
-            known[chosen], loss = case.test(case.rows(chosen | own), bound)
+            known[chosen], loss = case.test(lambda _: case.rows(chosen | own), bound)
             case.write("3 supports", names(chosen), "live, all else null", loss, said(known[chosen]), bound=bound)
         return known[chosen]
 

@@ -6,6 +6,7 @@ row that falls on one attended role, of the same chain or of another. Positions 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +43,15 @@ def row_of(unit: Unit) -> Row:
     return Row(unit.layer, unit.head, unit.query)
 
 
+def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
+    return frozenset(unit for unit in units if unit.layer == layer)
+
+
+def given_in(layer: int, rows: Mapping[Row, Tensor]) -> frozenset[tuple[Row, int]]:
+    """A layer's rows that are given, each with which tensor it is."""
+    return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
+
+
 class Ground:
     """Sequences on which units become entries of attention patterns.
 
@@ -52,7 +62,7 @@ class Ground:
 
     def __init__(self, batch: Batch, architecture: Shape):
         self.batch, self.architecture = batch, architecture
-        self.roles = batch.roles
+        self.roles = batch.searched
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
         self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
 

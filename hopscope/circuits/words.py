@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
 from hopscope.problem.paths import Path
+from hopscope.problem.relations import PLACES, WORDS, Relations
 from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
@@ -40,7 +41,22 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     Returns:
         Sentences in one line. Equal circuits give equal words.
     """
-    roles = task.sample(1).roles.names
+    searched = task.sample(1).searched
+    if isinstance(searched, Relations):
+        return as_relations(sentences(circuit, task, least, searched.names))
+    return sentences(circuit, task, least, searched.names)
+
+
+def as_relations(words: str) -> str:
+    """Words on a circuit with relations at length, in the place of roles."""
+    return NAMED.sub(lambda found: (PLACES | WORDS).get(found[1], found[0]), words)
+
+
+NAMED = re.compile(r"the positions of role ([^\s,;.)]+)")
+
+
+def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[str]) -> str:
+    """The sentences of `paragraph`."""
     losses = [told_losses(circuit)] if circuit.accepted or circuit.paths else []
     does = [layer_words(layer, found, roles) for layer, found in by_layer(circuit.paths)]
     about = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -23,6 +24,7 @@ from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
 from hopscope.core.strangers import visible
+from hopscope.core.terminal import Narrator
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
@@ -56,7 +58,8 @@ class Commands(Listed):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in catalogue.names("cli.commands"):
             return None
-        return catalogue.module("cli.commands", name).command
+        with Narrator("loading"):  # PyTorch, for most
+            return catalogue.module("cli.commands", name).command
 
 
 def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
@@ -98,9 +101,27 @@ def hopscope() -> None:
 
 def sentence(error: click.UsageError) -> str:
     """click's complaint as one sentence that also says where help is."""
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = plainly(" ".join(error.format_message().split()).rstrip("."))
     where = error.ctx.command_path if error.ctx else "hopscope"
     return f"{message[:1].lower()}{message[1:]}; see '{where} --help'"
+
+
+#: What click says, and how we put it.
+PLAINLY = (
+    (r"is not a valid (integer|float) range$", r"is not a valid \1"),
+    (r"is not a valid float$", "is not a number"),
+    (r"\. Did you mean (.*?)\??$", r" (did you mean \1?)"),
+    (r"; did you mean (.*?)\??$", r" (did you mean \1?)"),
+    (r"\. \(Possible options: (.*)\)$", r" (is it one of \1?)"),
+    (r"[Uu]nexpected extra arguments? \((.*)\)$", r"more than was expected: \1"),
+)
+
+
+def plainly(message: str) -> str:
+    """click's words in a plainer order, as part of one sentence."""
+    for theirs, ours in PLAINLY:
+        message = re.sub(theirs, ours, message)
+    return message
 
 
 def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -11,17 +11,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hopscope.core import catalogue
+from hopscope.core.environment import check_threads, memory_free
 from hopscope.core.settings import Settings, flag_of, types_of
 from hopscope.core.strangers import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+def few_enough(_: click.Context, __: click.Parameter, threads: int | None) -> int | None:
+    """Refuse more threads than could help anybody, before anything is written."""
+    check_threads(threads)
+    return threads
+
+
+def completed(folder: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What the shell completes a name of a folder of variants with; none of them is imported."""
+    return lambda _, __, begun: [name for name in catalogue.names(folder) if name.startswith(begun)]
+
+
 #: Options that many commands share.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 run_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+threads = click.option("--threads", type=click.IntRange(1), callback=few_enough, help="CPU threads.")
+DRY_RUN = "Only say how much memory and time it would take; nothing is written."
+dry_run = click.option("--dry-run", is_flag=True, help=DRY_RUN)
+opened = click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 
 #: What to do about it.
 WITHOUT_TORCH = "run pip install torch --index-url https://download.pytorch.org/whl/cpu"
@@ -69,6 +87,12 @@ class Listed(click.Group):
     """A group of what stands in a folder; its help reads the files' first lines, and imports none of them."""
 
     folder: str
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names with what they are, of a group's options too; no variant is imported."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=self.short_help_of(name)) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -175,6 +199,21 @@ def say_unverified(folders: Iterable[Path], mend: str = "'hopscope verify --writ
     more = f" and {len(old) - 3} more" if len(old) > 3 else ""
     if old:
         say(f"hopscope: unverified, for want of a manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
+
+
+def free_words() -> str:
+    """How much memory is free, to follow what is needed; nothing where the system does not say."""
+    from hopscope.runs.demand import gib
+
+    return "" if (free := memory_free()) is None else f"; {gib(free)} are free"
+
+
+def show_page(file: Path) -> None:
+    """Open a page that was written in whatever shows pages here; say so where nothing does."""
+    import webbrowser
+
+    if not webbrowser.open(file.resolve().as_uri()):
+        say(f"hopscope: no browser was found to open {file} with", err=True)
 
 
 def print_json(value: Any) -> None:

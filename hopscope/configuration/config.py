@@ -91,8 +91,8 @@ class Training(Settings):
             raise BadInput("clip must be above 0, for at 0 nothing is learnt; leave it out for no clipping")
         if self.warmup + (self.decay_steps or 0) > self.steps:
             raise BadInput(
-                f"warmup and decay-steps together must fit into steps, {self.steps}; "
-                f"got {self.warmup} and {self.decay_steps}"
+                f"warmup and decay-steps together must fit into steps, {self.steps}; got a warmup of {self.warmup}"
+                + (f" and {self.decay_steps} decay-steps" if self.decay_steps else "")
             )
 
     def is_frozen(self, parameter: str, step: int) -> bool:

@@ -14,7 +14,7 @@ import dataclasses
 import difflib
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, TypeVar
 
@@ -48,6 +48,12 @@ def setting(
     """
     about = {"help": help, "flag": flag, "low": low, "high": high, "choices": choices, "since": since}
     return dataclasses.field(default=default, metadata=about)
+
+
+def guess(name: object, known: Iterable[str]) -> str:
+    """The nearest of the names that there are, as the end of a sentence; nothing where none is near."""
+    close = difflib.get_close_matches(str(name), list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def flag_of(field: dataclasses.Field[Any]) -> str:
@@ -134,9 +140,7 @@ def check_range(name: str, value: Any, rules: Mapping[str, Any]) -> None:
     if value is None:
         return
     if choices is not None and value not in choices:
-        close = difflib.get_close_matches(str(value), choices, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise BadInput(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}")
+        raise BadInput(f"{name} must be one of {', '.join(choices)}; got {value!r}{guess(value, choices)}")
     if low is not None and value < low:
         raise BadInput(f"{name} must be at least {low}; got {value}")
     if high is not None and value > high:

@@ -23,7 +23,7 @@ from typing import Any
 import filelock
 
 from hopscope.core.settings import BadInput
-from hopscope.core.strangers import json_of
+from hopscope.core.strangers import json_of, misfit
 
 MANIFEST = "manifest.json"
 LISTING = ".manifest.lock"  # held while a manifest is rewritten: two commands may write into a folder at once
@@ -128,6 +128,14 @@ def parse_json(path: Path, data: bytes) -> Any:
         return json_of(data)
     except ValueError as error:
         raise Damaged(f"{path} is cut short or altered: it is no JSON") from error
+
+
+def parse_shaped(path: Path, data: bytes, shape: Any) -> Any:
+    """The value of what a JSON file holds, if it is of a shape (`hopscope.core.strangers.misfit`). Raises Damaged."""
+    value = parse_json(path, data)
+    if (bad := misfit(value, shape, "its value")) is not None:
+        raise Damaged(f"{path} is altered: {bad.removeprefix('its value.')} is missing, or is not what it should be")
+    return value
 
 
 def parse_lines(path: Path, data: bytes) -> list[dict[str, Any]]:

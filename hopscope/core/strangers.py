@@ -60,6 +60,46 @@ def refused(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
+#: Numbers as they stand in JSON; bool is none, though Python counts it among the integers.
+Number = (int, float)
+
+
+def misfit(value: Any, shape: Any, where: str = "") -> str | None:
+    """Where a JSON value is not of a shape, such as `paths[3].layer`; None if it is of that shape.
+
+    Args:
+        value: as `json_of` gives it.
+        shape: a type, or a tuple of types and None; `[shape]`: a list of such; `{str: shape}`: such, by any names; else
+            shapes by name, `name?` for one that may be missing. Names that the shape lacks may be there.
+        where: what the value is called.
+    """
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return where
+        return next((bad for n, v in enumerate(value) if (bad := misfit(v, shape[0], f"{where}[{n}]"))), None)
+    if isinstance(shape, dict):
+        return misfit_of_object(value, shape, where)
+    types = tuple(type(None) if kind is None else kind for kind in (shape if isinstance(shape, tuple) else (shape,)))
+    strange = isinstance(value, bool) and object not in types and bool not in types
+    return None if isinstance(value, types) and not strange else where
+
+
+def misfit_of_object(value: Any, shape: dict[Any, Any], where: str) -> str | None:
+    """The same of an object."""
+    if not isinstance(value, dict):
+        return where
+    named = dict.fromkeys(value, shape[str]) if str in shape else shape
+    for key, inner in named.items():
+        name, optional = (str(key)[:-1], True) if str(key).endswith("?") and str not in shape else (str(key), False)
+        below = f"{where}.{name}".lstrip(".")
+        if name not in value:
+            if not optional:
+                return below
+        elif bad := misfit(value[name], inner, below):
+            return bad
+    return None
+
+
 def visible(value: object) -> str:
     """A text with its control characters, and those that turn the direction of writing, spelt out: \\x1b, \\u202e."""
     return "".join(spelt(sign) if unicodedata.category(sign) in HIDDEN else sign for sign in str(value))

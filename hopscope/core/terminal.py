@@ -7,6 +7,9 @@ are; what is meant to be bold or coloured is a `rich.text.Text`, made by `tinted
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +18,7 @@ from rich.text import Text
 
 from hopscope.core.strangers import visible
 
+QUIET = 1.8  # seconds without a word
 WIDE = 140  # characters where there is no terminal: wide enough for our tables
 
 
@@ -56,3 +60,54 @@ class Words(TextColumn):
 def bar(*columns: ProgressColumn, on: Console, **how: Any) -> Progress:
     """A bar named in bold, with these columns after it."""
     return Progress(Words("{task.description}", style="bold"), BarColumn(bar_width=24), *columns, console=on, **how)
+
+
+class Narrator:
+    """Says on stderr what is being done; and, whenever nothing was said for two seconds, that it still is.
+
+    A context: `with Narrator("loading") as watch: … watch("drawing")`. What takes less than two seconds, and was not
+    announced by a call, is not mentioned at all. Where stderr is no terminal, only what was announced is said again: a
+    wrong command is answered by one sentence, however long it took to find out.
+
+    Args:
+        words: what is being done first.
+        quiet: seconds without a word.
+    """
+
+    def __init__(self, words: str = "", quiet: float = QUIET):
+        self.words, self.quiet = words, quiet
+        self.began = self.told = time.monotonic()
+        self.over = threading.Event()
+        self.live, self.open = sys.stderr.isatty(), False
+        self.announced = self.live
+
+    def __call__(self, words: str) -> None:
+        """Say what is being done now."""
+        self.words, self.began, self.announced = words, time.monotonic(), True
+        self.tell(f"{words} \u2026")
+
+    def __enter__(self) -> Narrator:
+        self.began = self.told = time.monotonic()
+        self.thread = threading.Thread(target=self.remind, name="hopscope-narrator", daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.over.set()
+        self.thread.join()
+        if self.open:  # leave the line as if nothing had been said
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def remind(self) -> None:
+        """Say again what is still being done, until it is over."""
+        while not self.over.wait(max(0.01, self.told + self.quiet - time.monotonic())):
+            if not (self.words and self.announced):
+                self.told = time.monotonic()
+            elif time.monotonic() - self.told >= self.quiet:
+                self.tell(f"{self.words} \u2026 {time.monotonic() - self.began:.0f} s")
+
+    def tell(self, words: str) -> None:
+        """A line, or on a terminal the one line over again."""
+        self.told, line = time.monotonic(), f"hopscope: {visible(words)}"
+        print(f"\r\x1b[K{line}" if self.live else line, end="" if self.live else "\n", file=sys.stderr, flush=True)
+        self.open = self.live

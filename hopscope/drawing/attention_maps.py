@@ -66,20 +66,24 @@ def attention_maps(patterns: Float[Tensor, "layer head query key"], labels: Sequ
 
 @styled
 def mean_role_attention(
-    strengths: Float[Tensor, "layer relation head query_role key_role"], names: Sequence[str]
+    strengths: Float[Tensor, "layer relation head query_role key_role"],
+    names: Sequence[str],
+    attended: Sequence[str] | None = None,
 ) -> Figure:
     """Mean attention from role to role, per head: above within a chain, below between chains (paper, section 9.1).
 
     Args:
         strengths: `hopscope.problem.roles.path_strengths` of each layer, stacked; NaN where no such path exists.
         names: the roles.
+        attended: what paths lead to, where it is not the roles themselves (`Roles.attended`).
     """
+    attended = attended or names
     n_layers, _, n_heads = strengths.shape[:3]
     heads = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
     detailed = len(heads) <= MOST_DETAILED
     columns = min(len(heads), MOST_IN_ROW) if detailed else max(MOST_IN_ROW, min(n_heads, 2 * MOST_IN_ROW))
     bands = -(-len(heads) // columns)
-    side = max(1.6, 0.36 * len(names) + 0.3) if detailed else max(0.9, 0.14 * len(names))
+    side = max(1.6, 0.36 * len(attended) + 0.3) if detailed else max(0.9, 0.14 * len(attended))
     figure = picture(columns * side + 2.0, 2 * bands * (side + 0.2) + 1.2)
     image = None
     for index, (layer, head) in enumerate(heads):
@@ -88,10 +92,15 @@ def mean_role_attention(
             ax = figure.add_subplot(2 * bands, columns, (2 * band + r) * columns + column + 1)
             image = show_roles(ax, strengths[layer, r, head].numpy(force=True), detailed)
             ax.set_title(f"L{layer}H{head}  {relation} chain" if detailed else f"L{layer}H{head} {relation}")
-            name_axes(ax, names, left=column == 0, below=r == 1 and index + columns >= len(heads))
+            name_axes(ax, names, left=column == 0, below=r == 1 and index + columns >= len(heads), across=attended)
     add_scale(figure, image, "mean attention")
-    add_caption(figure, "attention from role to role", f"Rows attend to columns; grey: no such path. {COUNTING}")
+    add_caption(figure, "attention from role to role", f"Rows attend to columns{greyed(strengths)}. {COUNTING}")
     return figure
+
+
+def greyed(strengths: Tensor | numpy.ndarray) -> str:
+    """What the caption says of grey cells, where there are any."""
+    return "; grey: no such path" if numpy.isnan(numpy.asarray(strengths)).any() else ""
 
 
 def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
@@ -105,12 +114,12 @@ def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
     return image
 
 
-def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
-    """Role names on the outer axes, in the colour of their chain where they name one."""
+def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool, across: Sequence[str] | None = None) -> None:
+    """Role names on the outer axes, in the colour of their chain where they name one; others below where given."""
     ax.tick_params(length=0)
-    for axis, wanted in ((ax.yaxis, left), (ax.xaxis, below)):
-        axis.set_ticks(range(len(labels)) if labels else [])
-        axis.set_ticklabels(labels if labels and wanted else [""] * len(labels), fontsize=6.5, fontfamily="monospace")
+    for axis, named, wanted in ((ax.yaxis, labels, left), (ax.xaxis, across or labels, below)):
+        axis.set_ticks(range(len(named)) if named else [])
+        axis.set_ticklabels(named if named and wanted else [""] * len(named), fontsize=6.5, fontfamily="monospace")
     ax.tick_params(axis="x", labelrotation=90)
     chains = sorted({label.split()[0] for label in labels if " " in label and "/" not in label})
     for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):

@@ -24,6 +24,7 @@ from hopscope.drawing.circuit_layout import (
     BETWEEN,
     BOX,
     LINE,
+    LOOP,
     OTHERS,
     Band,
     Spot,
@@ -103,7 +104,9 @@ def circuit_diagram(
         band, strength = bands[wire.path.layer], (strengths or {}).get(wire.path)
         draw_wire(ax, wire, band, colours.get(wire.start.symbol, GREY), strength, wire.path in interchangeable)
     draw_spots(ax, spots, colours)
-    size = sized(every, n_layers)
+    size = sized(paths, n_layers)
+    if others := set(interchangeable) - set(paths):
+        size += f", {count(len(others), 'alternative')} dashed"
     ax.text(-LEFT, -0.58, below, va="top", fontsize=7.5, color=GREY, linespacing=1.45)
     ax.set_title(f"{title}: {size}" if title else size)
     ax.set_axis_off()
@@ -170,19 +173,22 @@ def draw_wire(ax: Axes, wire: Wire, band: Band, tint: str, strength: float | Non
     ax.add_patch(Polygon([(x - HEAD[0], foot), (x + HEAD[0], foot), (x, band.top)], color=ink, lw=0.5, zorder=2))
     label = f"L{wire.path.layer}H{wire.path.head}"
     words = label if strength is None else f"{label}  {strength:.2f}"
-    middle, ground = sum(wire.reach) / 2, {"facecolor": band.tint, "edgecolor": "none", "pad": 0.6}
-    ax.text(middle, level + 0.04, words, ha="center", va="bottom", fontsize=7.8, zorder=1.5, bbox=ground)
+    loop = wire.start is wire.end
+    middle, side = (wire.start.x + LOOP, "left") if loop else (sum(wire.reach) / 2, "center")
+    ground = {"facecolor": band.tint, "edgecolor": "none", "pad": 0.6}
+    ax.text(middle, level + 0.04, words, ha=side, va="bottom", fontsize=7.8, zorder=1.5, bbox=ground)
     for n, note in enumerate(wire.notes):
         y = level - 0.05 - LINE * n
-        ax.text(middle, y, note, ha="center", va="top", fontsize=6.6, color=GREY, zorder=1.5, bbox=ground)
+        ax.text(middle, y, note, ha=side, va="top", fontsize=6.6, color=GREY, zorder=1.5, bbox=ground)
 
 
 def route(x0: float, y0: float, x1: float, y1: float, level: float) -> Curve:
-    """Up, across and up, with round corners; from a position to itself a loop at its right."""
+    """Up, across and up, with round corners; from a position to itself up, round a loop in its lane, and up."""
     side = 1 if x1 > x0 else -1
     if abs(x1 - x0) < 2 * ROUND:
-        out = x0 + BETWEEN / 3
-        return Curve([(x0, y0), (out, y0), (out, y1 - ROUND), (x1, y1)], [Curve.MOVETO] + [Curve.CURVE4] * 3)
+        low, high, out = max(y0, level - ROUND), min(y1, level + ROUND), x0 + LOOP
+        points = [(x0, y0), (x0, low), (out, low), (out, high), (x1, high), (x1, y1)]
+        return Curve(points, [Curve.MOVETO, Curve.LINETO, *[Curve.CURVE4] * 3, Curve.LINETO])
     up = min(ROUND, level - y0, y1 - level)
     points = [(x0, y0), (x0, level - up), (x0, level), (x0 + side * up, level)]
     points += [(x1 - side * up, level), (x1, level), (x1, level + up), (x1, y1)]

@@ -14,6 +14,7 @@ from hopscope.problem.roles import Roles
 
 BOX = 0.34  # side
 BETWEEN, FOLDED = 0.98, 0.52  # from one position of the chain to the next; what a run of other positions takes
+LOOP = 0.3  # from a position to the farthest of a loop back to itself, and to its label
 LINE = 0.125  # height of a line of small print under an arrow
 PRINT = 0.05, 0.2  # between small print and arrow, and what the label takes above it
 EDGE = 0.12  # of a layer, below its lowest and above its highest lane
@@ -66,7 +67,7 @@ class Wire:
     def reach(self) -> tuple[float, float]:
         """What it takes of its lane: at least its label."""
         if self.start is self.end:  # a loop, with its label at the right
-            return self.start.x, self.start.x + BETWEEN
+            return self.start.x, self.start.x + LOOP + BETWEEN
         middle, half = (self.start.x + self.end.x) / 2, max(abs(self.start.x - self.end.x) / 2, BETWEEN / 2 - 0.03)
         return middle - half, middle + half
 

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.components.patching import Patching
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exports import to_eap_ig
+from hopscope.circuits.stability import Stability, stability
 from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
+from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist, write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
 from hopscope.models.base import Model
+from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
@@ -34,12 +38,14 @@ class Investigation:
         least: the fewest layers that any circuit for this task needs, if theory knows.
         words: the circuit in a paragraph.
         files: what was written, with what it shows.
+        stability: whether other seeds of the search agree, if that was asked.
     """
 
     circuit: Circuit
     least: int | None
     words: str
     files: list[tuple[list[Path], str]]
+    stability: Stability | None = None
 
 
 def investigate(
@@ -48,6 +54,7 @@ def investigate(
     settings: Discovery | None = None,
     *,
     step: int | None = None,
+    seeds: int = 1,
     watch: Callable[[str], None] = lambda _: None,
 ) -> Investigation:
     """Find the circuit of a run, write it, its proof log, its picture and its page of attention, and tell it.
@@ -57,6 +64,7 @@ def investigate(
         folder: where to; made if it is not there.
         settings: of the search; by default all at their defaults.
         step: of which checkpoint; the newest by default.
+        seeds: with more than one the search is made with so many, and compared.
         watch: told in words what is being done.
 
     Raises:
@@ -67,11 +75,18 @@ def investigate(
     circuit = discover(model, run.task, settings or Discovery(), watch)
     least = least_for(run.task, model)
     words = paragraph(circuit, run.task, least)
-    stored = circuit.save(folder)
+    how = settings or Discovery()
+    stable = stability(circuit, model, run.task, how, seeds, watch) if seeds > 1 else None
+    stored = circuit.save(folder, **({"stability": stable.as_dict()} if stable else {}))
     files = [(stored, "the circuit, and every hypothesis that was tried")]
     watch("drawing")
-    files += draw(model, run.task, circuit, words, folder / "pictures", str(run.path))
-    return Investigation(circuit, least, words, files)
+    files += draw(model, run.task, circuit, words, folder / "pictures", shown_name(run.path))
+    return Investigation(circuit, least, words, files, stable)
+
+
+def shown_name(path: Path) -> str:
+    """A folder's name on pages and pictures, which others see: of one that was named from the root, its last part."""
+    return path.name if path.is_absolute() else str(path)
 
 
 def least_for(task: Task, model: Model) -> int | None:
@@ -81,6 +96,14 @@ def least_for(task: Task, model: Model) -> int | None:
         return None
     mask: Mask = "causal" if model.architecture.causal else "none"
     return minimum_depth(hops, mask, "one" if model.architecture.n_heads == 1 else "many", order).min_layers
+
+
+def lab_of(evaluator: Evaluator) -> Patching | None:
+    """The model edge by edge, where its layers can be run alone."""
+    try:
+        return Patching(evaluator.model, evaluator.batch)
+    except BadInput:
+        return None
 
 
 def draw(
@@ -95,7 +118,7 @@ def draw(
     evaluator = Evaluator(model, task.sample(SHOWN, 0))
     batch = evaluator.batch
     files = []
-    if circuit.paths:
+    if circuit.paths and not isinstance(batch.searched, Relations):  # whose paths lead from all positions at once
         figure = circuit_diagram(
             [found.path for found in circuit.paths],
             batch.roles,
@@ -110,7 +133,7 @@ def draw(
     page = attention_page(views(evaluator, circuit, words=words), name)
     write_file(folder / "attention.html", page.encode())
     files.append(([folder / "attention.html"], "attention as it is, by hand, and the difference (opens offline)"))
-    write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, circuit.supplies).encode())
+    write_file(folder / "circuit_eap_ig.json", to_eap_ig(circuit, model.architecture, lab=lab_of(evaluator)).encode())
     files.append(([folder / "circuit_eap_ig.json"], "the circuit's component graph, as EAP-IG and MIB read it"))
     enlist(folder.parent, [f"{folder.name}/{path.name}" for paths, _ in files for path in paths])
     return files

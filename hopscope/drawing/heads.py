@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from pandas import DataFrame
 
-from hopscope.drawing.attention_maps import add_caption, add_scale, name_axes, show_roles
+from hopscope.drawing.attention_maps import add_caption, add_scale, greyed, name_axes, show_roles
 from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
 from hopscope.problem.paths import RELATIONS
 
@@ -80,7 +80,8 @@ def role_maps(heads: Sequence[Mapping[str, Any]], roles: Sequence[str], name: st
             ax.set_title(f"{head['head']}  {relation} chain", fontsize=8)
             name_axes(ax, roles, left=column == 0, below=r == 1 and index + columns >= len(heads))
     add_scale(figure, image, "mean attention")
-    words = "Rows attend to columns; grey: no such path. Between chains all other chains are taken together."
+    grey = greyed(numpy.array([head["strengths"] for head in heads], dtype=float))
+    words = f"Rows attend to columns{grey}. Between chains all other chains are taken together."
     add_caption(figure, f"{name}: the heads of the hop, from role to role", words)
     return figure
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from hopscope.drawing.attention_page import TEMPLATE as ATTENTION
 from hopscope.drawing.page_policy import hashes
@@ -97,17 +99,33 @@ class Table(NamedTuple):
     source: str
 
 
-def report_page(sections: Sequence[Section], circuits: Sequence[Opened] = (), version: str = "") -> str:
-    """The page, as a whole file's text."""
+def report_page(
+    sections: Sequence[Section],
+    circuits: Sequence[Opened] = (),
+    version: str = "",
+    *,
+    results: str = "results",
+    explorer: str | None = None,
+) -> str:
+    """The page, as a whole file's text.
+
+    Args:
+        sections: of experiments.
+        circuits: of runs.
+        version: of hopscope.
+        results: the folder from which it is made, as people call it.
+        explorer: address of the explorer's page on the same results (`hopscope explore --export`), if there is one.
+    """
     counts = Counter(row["verdict"] for section in sections for row in section.claims)
     said = {"sections": sections, "circuits": circuits, "version": version, "counts": counts, "verdicts": VERDICTS}
-    return template().render(policy=policy(), **said)
+    return template().render(policy=policy(), results=results, explorer=explorer, **said)
 
 
 def template() -> Template:
     """The page's template, which escapes whatever is put into it."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    environment.filters |= {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json}
+    own = {"shown": shown, "image": image, "table_of": table_of, "as_json": as_json, "place": place, "prose": prose}
+    environment.filters |= own
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
@@ -128,8 +146,20 @@ def shown(number: object) -> str:
     return f"{number:.4g}"
 
 
+def place(row: Row) -> str:
+    """A claim as the explorer's addresses have it."""
+    return f"{row['experiment']}.{row['id']}@{row['scale']}"
+
+
 def as_json(value: object) -> str:
     return json.dumps(value, indent=1)
+
+
+def prose(text: object) -> Markup:
+    """Text in which what stands in backticks is code, and an empty line begins a paragraph; all of it escaped."""
+    parts = re.split(r"``?([^`]+)``?", str(text))
+    made = Markup("").join(Markup("<code>{}</code>").format(p) if n % 2 else escape(p) for n, p in enumerate(parts))
+    return Markup("</p><p>").join(Markup(part) for part in re.split(r"\n\s*\n", made))
 
 
 def image(path: Path) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path as Files
 
 import torch
@@ -18,18 +19,24 @@ from hopscope.measures.base import observe
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
 from hopscope.problem.shapes import parse_order
+from hopscope.runs.integrity import damage_of_rows
 from hopscope.runs.run import Run
 
 SEED = 0
 AVERAGED = 256  # sequences for mean attention; the paper averages 32 (section 9.1)
 
 
-def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
-    """Name, what it shows, and the figure."""
+Watch = Callable[[str], None]
+
+
+def pictures(run: Run, watch: Watch = lambda _: None) -> Iterator[tuple[str, str, Figure]]:
+    """Name, what it shows, and the figure; `watch` is told in words what is drawn next."""
     task = run.task
+    watch("drawing the problem")
     batch = task.sample(AVERAGED, SEED, device=run.model.device)
     yield "problem", "one instance: facts, chains, queries and the hops of one query", problem_diagram(batch.problem(0))
     if len(run.rows) > 1:
+        watch("drawing its curves")
         words = "the loss of each hop over training, beside its baselines"
         yield "curves", words, hop_curves(run.metrics, task.hop_names, task.baselines)
     if schedule := schedule_of(run):
@@ -37,14 +44,16 @@ def pictures(run: Run) -> Iterator[tuple[str, str, Figure]]:
         yield "schedule", words, schedule
     if not run.config.model.n_layers * run.config.model.n_heads:  # no attention to draw
         return
+    watch("drawing attention")
     seen = observe(run.model, batch)
     layers = [seen.cache["pattern", layer] for layer in range(run.model.architecture.n_layers)]
     one = torch.stack([pattern[0] for pattern in layers])
     title = f"{task.name()}, step {run.step}"
     yield "attention", "every head's attention on that instance", attention_maps(one, batch.roles.labels(0), title)
+    watch("drawing attention from role to role")
     strengths = torch.stack([path_strengths(pattern, batch.roles) for pattern in layers])
     words = f"mean attention from role to role over {AVERAGED} sequences: the paths that heads use"
-    yield "role_attention", words, mean_role_attention(strengths, batch.roles.names)
+    yield "role_attention", words, mean_role_attention(strengths, batch.roles.names, batch.roles.attended)
 
 
 def schedule_of(run: Run) -> Figure | None:
@@ -57,16 +66,19 @@ def schedule_of(run: Run) -> Figure | None:
     return flow_diagram(paths, hops, order=order, causal=run.config.model.causal)
 
 
-def draw(run: Run, folder: Files) -> list[tuple[list[Files], str]]:
+def draw(run: Run, folder: Files, watch: Watch = lambda _: None) -> list[tuple[list[Files], str]]:
     """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows.
 
-    They are listed in the manifest of their folder, or of the run's if that is where their folder is.
+    They are listed in the manifest of their folder, or of the run's if that is where their folder is. A warning says
+    so where rows are missing or altered, for the curves then show less than there was.
     """
+    if damage := damage_of_rows(run):
+        warnings.warn(f"{damage}; the curves show what is left of them", stacklevel=2)
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     home = run.path if folder.parent == run.path else folder
     drawn = []
-    for name, words, figure in pictures(run):
+    for name, words, figure in pictures(run, watch):
         unlist(home, [str((folder / f"{name}.{kind}").relative_to(home)) for kind in ("svg", "png")])
         drawn.append((save(figure, folder / name), words))
     enlist(home, [str(file.relative_to(home)) for files, _ in drawn for file in files])

@@ -16,7 +16,7 @@ from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
 
 #: Of what is measured and made of it. It is raised whenever that may come out otherwise than before.
-VERSION = 1
+VERSION = 2
 
 
 def emergence_of(

@@ -2,7 +2,8 @@
 
 A curve is known at checkpoints alone. The paper draws straight lines between them and takes the first step at which
 the mean attention goes above 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %: they say how much the
-answer depends on which sequences were measured. They do not say how another seed would have trained: that takes
+answer depends on which sequences were measured, and take in all that may have happened between two checkpoints
+(`hopscope.emergence.refine` looks there). They do not say how another seed would have trained: that takes
 several runs. The one rise that describes a curve best is fitted in `hopscope.emergence.change_point`.
 """
 
@@ -37,7 +38,8 @@ class Onset:
         status: `seen`; `already`, above it at the first checkpoint (censored on the left); `never`, not above it at any
             (censored on the right).
         step: linearly interpolated, if it was seen; else None.
-        low: lower end of its interval over resampled sequences; None: before the first checkpoint, or not known.
+        low: lower end of its interval, over resampled sequences and whatever lies between two checkpoints; None: before
+            the first checkpoint, or not known.
         high: its upper end; None: after the last checkpoint, or not known.
         after: the last checkpoint not above the threshold before the passing: `step` lies behind it. None if `already`.
         by: the first checkpoint above it. None if `never`.
@@ -127,10 +129,9 @@ def onset(
     """
     check(steps, curve)
     above = curve > threshold
-    ends: tuple[float | None, float | None] = (None, None)
-    if resampled is not None:
-        limits = numpy.full(len(resampled), threshold) if low is None else low
-        ends = interval_of(passing(steps, resampled, limits))
+    samples = curve[None] if resampled is None else resampled
+    limits = numpy.full(len(samples), threshold) if low is None else low
+    ends = interval_of(*gaps(steps, samples, limits))
     falls = int((above[:-1] & ~above[1:]).sum())
     if not above.any():
         return Onset("never", None, *ends, int(steps[-1]), None, 0)
@@ -152,11 +153,18 @@ def passing(steps: Sequence[int], curves: Array, thresholds: Array) -> Array:
     return numpy.where(above.any(1), numpy.where(first > 0, step, -numpy.inf), numpy.inf)
 
 
-def interval_of(values: Array) -> tuple[float | None, float | None]:
-    """The middle 95 % of some passings; None for an end that lies outside the checkpoints."""
-    ends = numpy.quantile(values, INTERVAL, method="nearest")
-    low, high = (float(end) if numpy.isfinite(end) else None for end in ends)
-    return low, high
+def gaps(steps: Sequence[int], curves: Array, thresholds: Array) -> tuple[Array, Array]:
+    """The checkpoints between which each curve first goes above its threshold; −∞ and ∞ beyond the first and last."""
+    times = numpy.concatenate([[-numpy.inf], numpy.asarray(steps, float), [numpy.inf]])
+    above = numpy.pad(curves > thresholds[:, None], ((0, 0), (0, 1)), constant_values=True)
+    first = above.argmax(1)
+    return times[first], times[first + 1]
+
+
+def interval_of(after: Array, by: Array) -> tuple[float | None, float | None]:
+    """From the lower 2.5 % of some gaps' beginnings to the upper of their ends; None outside the checkpoints."""
+    low, high = (numpy.quantile(v, q, method="nearest") for v, q in zip((after, by), INTERVAL, strict=True))
+    return (float(low) if numpy.isfinite(low) else None), (float(high) if numpy.isfinite(high) else None)
 
 
 def check(steps: Sequence[int], curve: Array) -> None:
@@ -172,7 +180,9 @@ def check(steps: Sequence[int], curve: Array) -> None:
 # The causal onset ------------------------------------------------------------------------------------------------
 
 
-def causal_onset(steps: Sequence[int], effects: Array, weights: Array, least: float = 0.0) -> Causal:
+def causal_onset(
+    steps: Sequence[int], effects: Array, weights: Array, least: float = 0.0, above: NDArray[numpy.bool_] | None = None
+) -> Causal:
     """When silencing a path begins to raise the loss.
 
     Args:
@@ -180,17 +190,20 @@ def causal_onset(steps: Sequence[int], effects: Array, weights: Array, least: fl
         effects: what silencing adds to the loss of each sequence at each checkpoint, (sequence, step).
         weights: of the sequences in each bootstrap sample, (sample, sequence), from `resamples`.
         least: a last effect below this is none, however certain: with enough sequences every effect is.
+        above: at which checkpoints the path gets more attention than chance. Elsewhere what silencing costs is not what
+            the path does, for it does nothing yet, and counts as nothing.
 
     Raises:
         BadInput: as `onset` does.
     """
+    at_work = numpy.ones(len(steps), bool) if above is None else above
     mean, resampled = effects.mean(0), weights @ effects / weights.sum(1, keepdims=True)
     check(steps, mean)
     low, high = numpy.quantile(resampled, INTERVAL, axis=0)
-    stays = numpy.logical_and.accumulate((low > 0)[::-1])[::-1]
+    stays = numpy.logical_and.accumulate((at_work & (low > 0))[::-1])[::-1]
     hurts_from = int(steps[int(stays.argmax())]) if stays.any() else None
     if hurts_from is None or mean[-1] < least:
         when = Onset("never", None, None, None, int(steps[-1]), None, 0)
     else:
-        when = onset(steps, mean, HALF * mean[-1], resampled, HALF * resampled[:, -1])
+        when = onset(steps, mean * at_work, HALF * mean[-1], resampled * at_work, HALF * resampled[:, -1])
     return Causal(when, hurts_from, float(mean[-1]), float(low[-1]), float(high[-1]))

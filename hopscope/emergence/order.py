@@ -5,9 +5,9 @@ attending role, its attended role and the chain, and among several of one kind i
 `query->value[2]`, `query->value[2] #2`. Roles carry the hop, so this aligns hops too. Where circuits have several paths
 of a kind, ranks are of little worth across runs, and `first_of_kind` compares what has a counterpart in every run.
 
-Within a run the order of two events is *determined* if their intervals are disjoint and a checkpoint lies between them;
-an event that was there at the first checkpoint precedes all that were seen, one that never came follows them. What is
-left (both within one gap, both censored alike, one absent) is *undetermined*, and counted as such.
+Within a run the order of two events is *determined* if their intervals share no more than a checkpoint that lies
+between them; an event that was there at the first checkpoint precedes all that were seen, one that never came follows
+them. What is left (both within one gap, both censored alike, one absent) is *undetermined*, and counted as such.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def precedes(a: Onset, b: Onset) -> int:
         return 0
     first, second = (a, b) if a.step <= b.step else (b, a)
     apart = first.by is not None and second.after is not None and first.by <= second.after
-    disjoint = first.high is None or second.low is None or first.high < second.low
+    disjoint = first.high is None or second.low is None or first.high <= second.low
     return 0 if not (apart and disjoint) else 1 if first is a else -1
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
+from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, parse_json, read_listed
 from hopscope.emergence.onset import PASSES, Array
@@ -45,6 +46,7 @@ class Record:
         hops: the partial losses, (hop, step).
         effects: what silencing a path adds to each sequence's loss, (path, sequence, step); None if streamed.
         hop_effects: what it adds to each hop's loss at the last step, (path, hop); None if streamed.
+        chance: mean attention on each path of heads that attend evenly, (path); None if streamed.
     """
 
     source: str
@@ -54,6 +56,7 @@ class Record:
     hops: Array
     effects: Array | None = None
     hop_effects: Array | None = None
+    chance: Array | None = None
 
     @property
     def n(self) -> int:
@@ -90,7 +93,18 @@ def recorded(run: Run, paths: Sequence[Path], n: int, seed: int, null: str, watc
     positions = parts[0][1]
     attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().numpy() for i in (0, 2, 3))
     hop_effects = hops[1:, :, -1] - hops[0, :, -1]
-    return Record("checkpoints", steps, attention, positions.double().numpy(), hops[0], effects, hop_effects)
+    chance = even_attention(Ground(batch, run.config.model), paths)
+    return Record("checkpoints", steps, attention, positions.double().numpy(), hops[0], effects, hop_effects, chance)
+
+
+def even_attention(ground: Ground, paths: Sequence[Path]) -> Array:
+    """Mean attention on each path where it falls evenly on all that is seen, over positions that see a target."""
+    found = []
+    for path in paths:
+        mask = ground.entries(path)
+        shares = mask.sum(-1) / ground.sees.sum(-1)
+        found.append(float(shares[mask.any(-1)].double().mean()))
+    return numpy.array(found)
 
 
 def trained_steps(run: Run) -> list[int]:
@@ -137,15 +151,16 @@ def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tens
 
     Raises BadInput for a path that the model or the task lacks.
     """
-    shape, names = evaluator.model.architecture, evaluator.ground.roles.names
+    shape, roles = evaluator.model.architecture, evaluator.ground.roles
+    names = list(dict.fromkeys((*roles.names, *roles.attended)))
     sums, counts = [], []
     for path in paths:
         for word, number, there in (("layer", path.layer, shape.n_layers), ("head", path.head, shape.n_heads)):
             if number >= there:
                 raise BadInput(f"path '{path}': the last {word} is {there - 1}, counted from 0; got {number}")
-        for role in (path.query, path.key):
-            if role not in names:
-                raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(names)}")
+        for role, known in ((path.query, names), (path.key, evaluator.ground.roles.attended)):
+            if role not in known:
+                raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(known)}")
         mask = evaluator.ground.entries(path)
         sums.append((evaluator.patterns[path.layer][:, path.head] * mask).sum((-2, -1)))
         counts.append(mask.any(-1).sum(-1))

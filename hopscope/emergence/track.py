@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
@@ -284,14 +285,22 @@ def summary(
     low, high = numpy.quantile(resampled, INTERVAL, axis=0)
     when, change = onset(steps, mean, resampled=resampled), change_point(steps, mean, resampled)
     by_hop = dict(zip(learnt, record.hop_effects[index].tolist(), strict=True))
-    cost = cost_of(steps, record.effects[index], by_hop, weights, least)
+    above = None if record.chance is None else low > record.chance[index]
+    cost = cost_of(steps, record.effects[index], by_hop, weights, least, above)
     return Followed(path, name, mean, low, high, when, change, cost, learnt[cost.hop] if cost.hop else None)
 
 
-def cost_of(steps: Sequence[int], effects: Array, by_hop: dict[str, float], weights: Array, least: float) -> Cost:
+def cost_of(
+    steps: Sequence[int],
+    effects: Array,
+    by_hop: dict[str, float],
+    weights: Array,
+    least: float,
+    above: NDArray[numpy.bool_] | None,
+) -> Cost:
     """What silencing a path costs, from what it costs each sequence, (sequence, step), and each hop."""
     low, high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
-    causal = causal_onset(steps, effects, weights, least)
+    causal = causal_onset(steps, effects, weights, least, above)
     hop = served(by_hop) if causal.onset.status != "never" else None
     return Cost(effects.mean(0), low, high, causal, by_hop, hop)
 

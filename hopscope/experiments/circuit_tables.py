@@ -17,12 +17,8 @@ from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 
 SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # behind curves; the paper averages 32
-#: How circuits are searched for, where not as by default: a search takes as long as it has sequences, and sets to find.
-#: What is said of a circuit is measured on as many fresh sequences at every scale that judges.
-SEARCHES = {
-    "quick": Discovery(discovery=16, selection=16, report=32),
-    "cpu": Discovery(discovery=32, alternatives=2),
-}
+#: How circuits are searched for, where not as by default.
+SEARCHES = {"quick": Discovery(discovery=16, selection=16, report=32)}
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
 
 

@@ -30,6 +30,7 @@ from hopscope.core.storage import (
     write_file,
     write_json,
 )
+from hopscope.core.strangers import misfit
 from hopscope.drawing.style import save
 from hopscope.experiments.base import CELL_BY_CELL, SCALES, declared, experiment
 from hopscope.experiments.judging import Claim
@@ -38,6 +39,10 @@ from hopscope.runs.run import Run
 
 TABLE, LOCK = "table.csv", ".lock"
 DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
+
+
+TEXTS = ("id", "section", "sentence", "scale", "threshold", "verdict", "version")
+CLAIM = {**{f.name: object for f in fields(Claim)}, **dict.fromkeys(TEXTS, str), "spread": list, "runs": [str]}
 
 
 def make_ready(results: Path, name: str) -> None:
@@ -185,7 +190,6 @@ def claims_in(path: Path) -> list[dict[str, Any]]:
     rows = parse_json(path, read_listed(path.parent, path.name))
     if TABLE in listed(path.parent):
         read_listed(path.parent, TABLE)  # of which they tell
-    needed = {field.name for field in fields(Claim)} | {"scale"}
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+    if misfit(rows, [CLAIM], "rows") or not all(len(row["spread"]) == 2 for row in rows):
         raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")
     return [{"experiment": path.parent.name, **row} for row in rows]

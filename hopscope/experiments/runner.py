@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +49,7 @@ def reproduce(
     results: Path,
     budget: float | None = None,
     watcher: Callable[[str], Watcher] | None = None,
+    telling: Callable[[str], AbstractContextManager[object]] = nullcontext,
     **how: Any,
 ) -> Outcome:
     """Train what is missing, then write `results/NAME/`: table.csv, figure.svg and .png, claims.json.
@@ -59,13 +61,15 @@ def reproduce(
         results: folder of results folders.
         budget: seconds after which training stops, resumably, and nothing is measured any more; None: no limit.
         watcher: makes someone who is told how the labelled run goes.
+        telling: makes a context in which it is told what is being done, when that is no run.
         how: `device`, `threads`, `compile` of `hopscope.train`.
 
     Raises:
         BadInput: the experiment or scale is unknown, or a run cannot be trained. Busy: another process trains one.
         CannotSave: a folder cannot be written to; that of the results is tried before anything is trained.
     """
-    source, configs = experiment(name), declared(name, scale)
+    with telling("reading what is to be done"):
+        source, configs = experiment(name), declared(name, scale)
     deadline = time.monotonic() + budget if budget is not None else math.inf
     spent = lambda: time.monotonic() >= deadline  # noqa: E731
     if not spent():
@@ -91,8 +95,9 @@ def reproduce(
         finished.append(run)
     if spent():
         return Outcome(name, scale, [run.path for run in finished], 0, None)
-    table = source.table(finished, scale).assign(scale=scale)
-    return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
+    with telling(f"measuring {name}, drawing and judging"):
+        table = source.table(finished, scale).assign(scale=scale)
+        return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
 def cell_by_cell(

@@ -37,7 +37,8 @@ A run:
                     sentence why not. Tensors have PyTorch's names (`blocks.0.attn.W_QKV`).
     config          {seed, training: {…}}, for people
     metrics         {step, train_loss, val_loss, hop_losses: {hop: […]}}, lists over logged steps; null for what is none
-    batch           {seed, n, sizes, inputs, targets, chain, candidates, asked, roles, attended, instances}, below
+    batch           {seed, n, sizes, inputs, targets, chain, candidates, asked, roles, attended, instances, typing},
+                    below
     paths           [{name, layer, head, query, key, chain}], all that the model has; their order is that of strengths
     checkpoints     [{step, state, told, weights, strengths, patterns, reference, accuracy}], by step, below
     onsets          {path's name: {status, step, after, by, falls}} of all paths that were ever above one half
@@ -58,6 +59,9 @@ taken; losses over different numbers of sequences are never to be compared.
     roles, attended names of roles, and of those that paths may lead to
     instances       [{symbols, roles, facts, queries, answers, candidates}] of the first 8: per position the symbol's
                     name and the role's label; facts as [[premises], conclusion]; names of candidates
+    typing          how people type sequences: {kind: facts}; {kind: tokens, names, free, example}: the tokens one after
+                    the other, each by one of its names (an answer is called by the last), or, if `free`, by any; or
+                    {kind: none, told}: not at all, and why
 
 A checkpoint:
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ from hopscope.experiments.results import TABLE, all_claims
 from hopscope.explorer.bundle import Block
 
 FIGURE = "figure.svg"
+#: Authors and a year, as texts have them: `Nichani, Lee & Bietti, 2024`, `Musat (ICLR 2025`.
+PAPER = re.compile(
+    r"\b(?P<first>(?!ICLR)[A-Z]\w+)(?P<others>(?: et al\.|, (?!ICLR)[A-Z][^.()\[\]]*|,? (?:and|&) [A-Z][^.()\[\]]*)"
+    r"(?: et al\.)?(?:, \*[^*]+\*)?)?,? ?[(\[]?(?:ICLR )?(?P<year>20\d\d)"
+)
 LARGEST = 400_000  # bytes of a table or figure that goes into a bundle; a larger one is told of by its folder alone
 KEYS = ("experiment", "id", "section", "sentence", "scale", "number", "spread", "n", "threshold", "verdict", "runs")
 
@@ -38,6 +45,7 @@ def claim(row: dict[str, Any], blocks: dict[str, Block]) -> dict[str, Any]:
         "version": row.get("version", ""),
         "command": f"hopscope reproduce {name} --scale {row['scale']}",
         "about": about(name),
+        "paper": paper_of(row["section"], name),
         **{kind: block if block in blocks else None for kind, block in held.items()},
     }
 
@@ -46,3 +54,24 @@ def about(experiment: str) -> str:
     """The first sentence of an experiment's file; empty for one that is not here."""
     known = experiment in catalogue.names("experiments")
     return catalogue.summary("experiments", experiment) if known else ""
+
+
+def paper_of(section: str, experiment: str) -> str:
+    """Whose claim it is, such as `Bietti et al. (2023)`.
+
+    That is the first paper that its section names with a year, else the first sentence of its experiment's file, else
+    the README of its experiment's study. Of an experiment that is not here it is `other`.
+    """
+    if experiment not in catalogue.names("experiments"):
+        return "other"
+    source = catalogue.module("experiments", experiment)
+    readme = Path(inspect.getfile(source)).parents[1] / "README.md"
+    texts = (
+        section,
+        catalogue.summary("experiments", experiment),
+        readme.read_text(encoding="utf-8") if readme.is_file() else "",
+    )
+    found = next(filter(None, map(PAPER.search, texts)), None)
+    if found is None:
+        return "other"
+    return f"{found['first']}{' et al.' if found['others'] else ''} ({found['year']})"

@@ -20,7 +20,9 @@ from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.explorer.bundle import INSTANCES, SIZES
+from hopscope.explorer.describing import asked
 from hopscope.explorer.scoring import scoring
+from hopscope.explorer.typed import fresh, told, typed
 from hopscope.interventions.patterns import prescribed
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -33,6 +35,7 @@ WORDS = {
     "hand": "Everything by hand: rows of the circuit's paths are ideal, and all other rows are null.",
 }
 HELD = 4  # models that are kept in memory
+MOST_FRESH, MOST_SEEDS = 64, 10**9
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ class Ask:
         ideal: paths that are held ideal.
         null: of silenced paths, and by hand of all other rows.
         instance: a sequence whose patterns and answers are asked for, too.
+        typed: a sequence that was typed, as tokens; its answers are then all that is asked for.
+        fresh: so many fresh sequences, for typed facts to be laid over, likewise; drawn with this seed.
+        seed: of these.
     """
 
     step: int
@@ -80,6 +86,9 @@ class Ask:
     ideal: frozenset[Path] = frozenset()
     null: str = "uniform"
     instance: int | None = None
+    typed: tuple[int, ...] = ()
+    fresh: int = 0
+    seed: int = 0
 
     @classmethod
     def parse(cls, values: Mapping[str, list[str]]) -> Ask:
@@ -101,6 +110,9 @@ class Ask:
             frozenset(map(Path.parse, values.get("ideal", ()))),
             null,
             None if instance is None else int(instance),
+            tuple(whole({"typed": token}, "typed", 0) for token in filter(None, single.get("typed", "").split(","))),
+            among(single, "fresh", MOST_FRESH),
+            among(single, "seed", MOST_SEEDS),
         )
 
     def change(self, circuit: Mapping[str, Any] | None) -> Change:
@@ -119,6 +131,13 @@ def whole(values: Mapping[str, str], name: str, default: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise BadInput(f"{name} must be a whole number of at least 0; got {text[:40]!r}")
     return int(text)
+
+
+def among(values: Mapping[str, str], name: str, most: int) -> int:
+    """A whole number of a query, 0 if it is not there. Raises BadInput for one that is too large."""
+    if (found := whole(values, name, 0)) > most:
+        raise BadInput(f"{name} must be at most {most}; got {found}")
+    return found
 
 
 class Computer:
@@ -149,6 +168,8 @@ class Computer:
         for path in sorted(ask.off | ask.ideal):
             if path not in self.paths:
                 raise BadInput(f"there is no path '{path}' here")
+        if ask.typed or ask.fresh:
+            return {"step": ask.step, "typed": self.typed(ask, circuit)}
         evaluator = Evaluator(self.model(ask.step), self.batch.rows(slice(0, ask.n)))
         change = ask.change(circuit)
         account = evaluator.accounts([change])[0]
@@ -165,6 +186,14 @@ class Computer:
             "accuracy": dict(zip(self.batch.task.hop_names, right, strict=False)),
             "instance": None if ask.instance is None else self.look(evaluator, change, outputs, ask.instance),
         }
+
+    def typed(self, ask: Ask, circuit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """Answers on what was typed. Raises BadInput for what the task never draws."""
+        task = self.batch.task
+        batch = typed(task, list(ask.typed)) if ask.typed else fresh(task, ask.fresh, ask.seed)
+        outputs = Evaluator(self.model(ask.step), batch).outputs([ask.change(circuit)])[0]
+        right = asked(batch)
+        return [told(batch, row, right, named(batch, outputs, row)) for row in range(len(batch))]
 
     def look(self, evaluator: Evaluator, change: Change, outputs: Tensor, row: int) -> dict[str, Any]:
         """One sequence: patterns and answers."""

@@ -15,6 +15,7 @@ from hopscope.emergence.onset import Onset, onset
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.native import fallback
 from hopscope.explorer.scoring import scoring
+from hopscope.explorer.typed import typing_of
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
@@ -188,6 +189,7 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
         "roles": list(roles.names),
         "attended": list(roles.attended),
         "instances": [instance(batch, row) for row in range(min(INSTANCES, len(batch)))],
+        "typing": typing_of(batch),
     }
     return entry, {named[name]: block for name, block in blocks.items()}
 

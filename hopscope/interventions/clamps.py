@@ -251,7 +251,7 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> 
 
 def there_are(path: Path | Part, roles: Roles) -> bool:
     """Whether it is a path whose roles occur."""
-    return isinstance(path, Path) and {path.query, path.key} <= set(roles.names)
+    return isinstance(path, Path) and {path.query, path.key} <= {*roles.names, *roles.attended}
 
 
 def held(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Replacements:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import DTYPES, Backend
 from hopscope.language.backends.known import Known
+
+if TYPE_CHECKING:
+    from hopscope.language.server import Patience
 
 
 def open_backend(
@@ -14,6 +19,7 @@ def open_backend(
     first_token: bool = False,
     dtype: str = "float32",
     threads: int | None = None,
+    timeout: float | None = None,
 ) -> Backend:
     """Open a model.
 
@@ -24,6 +30,8 @@ def open_backend(
         first_token: take log-likelihoods at an endpoint from the first token's alternatives.
         dtype: of a model in this process.
         threads: of a model in this process.
+        timeout: seconds that one request to an endpoint may take; by default 60. An endpoint that answers nothing is
+            given up after four times as long, beside.
 
     Raises:
         BadInput: there is no such model, or what it needs is not installed.
@@ -36,10 +44,18 @@ def open_backend(
     if name.startswith(("http://", "https://")):
         from hopscope.language.backends.endpoint import Endpoint
 
-        return Endpoint(name, endpoint_model, first_token=first_token)
+        return Endpoint(name, endpoint_model, first_token=first_token, patience=patience_of(timeout))
     from hopscope.language.checkpoints import open_model
 
     opened = open_model(name, dtype=dtype, threads=threads)  # complains first about what is not installed
     from hopscope.language.backends.hugging_face import HuggingFace
 
     return HuggingFace(opened)
+
+
+def patience_of(timeout: float | None) -> Patience:
+    """The usual patience, or one whose longest silence is in the same proportion to the time of a request."""
+    from hopscope.language.server import Patience
+
+    usual = Patience()
+    return usual if timeout is None else Patience(timeout=timeout, silence=timeout * usual.silence / usual.timeout)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.strangers import json_of, visible
+from hopscope.core.wording import duration
 from hopscope.language.backends.base import Unreachable
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ class Server:
             raise Unreachable(f"{self.url} failed {failures} times on one request, last with: {fault}")
         if self._dead or silent + delay > rules.silence:
             self._dead = True  # until it answers, what else is asked of it is tried once
-            wait = f" and wants to be left alone for {fault.after:.0f} s" if fault.after > chosen else ""
-            raise Unreachable(f"{self.url} has answered nothing for {silent:.0f} s{wait} (last: {fault})")
+            wait = f" and wants to be left alone for {duration(fault.after)}" if fault.after > chosen else ""
+            raise Unreachable(f"{self.url} has answered nothing for {duration(silent)}{wait} (last: {fault})")
         if silent > TELL and not self._told:
             self._told = True
             log.warning("%s: %s; asking again for up to %.0f s", self.url, fault, rules.silence - silent)

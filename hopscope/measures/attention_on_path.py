@@ -15,10 +15,10 @@ def attention_on_path(seen: Observation) -> dict[str, float]:
 
     Only paths that can exist in the task, and that the mask allows to carry any attention, are listed.
     """
-    names = seen.batch.roles.names
+    names, attended = seen.batch.roles.names, seen.batch.roles.attended
     found = {}
     for layer in range(seen.model.architecture.n_layers):
         strengths = path_strengths(seen.cache["pattern", layer], seen.batch.roles)
         for r, h, q, k in (strengths > 0).nonzero().tolist():
-            found[str(Path(layer, h, names[q], names[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
+            found[str(Path(layer, h, names[q], attended[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
     return found

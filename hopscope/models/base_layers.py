@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.models.attention.base import Attention
@@ -91,8 +91,13 @@ class AttentionLayer(nn.Module):
     W_V = property(lambda self: self.W_QKV[2], doc="Value weights, (n_heads, d_model, d_head).")
 
     def forward(
-        self, x: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        mask: Float[Tensor, "query key"],
+        tap: Tap | None,
+        tokens: Shaped[Tensor, "batch position ..."] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
+        """What the layer adds to the stream; `tokens` are the model's inputs, for rules that read them."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
@@ -103,7 +108,10 @@ class AttentionLayer(nn.Module):
         if self.code.turns():
             places = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
             q, k = self.code.turn(q, places), self.code.turn(k, places)
-        pattern, v = self.rule.attend(q, k, v, self.code.bias(self.positions, mask), self.variant)
+        allowed: Tensor = self.code.bias(self.positions, mask)
+        if tokens is not None:
+            allowed = self.rule.masked(allowed, tokens, q.shape[1])
+        pattern, v = self.rule.attend(q, k, v, allowed, self.variant)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
         return F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.b_O)
@@ -136,10 +144,14 @@ class Block(nn.Module):
         self.mlp = MLP(architecture.d_model, architecture.mlp_width) if architecture.mlp else None
 
     def forward(
-        self, resid: Float[Tensor, "batch position d_model"], mask: Float[Tensor, "query key"], tap: Tap | None = None
+        self,
+        resid: Float[Tensor, "batch position d_model"],
+        mask: Float[Tensor, "query key"],
+        tap: Tap | None = None,
+        tokens: Shaped[Tensor, "batch position ..."] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
         resid = passes(tap, "hook_resid_pre", resid)
-        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap))
+        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens))
         if self.mlp is not None and self.ln2 is not None:
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))

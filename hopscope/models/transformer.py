@@ -168,6 +168,8 @@ class Transformer(Model):
         if (d_input is None) == (d_vocab is None):
             raise ValueError(f"give one of d_input and d_vocab; got {d_input} and {d_vocab}")
         self.architecture: Architecture = architecture
+        self.reads_tokens = architecture.rule.reads_tokens
+        self.starts_at_layers = not self.reads_tokens
         d_model = architecture.d_model
         self.W_E = nn.Parameter(torch.empty(d_input or d_vocab or 0, d_model))
         self.b_E = nn.Parameter(torch.zeros(d_model)) if d_input else None
@@ -292,13 +294,14 @@ class Transformer(Model):
             stop_at_layer: end before this layer, and return the residual stream there, at every position.
 
         Raises:
-            BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
+            BadInput: a name is none of `activation_names`, the sequence is longer than the model's, or a layer's
+                attention reads tokens, which a residual stream does not tell.
         """
         if not replace and cache is False and not start_at_layer and stop_at_layer is None:
-            return self.unembed(self.run_blocks(self.embed(inputs, None), None), at, None)
+            return self.unembed(self.run_blocks(self.embed(inputs, None), None, tokens=inputs), at, None)
         tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
-        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer)
+        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs)
         outputs = self.unembed(resid, at, tap) if stop_at_layer is None else resid
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
@@ -314,13 +317,16 @@ class Transformer(Model):
         return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
-        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None, start: int = 0, stop: int | None = None
+        self, resid: Tensor, tap: Tap | None, start: int = 0, stop: int | None = None, tokens: Tensor | None = None
     ) -> Float[Tensor, "batch position d_model"]:
         n = resid.shape[1]
         mask = self.mask[:n, :n]
+        tokens = tokens if self.reads_tokens else None
+        if start and tokens is not None:
+            raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
         for layer, block in enumerate(self.blocks[start:stop], start):
             local = tap.within(layer) if tap is not None else None
-            resid = block(resid, mask, local)
+            resid = block(resid, mask, local, tokens)
             if tap is not None and local is not None:
                 tap.kept.update(local.kept)
         return resid
@@ -332,8 +338,6 @@ class Transformer(Model):
             resid = resid[:, at]
         resid = self.ln_final(resid, tap) if isinstance(self.ln_final, LayerNorm) else resid
         return F.linear(resid, self.W_U.T, self.b_U)
-
-    starts_at_layers = True
 
     def read_off(
         self, stream: Float[Tensor, "batch position d_model"], at: slice | None

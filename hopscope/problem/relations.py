@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
@@ -30,6 +30,9 @@ WORDS = {
     "−2": "the position two before it",
     "same-token": "other positions that hold the same token",
     "after-same-token": "positions that follow the same token",
+    "count": "the number of hops",
+    "answer": "where its answer stands",
+    "nowhere": "the number of hops where it has no answer",
 }
 #: And the two places.
 PLACES = {"query": "the query", "each": "each position"}
@@ -72,6 +75,18 @@ class Relations(Roles):
         """`query`, or nothing."""
         return "query" if int(self.chain[row, 0, position]) != ABSENT else ""
 
+    def strengths(
+        self, pattern: Float[Tensor, "batch head query key"]
+    ) -> Float[Tensor, "relation head query_role key_role"]:
+        """Mean attention (0–1) from each place to what stands in each relation to it; between chains there is none."""
+        found = torch.full((2, pattern.shape[1], len(self.names), len(self.matches)), torch.nan, device=pattern.device)
+        for row, place in enumerate(self.names):
+            for column, relation in enumerate(self.matches):
+                match = self.pairs(place, relation, "same")
+                on_match = (pattern * match[:, None]).sum(-1).transpose(0, 1)  # head batch query
+                found[0, :, row, column] = on_match[:, match.any(-1)].mean(1)
+        return found
+
 
 def relations(inputs: Tensor, queries: slice) -> Relations:
     """The relations of some sequences.
@@ -91,6 +106,19 @@ def relations(inputs: Tensor, queries: slice) -> Relations:
     if inputs.ndim == 2:
         matches |= {name: rule(inputs) for name, rule in TOKENS.items()}
     return Relations(tuple(held), chain.expand(len(inputs), -1, -1), matches)
+
+
+def pointing(places: Int[Tensor, "batch query"], n: int, offset: int = 1) -> Match:
+    """The relation in which each position stands to one place, or to none where that is negative.
+
+    Args:
+        places: of each position from the offset on.
+        n: number of positions.
+        offset: how many positions come before, and stand in no such relation.
+    """
+    found = torch.zeros(len(places), n, n, dtype=torch.bool, device=places.device)
+    found[:, offset:].scatter_(2, places.clamp(min=0)[..., None], (places >= 0)[..., None])
+    return found
 
 
 def back(by: int) -> Callable[[int, Tensor], Bool[Tensor, "query key"]]:

@@ -76,6 +76,30 @@ class Roles:
         """The labels of all positions of one sequence."""
         return [self.label(row, position) for position in range(self.chain.shape[-1])]
 
+    def strengths(
+        self, pattern: Float[Tensor, "batch head query key"]
+    ) -> Float[Tensor, "relation head query_role key_role"]:
+        """Mean attention (0–1) on every path: from positions of one role to those of another, by relation.
+
+        For each position that holds the attending role and for which the attended role exists in that relation,
+        the attention on all its holders is summed; the mean is over those positions and all sequences. NaN where
+        no such pair of positions exists. Relations are in the order of `RELATIONS` (paper, section 9.1).
+        """
+        held = self.held().to(pattern.dtype)
+        chains = torch.arange(int(self.chain.max().clamp(min=0)) + 1, device=pattern.device)
+        in_chain = (self.chain[..., None] == chains).to(pattern.dtype)  # batch role position chain
+        on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
+        on_chain = torch.einsum("bhqk,bskc->bhqsc", pattern, in_chain)
+        any_sum = torch.einsum("brq,bhqs->hrs", held, on_role)
+        same_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_chain)
+        exists = in_chain.amax(2)  # batch role chain: does the chain have a holder of the role?
+        same_count = torch.einsum("brqc,bsc->rs", in_chain, exists)
+        # A holder of role r finds role s in another chain if some holder of s is not of its own chain.
+        holders = held.sum(-1)
+        own = torch.einsum("brqc,bskc->brqs", in_chain, in_chain)
+        other_count = (held[..., None] * (holders[:, None, None, :] - own > 0)).sum((0, 2))
+        return torch.stack([same_sum / same_count, (any_sum - same_sum) / other_count])
+
 
 def chain_letter(chain: int) -> str:
     """a … z, A … Z, then a', b', …: the name of a chain for people."""
@@ -86,23 +110,5 @@ def chain_letter(chain: int) -> str:
 def path_strengths(
     pattern: Float[Tensor, "batch head query key"], roles: Roles
 ) -> Float[Tensor, "relation head query_role key_role"]:
-    """Mean attention (0–1) on every path: from positions of one role to those of another, by relation.
-
-    For each position that holds the attending role and for which the attended role exists in that relation,
-    the attention on all its holders is summed; the mean is over those positions and all sequences. NaN where
-    no such pair of positions exists. Relations are in the order of `RELATIONS` (paper, section 9.1).
-    """
-    held = roles.held().to(pattern.dtype)
-    chains = torch.arange(int(roles.chain.max().clamp(min=0)) + 1, device=pattern.device)
-    in_chain = (roles.chain[..., None] == chains).to(pattern.dtype)  # batch role position chain
-    on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
-    on_chain = torch.einsum("bhqk,bskc->bhqsc", pattern, in_chain)
-    any_sum = torch.einsum("brq,bhqs->hrs", held, on_role)
-    same_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_chain)
-    exists = in_chain.amax(2)  # batch role chain: does the chain have a holder of the role?
-    same_count = torch.einsum("brqc,bsc->rs", in_chain, exists)
-    # A holder of role r finds role s in another chain if some holder of s is not of its own chain.
-    holders = held.sum(-1)
-    own = torch.einsum("brqc,bskc->brqs", in_chain, in_chain)
-    other_count = (held[..., None] * (holders[:, None, None, :] - own > 0)).sum((0, 2))
-    return torch.stack([same_sum / same_count, (any_sum - same_sum) / other_count])
+    """Mean attention (0–1) on every path, from `roles.names` to `roles.attended`: see `Roles.strengths`."""
+    return roles.strengths(pattern)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_file
+from hopscope.core.wording import shape as shown
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
 
@@ -207,12 +208,13 @@ def check_tensors(found: Tensors, wanted: Mapping[str, tuple[int, ...]], task: T
     """Raise BadInput for the first tensor that is missing, unknown, of a wrong shape or type, or not finite."""
     width = {"unembed.W_U": ("d_model", "d_output"), "embed.W_E": ("d_input" if task.d_input else "d_vocab", "d_model")}
     for name, shape in wanted.items():
-        means = f" ({', '.join(width[name])} of {task.name()})" if name in width else ""
+        means = f" ({' × '.join(width[name])} of {task.name()})" if name in width else ""
         if name not in found:
             hint = "; RMSNorm is not supported" if NORMS.fullmatch(name) and name.endswith(".b") else ""
-            raise BadInput(f"{name} is missing; its shape should be {shape}{means}{hint}")
+            raise BadInput(f"{name} is missing; its shape should be {shown(shape)}{means}{hint}")
         if tuple(found[name].shape) != shape:
-            raise BadInput(f"{name} should have the shape {shape}{means}; it has {tuple(found[name].shape)}")
+            theirs = shown(found[name].shape)
+            raise BadInput(f"{name} should have the shape {shown(shape)}{means}; it has {theirs}")
         if not found[name].is_floating_point():
             raise BadInput(f"{name} should hold floating-point numbers; it holds {found[name].dtype}")
         if not found[name].float().isfinite().all():

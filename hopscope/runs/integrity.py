@@ -18,6 +18,7 @@ from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_json, parse_lines, read_checked, read_file
+from hopscope.core.wording import shape
 from hopscope.runs.run import OWN, Run
 
 Kind = Literal["run", "work", "results", "files"]
@@ -206,6 +207,13 @@ def damages_of_rows(run: Run) -> Damages:
             yield run.path / name, damage
 
 
+def damage_of_rows(run: Run) -> Damaged | None:
+    """What is wrong with the rows of a run, by themselves or by what its newest checkpoint saw of them."""
+    path = run.path / "metrics.jsonl"
+    parsed = found_by(lambda: check_rows(path, parse_lines(path, run_file(run, path.name))))
+    return parsed or (found_by(lambda: check_course(run, run.step)) if run.steps else None)
+
+
 def run_file(run: Run, name: str) -> bytes:
     """One of its files as it is; an unfinished run need not have it yet."""
     return read_file(run.path / name) if run.done or (run.path / name).exists() else b""
@@ -253,9 +261,9 @@ def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
     except RuntimeError:  # a model that computes something of its own when it is built
         wanted = run.config.model.build(run.task).state_dict()
     for name in sorted({*wanted, *tensors}):
-        ours, theirs = (tuple(found[name].shape) if name in found else None for found in (wanted, tensors))
+        ours, theirs = (shape(found[name].shape) if name in found else "absent" for found in (wanted, tensors))
         if ours != theirs:
-            return f"{name} should be {ours or 'absent'}, and is {theirs or 'absent'}"
+            return f"{name} should be {ours}, and is {theirs}"
     return None
 
 

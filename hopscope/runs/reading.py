@@ -19,14 +19,15 @@ from hopscope.core.storage import (
     MANIFEST,
     Damaged,
     listed,
-    parse_json,
     parse_lines,
+    parse_shaped,
     read_file,
     read_folder,
     read_json,
     read_listed,
     read_manifest,
 )
+from hopscope.core.strangers import Number, misfit
 from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FORMAT = 1
+#: What every reader may rely on. Rows of models without losses, or of old versions, have no more than this.
+LOSSES = {str: (*Number, None)}
+ROW = {"step": int, "train_loss?": (*Number, None), "val_loss?": (*Number, None), "hop_losses": LOSSES}
+SESSION = {"from_step": int, "environment": {"plugins?": {str: str}}}
+REPORT = {"step?": int, "loss?": (*Number, None), "hop_losses?": LOSSES, "accuracy?": [Number]}
+RESUMABLE = {"metrics_bytes": int, "metrics_sha256?": (str, None), "seconds": Number}
 OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # of a run, but for checkpoints
 
 
@@ -101,9 +108,13 @@ class RunReader:
         path = self.path / name
         return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
 
-    def read_lines(self, name: str) -> list[dict[str, Any]]:
+    def read_lines(self, name: str, shape: Any) -> list[dict[str, Any]]:
         """The objects of one that is JSON lines; none if it is not there yet. Raises Damaged."""
-        return parse_lines(self.path / name, self.read(name))
+        lines = parse_lines(self.path / name, self.read(name))
+        for number, line in enumerate(lines, 1):
+            if (bad := misfit(line, shape)) is not None:
+                raise Damaged(f"{self.path / name} is altered: in line {number}, {bad} is missing or no value for it")
+        return lines
 
     @property
     def steps(self) -> list[int]:
@@ -138,7 +149,7 @@ class RunReader:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The logged steps as dictionaries."""
-        return self.read_lines("metrics.jsonl")
+        return self.read_lines("metrics.jsonl", ROW)
 
     @property
     def metrics(self) -> DataFrame:
@@ -154,12 +165,13 @@ class RunReader:
     @property
     def report(self) -> dict[str, Any] | None:
         """Final measures on fresh data; None while the run is not done."""
-        return parse_json(self.path / "report.json", self.read("report.json")) if self.done else None
+        path = self.path / "report.json"
+        return parse_shaped(path, self.read(path.name), REPORT) if self.done else None
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
         """What each start of the run ran on."""
-        return self.read_lines("sessions.jsonl")
+        return self.read_lines("sessions.jsonl", SESSION)
 
     @property
     def plugins(self) -> dict[str, str]:
@@ -225,6 +237,8 @@ class RunReader:
     def checkpoint(self, step: int) -> Checkpoint:
         """A state to resume from. Raises Damaged."""
         manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
+        if bad := misfit(manifest, RESUMABLE):
+            raise Damaged(f"{self.folder(step) / MANIFEST} is altered: {bad} is missing or no value for it")
         return Checkpoint(
             step, model, optimizer, manifest["metrics_bytes"], manifest.get("metrics_sha256"), manifest["seconds"]
         )

@@ -24,6 +24,7 @@ from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_batch import Batch as Batch
+from hopscope.tasks.base_thresholds import Thresholds
 
 #: What `brute_force` says of one output.
 BestAnswer = int | Mapping[int, float] | None
@@ -32,7 +33,7 @@ BestAnswer = int | Mapping[int, float] | None
 NOT_ASKED = -100
 
 
-class Task(Settings, ABC):
+class Task(Settings, Thresholds, ABC):
     """A data-generating process with known answers. Subclasses are frozen dataclasses, one per file.
 
     Exactly one of `d_input` and `d_vocab` is set: the number of features of a position, or of different tokens.
@@ -46,10 +47,6 @@ class Task(Settings, ABC):
     null_pattern = "uniform"
     #: Where several positions hold a path's key role: its ideal pattern is `even` over them, or on the `latest`.
     ideal_over = "even"
-    #: The least loss that a perfect model reaches.
-    floor = 0.0
-    #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
-    best_accuracy = 1.0
 
     @classmethod
     def name(cls) -> str:
@@ -94,6 +91,13 @@ class Task(Settings, ABC):
     def roles(self, draw: Draw) -> Roles:
         """What every position is for."""
 
+    def searched_roles(self, batch: Batch) -> Roles:
+        """What circuits are searched in: the roles, unless positions ask for more than one of them tells.
+
+        Where every position is a query with targets of its own, these are relations (`hopscope.problem.relations`).
+        """
+        return batch.roles
+
     @abstractmethod
     def problem(self, draw: Draw, row: int) -> Problem:
         """One sequence as facts and queries."""
@@ -111,11 +115,6 @@ class Task(Settings, ABC):
     @abstractmethod
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
         """Whether each answer names the right symbol (the nearest, or the likeliest)."""
-
-    @property
-    @abstractmethod
-    def baselines(self) -> dict[str, float]:
-        """Losses that every curve should be read against: what the best answer without X costs, worst first."""
 
     # What follows from it ------------------------------------------------------------------------------------
 
@@ -156,12 +155,8 @@ class Task(Settings, ABC):
         Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
         task overrides this method; what its `problem` concludes is then an illustration.
 
-        Args:
-            inputs: of one sequence as plain lists, token numbers or rows of features.
-
-        Returns:
-            per query position and output: the right target (a number), its probabilities by number, or None where
-            inputs say nothing.
+        Inputs are of one sequence, as plain lists: token numbers or rows of features. Given is, per query position and
+        output, the right target (a number), its probabilities by number, or None where inputs say nothing.
         """
         raise NotImplementedError
 
@@ -169,6 +164,10 @@ class Task(Settings, ABC):
     def answers_by_force(cls) -> bool:
         """Whether `brute_force` is the task's oracle, and not the problem's facts."""
         return cls.brute_force is not Task.brute_force
+
+    def read(self, tokens: list[int]) -> Draw:
+        """The draw behind `n_positions` typed tokens, the way back from `inputs`; BadInput for what is never drawn."""
+        raise NotImplementedError
 
     @property
     def bayes_loss(self) -> float:
@@ -180,43 +179,6 @@ class Task(Settings, ABC):
     ) -> Float[Tensor, ""]:
         """The training loss: the mean of the partial losses."""
         return self.hop_losses(outputs, targets).mean()
-
-    @property
-    def chance(self) -> float:
-        """The loss of the best constant answer; thresholds of learning are fractions of it."""
-        return next(iter(self.baselines.values()))
-
-    @property
-    def learnt_below(self) -> float:
-        """A hop counts as learnt below this partial loss: half of chance, unless the task knows better (ours)."""
-        return 0.5 * self.chance
-
-    @property
-    def solved_below(self) -> float:
-        """A hop counts as solved below this partial loss: 5 % of chance (ours)."""
-        return 0.05 * self.chance
-
-    def circuit_threshold(self, model: float, null: float) -> float:
-        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours).
-
-        A null that is worse than chance counts as chance: to be loudly wrong with all heads idle earns no allowance.
-        """
-        start = min(null, self.chance)
-        return start - 0.95 * (start - model)
-
-    def circuit_accuracy(self, model: float, null: float) -> float:
-        """A circuit is accepted from this accuracy on: one that keeps 95 % of this gap, too (ours)."""
-        return null + 0.95 * (model - null)
-
-    @property
-    def model_threshold(self) -> float:
-        """Circuits are accepted only of models below this loss: 5 % of the way from the floor to chance (ours)."""
-        return max(self.solved_below, self.floor + 0.05 * (self.chance - self.floor))
-
-    @property
-    def model_accuracy(self) -> float:
-        """Circuits are accepted only of models from this accuracy on: 95 % of the best that there is (ours)."""
-        return 0.95 * self.best_accuracy
 
     # Difficulty, for curricula -------------------------------------------------------------------------------
 

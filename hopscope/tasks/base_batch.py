@@ -42,6 +42,11 @@ class Batch:
         """The role and chain of every position."""
         return self.task.roles(self.draw)
 
+    @cached_property
+    def searched(self) -> Roles:
+        """What circuits are searched in: of most tasks, the roles."""
+        return self.task.searched_roles(self)
+
     def problem(self, row: int) -> Problem:
         """One sequence as facts and queries in plain Python."""
         return self.task.problem(self.draw, row)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.core.settings import setting
+from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.relations import Relations, pointing
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,14 @@ class HopK(TokenTask):
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return torch.cat([self.n_letters + 1 + draw["hops"], draw["letters"]], 1)
 
+    def read(self, tokens: list[int]) -> Draw:
+        first, *letters = tokens
+        if first <= self.undefined or any(letter >= self.undefined for letter in letters):
+            raise BadInput("a sequence begins with a number of hops, such as k=1, and letters follow")
+        if any(one == other for one, other in pairwise(letters)):
+            raise BadInput("no letter may follow itself")
+        return {"letters": torch.tensor([letters]), "hops": torch.tensor([[first - self.undefined - 1]])}
+
     def found(self, letters: Int[Tensor, "batch place"]) -> Int[Tensor, "batch hop place"]:
         """find⁰ … find^k of every place, as indices into the letters; −1 where undefined."""
         places = torch.arange(self.length, device=letters.device)
@@ -132,6 +142,26 @@ class HopK(TokenTask):
             chain[row, 2 * k - 1, places[row, k] - 1] = 0
         return Roles(tuple(names), chain)
 
+    def searched_roles(self, batch: Batch) -> Relations:
+        """Seen from every letter: `value[k]` is find^k, `key[k]` the place before; `answer` is find^k for the k asked.
+
+        The first position is `count`, or `nowhere` where there is no answer: heads rest there.
+        """
+        letters, hops = batch.draw["letters"], batch.draw["hops"]
+        finds = self.found(letters)
+        asked = finds.gather(1, hops[..., None].expand(-1, -1, self.length))[:, 0]
+        n = self.n_positions
+        matches = {"count": pointing(torch.where(asked >= 0, 0, ABSENT), n), "itself": pointing(finds[:, 0] + 1, n)}
+        matches["−1"] = pointing(finds[:, 0].where(finds[:, 0] > 0, ABSENT), n)
+        for k in range(1, self.n_hops + 1):
+            there = torch.where(finds[:, k] >= 0, finds[:, k] + 1, ABSENT)
+            matches |= {f"key[{k}]": pointing(there - 1, n), f"value[{k}]": pointing(there, n)}
+        matches["answer"] = pointing(torch.where(asked >= 0, asked + 1, ABSENT), n)
+        matches["nowhere"] = pointing(torch.where(asked >= 0, ABSENT, 0), n)
+        places = torch.arange(n, device=letters.device)
+        chain = torch.stack([torch.where(places > 0, 0, ABSENT), torch.where(places > 0, ABSENT, 0)])
+        return Relations(("query", "count"), chain.expand(len(letters), -1, -1), matches)
+
     def problem(self, draw: Draw, row: int) -> Problem:
         """A symbol `letter@place` for every place, and a fact from each to the place that one hop leads to."""
         letters = [chr(ord("a") + x) for x in draw["letters"][row].tolist()]
@@ -162,4 +192,5 @@ class HopK(TokenTask):
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         names = [f"{chr(ord('a') + x)}@{place}" for place, x in enumerate(draw["letters"][row].tolist())]
-        return dict(zip([*names, "~"], [*draw["letters"][row], torch.tensor(self.undefined)], strict=True))
+        hops = {f"k={k}": torch.tensor(self.undefined + 1 + k) for k in range(self.n_hops + 1)}
+        return dict(zip([*names, "~"], [*draw["letters"][row], torch.tensor(self.undefined)], strict=True)) | hops

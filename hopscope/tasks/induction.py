@@ -68,6 +68,14 @@ class Induction(TokenTask):
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return torch.cat([draw["tokens"], draw["tokens"].gather(1, draw["place"])], 1)
 
+    def read(self, tokens: list[int]) -> Draw:
+        *row, query = tokens
+        if len(set(row)) < len(row):
+            raise BadInput("the tokens before the query must all differ")
+        if query not in row[:-1]:
+            raise BadInput("the last token, the query, must be one of those before it that another one follows")
+        return {"tokens": torch.tensor([row]), "place": torch.tensor([[row.index(query)]])}
+
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["tokens"].gather(1, draw["place"] + 1)[:, None]
 

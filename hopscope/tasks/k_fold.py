@@ -16,8 +16,9 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.relations import Relations, pointing
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import BestAnswer, TokenTask
+from hopscope.tasks.base import Batch, BestAnswer, TokenTask
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ class KFold(TokenTask):
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return draw["shown"].flatten(1)
 
+    def read(self, tokens: list[int]) -> Draw:
+        shown = torch.tensor(tokens).view(1, self.n_hops, self.n_symbols)
+        if not torch.equal(shown.sort(-1).values, torch.arange(self.n_symbols).expand_as(shown)):
+            raise BadInput(f"every {self.n_symbols} symbols in a row must be a permutation, each symbol once")
+        return {"shown": shown}
+
     def once(self, draw: Draw) -> Int[Tensor, "batch hop symbol"]:
         """Where one hop leads: s_a(p_a(b))."""
         return draw["shown"].gather(2, self.permutations.to(draw["shown"].device).expand_as(draw["shown"]))
@@ -139,6 +146,24 @@ class KFold(TokenTask):
             chain[:, 2 * j + 1].scatter_(1, j * symbols + hidden[j][at], numbers)
             at = once[:, j].gather(1, at)
         return Roles(tuple(names), chain)
+
+    def searched_roles(self, batch: Batch) -> Relations:
+        """Seen from every position: `value[j]` shows where hop j leads, `key[j]` is where it is asked, in a circle."""
+        once, hidden = self.once(batch.draw), self.permutations.to(batch.draw["shown"].device)
+        n, k, symbols = once.shape
+        fold = torch.arange(k, device=once.device).repeat_interleave(symbols).expand(n, -1)  # of every position
+        symbol = torch.arange(symbols, device=once.device).repeat(k).expand(n, -1)
+        matches: dict[str, tuple[Tensor, Tensor]] = {}
+        for j in range(1, k + 1):
+            matches |= {f"key[{j}]": (fold, symbol), f"value[{j}]": (fold, hidden[fold, symbol])}
+            symbol = once.flatten(1).gather(1, fold * symbols + symbol)
+            fold = (fold + 1) % k
+        asks = torch.zeros(self.n_positions, dtype=torch.bool, device=once.device)
+        asks[self.query_positions] = True
+        places = {name: at for name, at in (("query", asks), ("each", ~asks)) if bool(at.any())}
+        chain = torch.stack([torch.where(at, 0, ABSENT) for at in places.values()])
+        found = {name: pointing(a * symbols + b, self.n_positions, 0) for name, (a, b) in matches.items()}
+        return Relations(tuple(places), chain.expand(n, -1, -1), found)
 
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact `b@a → c@a'` for every position: symbol b before permutation a becomes c before the next."""

@@ -96,6 +96,23 @@ class TwoHop(TokenTask):
         shown = torch.cat([self.symbols(draw).flatten(1), 3 * draw["asked"]], 1)
         return draw["tokens"].gather(1, shown)
 
+    def read(self, tokens: list[int]) -> Draw:
+        *shown, query = tokens
+        pairs = list(zip(shown[::2], shown[1::2], strict=True))
+        chains = [(i, j) for j, (b, _) in enumerate(pairs) for i, (_, shared) in enumerate(pairs[:j]) if shared == b]
+        starts = [pairs[first][0] for first, _ in sorted(chains)]
+        linked = [place for chain in sorted(chains) for place in chain]
+        if query not in starts:
+            raise BadInput("the query must begin a pair whose other token begins a later pair")
+        if len(chains) > self.n_chains or len(set(shown)) + len(chains) < len(shown) or len(set(linked)) < len(linked):
+            raise BadInput(f"there may be {self.n_chains} chains of two pairs, and all other tokens must differ")
+        kind = [linked.index(place) if place in linked else DISTRACTOR for place in range(len(pairs))]
+        used = [token for first, second in sorted(chains) for token in (*pairs[first], pairs[second][1])]
+        used += [token for place, pair in enumerate(pairs) if kind[place] == DISTRACTOR for token in pair]
+        rest = sorted(set(range(self.d_vocab)) - set(used))
+        found = {"tokens": used + rest, "chains": [len(chains)], "kind": kind, "asked": [starts.index(query)]}
+        return {name: torch.tensor([values]) for name, values in found.items()}
+
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["tokens"].gather(1, 3 * draw["asked"] + 2)[:, None]
 

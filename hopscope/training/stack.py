@@ -21,6 +21,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
+from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Reason, Session, Watcher, graceful_signals
 from hopscope.training.trainer import Trainer, learning_rate
@@ -58,6 +59,8 @@ def train_many(
     """
     check(configs, folders)
     where = environment.choose_device(device)
+    environment.check_threads(threads)
+    check_stack(configs)
     if threads is not None:
         torch.set_num_threads(threads)
     compiled = compile == "on" or (compile == "auto" and where.type == "cuda")
@@ -100,6 +103,12 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
                         f"members of a stack may differ in {', '.join(FREE)} alone; {name} is "
                         f"{shapes[0][part].get(name)!r} in one and {value!r} in another"
                     )
+
+
+def check_stack(configs: Sequence[Config]) -> None:
+    """Raise BadInput for members that do not fit into memory together: a stack trains all at once."""
+    if configs:
+        demand(configs[0]).refuse("each member of this stack", "stack fewer, or make them smaller", len(configs))
 
 
 def stackable(config: Config) -> bool:

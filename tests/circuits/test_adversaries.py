@@ -170,7 +170,7 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     case = Detective(made.model.eval(), TASK, Discovery(), lambda _: None)
     suffices = Sufficiency(case)
     half = frozenset([Path.parse("L1H0 query->value[1]")])
-    lab = Evaluator(made.model, TASK.sample(4096, 5))
+    lab = Evaluator(made.model, TASK.sample(8192, 5))
     case.threshold = lab.loss(case.kept(half)).mean if kind == "near" else 0.15
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     drawn = suffices.sequences

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
+from hopscope.circuits import branches
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.controls import random_sets, with_wrong_chains
@@ -339,6 +340,42 @@ def test_a_pass_that_branches_gives_what_each_change_gives_alone(monkeypatch):
     alone = torch.cat([Evaluator(run.model, batch).outputs([change]) for change in changes])
     assert torch.allclose(found, alone, atol=2e-5)
     assert len({*map(float, alone.flatten(1).sum(1))}) > 20
+
+
+def test_changes_one_after_the_other_give_what_each_gives_alone(monkeypatch):
+    """Each goes on from where an earlier one was like it; patterns of two origins are not taken for one another."""
+    run = load(SHIPPED)
+    batch = run.task.sample(6, 3)
+    lab = Evaluator(run.model, batch)
+    paths = sorted(lab.ground.paths)
+    random = Random(1)
+    sets = [frozenset(random.sample(paths, k)) for k in (1, 3, 8, 20)]
+    sets += [sets[-1] - {max(sets[-1])}, sets[-1] - {min(sets[-1])}]
+    changes = [AsIs(), *map(Silenced, sets), *map(Kept, sets)]
+    changes += [Frozen(units, lab.patterns_under(silenced)) for units in sets for silenced in map(Silenced, sets[:3])]
+    random.shuffle(changes)
+    found = torch.cat([lab.outputs([change]) for change in changes])
+    monkeypatch.setattr(run.model, "starts_at_layers", False, raising=False)
+    alone = torch.cat([Evaluator(run.model, batch).outputs([change]) for change in changes])
+    assert torch.allclose(found, alone, atol=2e-5)
+
+
+def test_a_change_of_the_last_layer_alone_runs_that_layer_alone(monkeypatch):
+    """Where an earlier change was like it up to there; and no more streams are kept than there is room for."""
+    run = load(SHIPPED)
+    lab = Evaluator(run.model, run.task.sample(4, 3))
+    early = frozenset(p for p in lab.ground.paths if p.layer < 3)
+    late = sorted(p for p in lab.ground.paths if p.layer == 3)
+    lab.outputs([Kept(early | {late[0]})])
+    seen = Counter()
+    for layer, block in enumerate(run.model.blocks):
+        block.register_forward_pre_hook(lambda *_, layer=layer: seen.update([layer]))
+    lab.outputs([Kept(early | {late[1]})])
+    assert seen == {3: 1}
+    [stream] = [stream for keys, (stream, _) in lab.prefixes.streams.items() if len(keys) == 3]
+    monkeypatch.setattr(branches, "ROOM", 2 * stream.nbytes)
+    lab.outputs([Kept(frozenset(late[:2]))])
+    assert len(lab.prefixes.streams) == 2 and lab.prefixes.size == 2 * stream.nbytes
 
 
 def test_layers_before_the_first_difference_are_run_once(monkeypatch):

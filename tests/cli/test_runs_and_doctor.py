@@ -78,9 +78,45 @@ def test_every_command_is_in_a_group_and_the_help_shows_all(capsys):
         ("train retreival", "retrieval"),
         ("ask equation", "equations"),
         ("show demo --jsn", "--json"),
+        ("reproduce curiculum", "curriculum"),
+        ("sweep fig22", "fig2"),
+        ("reproduce curriculum --scale quik", "quick"),
+        ("train retrieval --preset thre_hops", "three_hops"),
+        ("train retrieval --optimizer adam", "adamw"),
+        ("train retrieval --measures hop_los", "hop_loss"),
+        ("train retrieval --schedule cosin", "cosine"),
+        ("evaluate --model known:oracle --protocol gredy_strict", "greedy_strict"),
+        ("new taks x", "task"),
     ],
 )
 def test_what_was_meant_is_guessed(line, meant, capsys):
     assert main(line.split()) == 2
     said = capsys.readouterr().err
     assert "did you mean" in said.lower() and meant in said and said.count("\n") == 1
+
+
+WORDED = {
+    "train retrieval --steps 10 --warmup 3000": "got a warmup of 3000;",
+    "ask equations --count x": "'x' is not a valid integer;",
+    "train retrieval --lr x": "'x' is not a number;",
+    "list a b c": "got more than was expected: a b c;",
+    "show demo --jsn": "no such option '--jsn' (did you mean '--json'?); see 'hopscope show --help'",
+}
+
+
+@pytest.mark.parametrize("line", WORDED)
+def test_words_are_plain(line, capsys):
+    assert main(line.split()) == 2
+    said = capsys.readouterr().err.rstrip("\n") + ";"
+    assert WORDED[line].rstrip(";") in said and "None" not in said and "range" not in said and "(a b c)" not in said
+
+
+def test_one_run_is_one_run(runs, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("click.confirm", lambda words, **_: asked.append(words))
+    assert main(["runs", "--where", "steps=6", "--delete"]) == 0
+    assert main(["runs", "--where", "seed=1", "--delete"]) == 0
+    assert asked == ["Delete 1 run?", "Delete 2 runs?"]
+    capsys.readouterr()
+    assert main(["verify", "runs/a"]) == 0
+    assert capsys.readouterr().out.endswith("1 folder checked: no faults\n")

@@ -213,3 +213,30 @@ class WrongForce(HopK):
 def test_targets_that_disagree_with_the_problem_do_not_pass(wrong):
     with pytest.raises(AssertionError):
         assert_targets_are_the_oracles(wrong, n=20, seed=3)
+
+
+# Sequences that people type -----------------------------------------------------------------------------------------
+
+
+def in_order_of_place(chain: torch.Tensor) -> torch.Tensor:
+    """Chain numbers, row by row counted anew in the order in which they come: which numbers there are is nobody's."""
+    found = chain.clone()
+    for row in found.flatten(1):
+        for number, old in enumerate(dict.fromkeys(row[row >= 0].tolist())):
+            row[row == old] = -10 - number
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if catalogue.find("tasks", name).read is not Task.read])
+def test_what_can_be_read_back_is_the_same_sequence(name):
+    """`read` of a sequence's tokens is a draw that renders the same inputs, roles, and answers that can be known."""
+    task = catalogue.find("tasks", name)()
+    drawn = task.sample(60, 5)
+    for row, tokens in enumerate(drawn.inputs.tolist()):
+        known, found = drawn.rows(slice(row, row + 1)), Batch(task, task.read(tokens))
+        assert found.inputs.tolist() == [tokens]
+        assert torch.equal(in_order_of_place(found.roles.chain), in_order_of_place(known.roles.chain))
+        if task.bayes_loss == 0:
+            assert torch.equal(found.targets, known.targets)
+        if isinstance(task, TokenTask) and task.global_answer is not None:
+            assert torch.equal(task.recalled(found.draw), task.recalled(known.draw))

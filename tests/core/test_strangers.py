@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.core.strangers import DEEPEST, json_of, visible
+from hopscope.core.strangers import DEEPEST, json_of, misfit, visible
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False),
@@ -60,3 +60,30 @@ def test_nothing_is_left_that_a_terminal_obeys(text):
 
 def test_what_is_shown():
     assert visible("\x1b[31mred\x07 caf\u00e9 \u202egpj\n") == "\\x1b[31mred\\x07 caf\u00e9 \\u202egpj\\n"
+
+
+SHAPE = {"a": int, "b?": (float, int, None), "c": [{"d": str}], "e": {str: [int]}}
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ({"a": 1, "c": [], "e": {}}, None),
+        ({"a": 1, "b": None, "c": [{"d": ""}], "e": {"x?": [1]}, "more": {}}, None),
+        ({"a": True, "c": [], "e": {}}, "a"),
+        ({"a": 1, "b": "x", "c": [], "e": {}}, "b"),
+        ({"c": [], "e": {}}, "a"),
+        ({"a": 1, "c": [{"d": ""}, {}], "e": {}}, "c[1].d"),
+        ({"a": 1, "c": [], "e": {"x": [1, "y"]}}, "e.x[1]"),
+        ({"a": 1, "c": {}, "e": {}}, "c"),
+        ([], "it"),
+    ],
+)
+def test_the_first_place_that_is_not_of_a_shape_is_named(value, where):
+    assert misfit(value, SHAPE, "it" if where == "it" else "") == where
+
+
+@given(PLAIN)
+def test_any_value_fits_or_is_named(value):
+    assert misfit(value, SHAPE, "it") is None or misfit(value, SHAPE, "it")
+    assert misfit(value, object, "it") is None

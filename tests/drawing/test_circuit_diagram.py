@@ -198,3 +198,32 @@ def test_it_draws_where_it_is_told_and_an_empty_circuit_too():
     assert len(ax.patches) > 8
     figure = circuit_diagram([], batch.problem(0), n_layers=2)
     assert "Layers 0 and 1 are not used." in caption(figure)
+
+
+def test_a_loop_strikes_through_no_label_and_stays_in_its_lane():
+    """Of the line as it is drawn, no point lies within a label's box, its own or another's."""
+    task = Retrieval(n_hops=2)
+    paths = parsed(["L0H0 query->query", "L0H1 query->query", "L0H2 query->value[2]", "L1H0 value[1]->value[1]"])
+    batch = task.sample(1)
+    strengths, removal = dict.fromkeys(paths, 1.0), dict.fromkeys(paths, 0.5)
+    figure = circuit_diagram(paths, batch.roles, symbols_at(batch, 0), strengths=strengths, removal=removal)
+    figure.draw_without_rendering()
+    [ax] = figure.axes
+    labels = [text.get_window_extent() for text in ax.texts if text.get_text().startswith(("L", "without"))]
+    assert len(labels) == 2 * len(paths)
+    loops = [p for p in ax.patches if isinstance(p, PathPatch) and p.get_gid() in map(str, (*paths[:2], paths[3]))]
+    assert len(loops) == 3
+    for loop in loops:
+        line = ax.transData.transform(loop.get_path().interpolated(50).vertices)
+        curve = ax.transData.transform(loop.get_path().to_polygons(closed_only=False)[0])
+        for box in labels:
+            assert not any(box.contains(x, y) for x, y in (*curve, *line[:50], *line[-50:]))
+
+
+def test_the_title_counts_the_circuit_and_names_the_rest():
+    paths, other = parsed(DEMO), Path.parse("L2H0 query->key[1]")
+    batch = Retrieval(n_hops=2).sample(1)
+    how = {"interchangeable": [other, paths[0]], "n_layers": 4, "title": "a"}
+    title = circuit_diagram(paths, batch.roles, symbols_at(batch, 0), **how).axes[0].get_title(loc="left")
+    assert title == "a: 4 paths, 3 heads, 3 of 4 layers, one alternative dashed"
+    assert "alternative" not in circuit_diagram(paths, batch.roles, symbols_at(batch, 0)).axes[0].get_title(loc="left")

@@ -128,3 +128,12 @@ def test_attention_may_be_negative():
     image = next(ax for ax in figure.axes if ax.images).images[0]
     assert image.get_clim() == (-1, 1)
     assert math.isclose(image.get_array()[0, 0], -0.5)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_grey_is_promised_only_where_there_is_some(missing):
+    strengths = torch.zeros(1, 2, 1, 2, 2)
+    if missing:
+        strengths[0, 1, 0, 0, 1] = torch.nan
+    figure = mean_role_attention(strengths, ["query", "key[1]"])
+    assert ("grey" in figure._supxlabel.get_text()) is missing

@@ -8,11 +8,12 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from hopscope.cli import main
-from hopscope.drawing.report_page import Opened, Section, report_page
+from hopscope.drawing.report_page import Opened, Section, prose, report_page
 from hopscope.experiments.results import all_claims
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -43,10 +44,12 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         self.inside.append(tag)
+        if tag == "td":
+            self.cells.append("")
 
     def handle_data(self, data):
-        if self.inside and self.inside[-1] == "td":
-            self.cells.append(data)
+        if "td" in self.inside:  # also within code
+            self.cells[-1] += data
 
     def handle_endtag(self, tag):
         if tag in self.inside:
@@ -63,10 +66,9 @@ def page(tmp_path_factory):
 
 def test_every_claim_and_every_figure_is_on_it(page):
     reader = Reader(page.read_text())
-    claims = all_claims(RESULTS)
-    assert [cell for cell in reader.cells if cell in {row["sentence"] for row in claims}] == [
-        row["sentence"] for row in sorted(claims, key=lambda row: row["experiment"])
-    ]
+    claims = sorted(all_claims(RESULTS), key=lambda row: row["experiment"])
+    sentences = [row["sentence"].replace("`", "") for row in claims]
+    assert [cell for cell in reader.cells if cell in {*sentences}] == sentences
     figures = [attrs["src"] for tag, attrs in reader.tags if tag == "img"]
     assert len(figures) == len(list(RESULTS.glob("*/figure.svg")))
     assert all(source.startswith("data:image/svg+xml;base64,") for source in figures)
@@ -103,7 +105,8 @@ def test_a_circuit_is_shown_with_its_losses_and_its_view(tmp_path, capsys):
     assert main(["report", *where, "--run", str(tmp_path)]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "L1H0 query-&gt;value[1] (other)" in page and "0.75" in page
-    assert f"hopscope explore {tmp_path}" in page and "<a href" not in page.partition("Circuit of")[2]
+    assert f"hopscope explore {tmp_path.name}<" in page and str(tmp_path) not in page
+    assert "<a href" not in page.partition("Circuit of")[2]
     [frame] = [attrs for tag, attrs in Reader(page).tags if tag == "iframe"]
     assert frame["srcdoc"] == '<p title="a">view</p>' and frame["sandbox"] == "allow-scripts"
 
@@ -120,6 +123,25 @@ def test_a_circuit_links_to_the_page_in_which_its_model_runs(tmp_path):
     assert main(["report", *where, "--run", str(run)]) == 0
     links = [attrs["href"] for tag, attrs in Reader((tmp_path / "pages" / "page.html").read_text()).tags if tag == "a"]
     assert "../my%20runs/a/explorer.html#view=circuit" in links
+
+
+def test_claims_link_to_the_explorers_page_on_the_same_results(tmp_path):
+    """Where it was exported into their folder, each to its place there; what no page holds is told as a command."""
+    shutil.copytree(RESULTS / "fig4", tmp_path / "my results" / "fig4")
+    where = ["--results", str(tmp_path / "my results"), "--html", str(tmp_path / "page.html")]
+    assert main(["report", *where]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "hopscope explore --results &#39;my results&#39;" in page and str(tmp_path) not in page
+    assert not [attrs for tag, attrs in Reader(page).tags if tag == "a" and "explorer.html" in attrs["href"]]
+    exported = tmp_path / "my results" / "explorer.html"
+    assert main(["explore", "--results", str(tmp_path / "my results"), "--export", str(exported)]) == 0
+    assert main(["report", *where]) == 0
+    links = [attrs["href"] for tag, attrs in Reader((tmp_path / "page.html").read_text()).tags if tag == "a"]
+    claims = json.loads((RESULTS / "fig4" / "claims.json").read_text())
+    places = [f"fig4.{claim['id']}@{claim['scale']}" for claim in claims]
+    assert places and all(
+        f"my%20results/explorer.html#view=claims&claim={quote(place, safe='')}" in links for place in places
+    )
 
 
 HOSTILE = """</title></pre><script>document.title = "HACKED"</script><img src=x onerror='document.title="HACKED"'>"""
@@ -205,3 +227,14 @@ def opened(page: Path, folder: Path) -> tuple[set[str], str]:
     assert shot.stat().st_size > 0
     hosts = set(re.findall(r'"url":"https?://([^/"]+)', log.read_text()))
     return {host for host in hosts if not re.search(r"(google|googleapis|gvt1)\.com$", host)}, done.stderr
+
+
+def test_backticks_are_code_and_the_rest_is_escaped():
+    assert prose("a `b<c>` d & ``e``") == "a <code>b&lt;c&gt;</code> d &amp; <code>e</code>"
+    assert prose("one\n\ntwo ` three") == "one</p><p>two ` three"
+
+
+def test_the_page_shows_neither_backticks_nor_paths_from_the_root(page):
+    text = re.sub(r"<pre>.*?</pre>", "", page.read_text(), flags=re.DOTALL)
+    body = re.sub(r'src="[^"]*"|href="[^"]*"', "", text.partition("<body>")[2])
+    assert "`" not in body and not re.search(r"(?<![\w./<-])/(home|tmp|work|root|Users)/", body)

@@ -8,6 +8,7 @@ import math
 import numpy
 import pandas
 import pytest
+import torch
 
 from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
 from hopscope.cli import main
@@ -18,6 +19,7 @@ from hopscope.emergence.change_point import change_point
 from hopscope.emergence.onset import Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
 from hopscope.emergence.record import attention, circuit_paths, recorded
+from hopscope.emergence.refine import retrained
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
@@ -42,6 +44,32 @@ def test_the_papers_rule_interpolates_between_checkpoints():
     found = onset([0, 10, 20], numpy.array([0.1, 0.3, 0.8]))
     assert (found.status, found.after, found.by) == ("seen", 10, 20)
     assert found.step == pytest.approx(10 + (0.5 - 0.3) / 0.5 * 10)  # 14
+
+
+def test_an_interval_holds_what_lies_between_checkpoints():
+    """Attention rises at step 87. Every 10 steps that is seen; every 100 a straight line says 47 to 54."""
+    at = lambda steps: 0.1 + 0.85 / (1 + numpy.exp(-(numpy.array(steps) - 87) / 2))  # noqa: E731
+    rarely, often = [0, 100, 200], list(range(0, 201, 10))
+    random = numpy.random.default_rng(0)
+    for steps, width in ((rarely, 100), (often, 20)):
+        resampled = at(steps) + 0.01 * random.standard_normal((200, len(steps)))
+        for found in (onset(steps, at(steps), resampled=resampled), onset(steps, at(steps))):
+            assert found.low <= 87 <= found.high and found.high - found.low <= width
+            assert found.low <= found.after and found.by <= found.high
+    assert onset(rarely, at(rarely)).step == pytest.approx(47, abs=8)
+
+
+def test_a_path_at_chance_has_no_causal_onset_yet():
+    """Silencing costs half of what it will from step 10 on; but there the head attends as evenly as any."""
+    effects = numpy.outer(numpy.ones(64), [0, 0.6, 0.7, 1.0]) + 0.01 * numpy.random.default_rng(1).standard_normal(
+        (64, 4)
+    )
+    steps, weights = [0, 10, 20, 30], resamples(64, 200, 0)
+    assert causal_onset(steps, effects, weights).onset.by == 10
+    found = causal_onset(steps, effects, weights, above=numpy.array([False, False, True, True]))
+    assert (found.onset.after, found.onset.by, found.hurts_from) == (10, 20, 20)
+    never = causal_onset(steps, effects, weights, above=numpy.zeros(4, bool))
+    assert never.onset.status == "never" and never.hurts_from is None and never.effect == pytest.approx(1.0, abs=0.01)
 
 
 def test_what_is_not_seen_is_censored():
@@ -149,6 +177,7 @@ def test_order_within_a_run_needs_a_checkpoint_between():
     assert precedes(seen(5, 0, 10), seen(15, 10, 20)) == 1
     assert precedes(seen(15, 10, 20), seen(5, 0, 10)) == -1
     assert precedes(seen(12, 10, 20), seen(18, 10, 20)) == 0  # both in one gap
+    assert precedes(seen(9, 0, 10, 0, 10), seen(15, 10, 20, 10, 20)) == 1  # a checkpoint between them is enough
     assert precedes(seen(9, 0, 10, 5, 16), seen(15, 10, 20, 12, 19)) == 0  # intervals overlap
     never, already = Onset("never", None, None, None, 70, None, 0), Onset("already", None, None, None, None, 0, 0)
     assert precedes(already, seen(5, 0, 10)) == 1 and precedes(never, seen(5, 0, 10)) == -1
@@ -273,6 +302,23 @@ def test_sequences_count_by_their_attending_positions():
     assert record.resampled(0, numpy.array([[1.0, 1.0], [0.0, 2.0]])).tolist() == [[0.3, 0.9]] * 2
 
 
+def test_chance_is_what_even_attention_gives(tmp_path, monkeypatch):
+    """Position by position, by hand: targets that are seen, among all that is seen."""
+    monkeypatch.chdir(tmp_path)
+    run, path = load("demo"), Path(0, 0, "value[1]", "key[1]")
+    record = recorded(run, [path], 8, 0, "uniform", lambda _: None)
+    batch = run.task.sample(8, 0)
+    held = {name: batch.roles.chain[:, batch.roles.index(name)] for name in (path.query, path.key)}
+    shares = [
+        sum(int(held[path.key][row, k]) == int(chain) for k in range(q + 1)) / (q + 1)
+        for row in range(8)
+        for q, chain in enumerate(held[path.query][row])
+        if chain >= 0
+    ]
+    shares = [share for share in shares if share]
+    assert record.chance[0] == pytest.approx(sum(shares) / len(shares), abs=1e-6)
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """Two trained runs of a few steps, the second with streamed strengths."""
@@ -293,6 +339,41 @@ def test_a_trained_run_goes_through_the_command(tiny, tmp_path, capsys):
     stored = json.loads((tmp_path / "emergence.json").read_text())
     assert stored["runs"][0]["source"] == "checkpoints" and len(stored["runs"][0]["hop_losses"]["x1"]) == 4
     assert (tmp_path / "pictures" / "emergence.png").is_file()
+
+
+def test_a_gap_is_refined_by_retraining_to_the_bit(tiny, tmp_path, capsys):
+    """Twelve steps, checkpoints every four: the ones between are those of a run that kept every step."""
+    dense = trained(tmp_path / "dense", checkpoints="1")
+    between = retrained(tiny[0], [(4, 8)], 1)
+    assert between.steps == [0, 4, 5, 6, 7, 8, 12]
+    for step in (5, 6, 7, 8):
+        wanted, found = dense.at(step).state_dict(), between.at(step).state_dict()
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    command = [
+        "emerge",
+        str(tiny[0].path),
+        "--path",
+        TINY,
+        "--n",
+        "16",
+        "--refine",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(command) == 0
+    stored = json.loads((tmp_path / "out" / "emergence.json").read_text())["runs"][0]
+    gaps = [o for o in (stored["paths"][0]["onset"], *stored["hops"].values()) if o["status"] == "seen"]
+    assert all(gap["by"] - gap["after"] == 1 for gap in gaps)
+
+
+def test_what_does_not_come_out_the_same_is_not_refined(tiny, monkeypatch):
+    from hopscope.training.trainer import Trainer
+
+    honest = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, step: honest(self, step + 1))  # other data: another machine
+    with pytest.raises(BadInput, match="bit"):
+        retrained(tiny[0], [(4, 8)], 1)
 
 
 def test_several_runs_get_an_order_and_a_figure_each(tiny, tmp_path, capsys, monkeypatch):

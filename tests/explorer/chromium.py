@@ -68,6 +68,11 @@ class Opened:
                 return
         raise AssertionError(f"Tab does not lead to {selector}")
 
+    def go(self, state: str) -> None:
+        """To another state of the page, as a link in it would lead there."""
+        self.page.evaluate("state => { location.hash = state }", state)
+        self.page.wait_for_timeout(600)
+
     def losses(self) -> dict[str, list[float]]:
         """By hop the live losses that stand in the page, as it is and changed, once all sequences are done."""
         self.page.locator("[data-ready=yes]").wait_for(state="attached")

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from hopscope.explorer.describing import task_entry
+from hopscope.explorer.typed import typing_of
 from hopscope.models.transformer import Architecture
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
@@ -19,6 +20,7 @@ TASKS = [
     Retrieval(),
     Retrieval(n_hops=3, n_chains=3, order="shuffled", d_symbol=8, position_code="pair", position_base=10_000.0),
     Retrieval(n_hops=3, order="3,1,2", curriculum="none"),
+    Retrieval(position_code="token_and_before"),
     Retrieval(order="deepest_first", curriculum="mixture"),
     SymbolicRetrieval(n_hops=3, d_vocab=40),
     ConditionalRetrieval(n_chains=3),
@@ -33,7 +35,7 @@ def own_cache():
 
 
 def run_of(task) -> dict:
-    return {"task": task_entry(task, Architecture())}
+    return {"task": task_entry(task, Architecture()), "batch": {"typing": typing_of(task.sample(2))}}
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)

@@ -16,6 +16,7 @@ import pytest
 from hopscope.cli import main
 from hopscope.experiments.results import all_claims
 from hopscope.explorer.building import Builder
+from hopscope.explorer.claims import paper_of
 from tests.small_runs import trained
 
 
@@ -104,6 +105,21 @@ def test_claims_of_results_come_with_their_tables_and_commands():
                 assert builder.bundle.blocks[claim[kind]].data == (results / claim["experiment"] / file).read_bytes()
     assert sum(claim["table"] is not None for claim in claims) > len(claims) / 2
     assert builder.bundle.manifest["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("section", "experiment", "paper"),
+    [
+        ("Bietti et al. (2023), lemma 1", "memories", "Bietti et al. (2023)"),  # as the section says
+        ("beyond (Olsson et al., 2022)", "language_heads", "Olsson et al. (2022)"),
+        ("8.2", "fig5", "Musat (2025)"),  # as the experiment's file says, `Musat, ICLR 2025`
+        ("control", "noisy_bigram", "Chen et al. (2024)"),  # `Chen, Bruna and Bietti, 2024`
+        ("beyond", "plateau", "Musat (2025)"),  # as the study's README says, `Musat (ICLR 2025`
+        ("8.2", "nosuch", "other"),
+    ],
+)
+def test_every_claim_is_some_papers(section, experiment, paper):
+    assert paper_of(section, experiment) == paper
 
 
 def test_damaged_results_are_bad_input(tmp_path, capsys):

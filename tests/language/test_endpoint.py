@@ -11,12 +11,14 @@ import pytest
 
 pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
+from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
-from hopscope.language.server import NoContent, Patience, wanted_pause
+from hopscope.language.opening import patience_of
+from hopscope.language.server import Fault, NoContent, Patience, Server, wanted_pause
 from tests.fault_server import FAULTS, FaultServer, half_right, log_p
 
 #: As the defaults, a hundred times faster.
@@ -293,3 +295,26 @@ def test_first_tokens_are_scored_if_asked_for(endpoint, chat):
         assert asked.identity != endpoint(server).identity
     assert found[0] == pytest.approx([log_p("0", "="), log_p("3", "=")])
     assert found[1] == pytest.approx([log_p("1", "=")])
+
+
+def test_the_command_says_how_long_a_request_may_take(tmp_path, capsys):
+    """And the address is given up after four times as long: within a second and a half here."""
+    with FaultServer(mode="hang", hold=3.0) as server:
+        line = ["evaluate", "--model", server.url, "--endpoint-model", "m", "--count", "1", "--layout", "code"]
+        how = ["--protocol", "greedy_strict", "--timeout", "0.3", "--out", str(tmp_path / "out")]
+        began = time.monotonic()
+        assert main([*line, *how]) == 1
+    assert time.monotonic() - began < 4
+    assert "no answer within 0.3 s" in capsys.readouterr().err
+    usual, short = patience_of(None), patience_of(30)
+    assert usual == Patience() and short.timeout == 30 and short.silence == usual.silence / 2
+
+
+def test_a_server_that_wants_to_be_left_alone_for_ever_is_told_of_in_words():
+    """Not as `inf s`."""
+    server = Server("http://127.0.0.1:9", None, in_flight=1, patience=Patience())
+    try:
+        with pytest.raises(Unreachable, match="wants to be left alone for ever"):
+            server._delay(Fault("busy", after=float("inf")), 1, 0)
+    finally:
+        server.close()

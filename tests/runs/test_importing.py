@@ -470,3 +470,11 @@ def test_we_run_what_transformer_lens_saves(peer, name):
     assert ("ln_final.w" in tensors) == (name == "theirs") and "blocks.0.attn.mask" in tensors
     imported = import_model(tensors, TOKENS, causal=causal, layer_norm=True)
     assert agrees(imported.model, TOKENS.sample(5, 0).inputs, folder / "theirs-ran.safetensors", 1e-4)
+
+
+def test_a_pipe_and_a_device_are_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for weights in (tmp_path / "pipe.safetensors", "/dev/zero"):
+        assert main(["import", str(weights), "--task", "retrieval", "--out", str(tmp_path / "out")]) == 2
+        assert "it is no file" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -10,12 +10,14 @@ import {
   type Manifest,
   type Run,
   type Source,
+  type TypedAnswer,
 } from "../bundle.ts";
 import { batchOf, changesOf, scoringOf, shapeOf, weightsOf } from "./bundled.ts";
 import { engine, type Port } from "./client.ts";
 import type { LocalEngine } from "./index.ts";
-import { type Estimate, type Summary, summary } from "./summed.ts";
-import { type Posed, type Problem, posed } from "./typed.ts";
+import { type Estimate, summary } from "./summed.ts";
+import { type Typed, unknown } from "./tokens.ts";
+import { type Problem, posed, type Sequence, standing } from "./typed.ts";
 import type { Look, Path, Scores } from "./types.ts";
 
 /** An answer, with more where the page computed it. */
@@ -32,15 +34,12 @@ export interface LiveAsk extends Omit<Ask, "n"> {
   paths?: readonly Path[];
 }
 
-/** What a model makes of typed facts, over several poses of the same problem. */
+/** What a model makes of what was typed: facts in several poses of the same problem, or one sequence. */
 export interface Attempt {
-  posed: Posed;
-  /** Losses and right answers over all of them. */
-  summary: Summary;
-  /** Of each pose, by query and hop. */
+  by: "page" | "server";
+  sequences: Sequence[];
+  /** Of each sequence, by query and hop. */
   answers: Answered[][];
-  /** The first pose's patterns, by layer and head. */
-  patterns: number[][][];
 }
 
 /** An answer with the names of what it names. */
@@ -48,7 +47,8 @@ export interface Answered {
   query: number;
   hop: number;
   named: string;
-  right: string;
+  /** Null: it is not asked, or nobody here knows. */
+  right: string | null;
   /** Euclidean, or −log p in nats; of the runner-up, too. */
   distance: number;
   runner_up: string;
@@ -123,7 +123,7 @@ export class Live {
     return answer.instance;
   }
 
-  /** Typed facts, posed `n` times. Only the page computes them: rejects with a BundleError where it cannot. */
+  /** Typed facts, posed `n` times. Rejects with a BundleError. */
   async attempt(
     manifest: Manifest,
     ask: Omit<LiveAsk, "instance">,
@@ -132,26 +132,54 @@ export class Live {
   ): Promise<Attempt> {
     const { run, checkpoint } = this.#asked(manifest, { ...ask, instance: null });
     if (!(await this.#local(manifest, run, checkpoint, signal))) {
-      throw new BundleError("Typed facts are computed by the page alone, and it does not compute this model.");
+      const found = await this.#typed({ ...ask, fresh: n, seed }, signal);
+      const names = (_: number, symbol: number): string => problem.names[symbol] ?? "nothing";
+      const sequences = found.map(({ order }) => standing(problem, order!));
+      return { by: "server", sequences, answers: found.map(({ answers }, row) => answered(answers, row, names)) };
     }
     const pose = posed(problem, run, n, seed);
     const batch = `${run.identity} typed`;
     this.#engine!.give(batch, pose.batch);
     const request = { model: key(manifest, run, checkpoint), batch, changes: changesOf(ask.change, run.circuit) };
-    const rows = Promise.all(Array.from({ length: n }, (_, row) => this.#engine!.look({ ...request, row }, signal)));
-    rows.catch(() => {}); // who waits for them hears of it below
-    let found: Scores | null = null;
-    const tell = (scores: Scores): void => {
-      found = scores;
-    };
-    await this.#engine!.losses({ ...request, sizes: [n] }, tell, signal);
-    const looks = await rows;
-    return {
-      posed: pose,
-      summary: summary(found!),
-      answers: looks.map((look, row) => answered(look, row, pose)),
-      patterns: patternsOf(looks[0]!, run),
-    };
+    const rows = Array.from({ length: n }, (_, row) => this.#engine!.look({ ...request, row }, signal));
+    const looks = await Promise.all(rows);
+    const answers = looks.map((look, row) => answered(look.answers, row, pose.named));
+    return { by: "page", sequences: pose.sequences, answers };
+  }
+
+  /** Whether typed tokens are asked of Python, which knows what is right and can change attention. */
+  get knowsTasks(): boolean {
+    return this.source.compute !== null;
+  }
+
+  /** A typed sequence. Without Python the model is asked as it is, and nobody says what is right. */
+  async sequence(
+    manifest: Manifest,
+    ask: Omit<LiveAsk, "instance">,
+    typed: Typed,
+    signal?: AbortSignal,
+  ): Promise<Attempt> {
+    const { run, checkpoint } = this.#asked(manifest, { ...ask, instance: null });
+    const name = (_: number, token: number): string => typed.named(token);
+    const { symbols } = typed;
+    if (this.source.compute) {
+      const [found] = await this.#typed({ ...ask, typed: typed.tokens }, signal);
+      const sequences = [{ symbols, roles: found!.roles, queries: [] }];
+      return { by: "server", sequences, answers: [answered(found!.answers, 0, name)] };
+    }
+    await this.#local(manifest, run, checkpoint, signal);
+    const batch = `${run.identity} typed`;
+    this.#engine!.give(batch, unknown(run, typed));
+    const request = { model: key(manifest, run, checkpoint), batch, changes: [], row: 0 };
+    const { answers } = await this.#engine!.look(request, signal);
+    return { by: "page", sequences: [{ symbols, roles: [], queries: [] }], answers: [answered(answers, 0, name)] };
+  }
+
+  async #typed(ask: Omit<Ask, "n" | "instance">, signal?: AbortSignal): Promise<TypedAnswer[]> {
+    const { typed } = await this.source.compute!({ ...ask, n: 8, instance: null });
+    signal?.throwIfAborted();
+    if (!typed) throw new BundleError("The server gave no answers.");
+    return typed;
   }
 
   stop(): void {
@@ -306,11 +334,15 @@ function patternsOf(look: Look, { model, task }: Run): number[][][] {
   );
 }
 
-function answered(look: Look, row: number, { named }: Posed): Answered[] {
-  return look.answers.map((answer) => ({
+function answered(
+  answers: TypedAnswer["answers"],
+  row: number,
+  named: (row: number, answer: number) => string,
+): Answered[] {
+  return answers.map((answer) => ({
     ...answer,
     named: named(row, answer.named),
-    right: named(row, answer.right),
+    right: answer.right < 0 ? null : named(row, answer.right),
     runner_up: named(row, answer.runner_up),
   }));
 }

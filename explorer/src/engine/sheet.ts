@@ -41,12 +41,11 @@ export interface Order {
 }
 
 /** The sheet of a run's task. Throws BundleError for a task that is none. */
-export function sheetOf({ task }: Run): Sheet {
+export function sheetOf({ task, batch }: Run): Sheet {
   const { n_chains, n_hops, shape, order } = task.settings;
   const steps = typeof shape === "string" ? parsed(shape) : chain(Number(n_hops));
-  const known = ["retrieval", "symbolic_retrieval", "conditional_retrieval"];
-  if (!known.includes(task.name)) {
-    throw new BundleError(`Facts can be typed for the tasks ${known.join(", ")}; this run's is ${task.name}.`);
+  if (batch.typing.kind !== "facts" || !(steps.length && n_chains)) {
+    throw new BundleError(`Facts cannot be typed for the task ${task.name}: its sequences are no chains of facts.`);
   }
   return sheet(Number(n_chains), steps, String(order));
 }
@@ -175,7 +174,7 @@ export interface Drawn {
 export function rendered({ task }: Run, sheet: Sheet, drawn: readonly Drawn[]): Batch {
   const [start, end] = task.query_positions;
   const vectors = task.d_input !== null;
-  const width = vectors ? task.d_input! / 2 : 1;
+  const width = task.d_symbol ?? 1;
   const places = drawn.map(({ order }) => laid(sheet, order));
   const asked = drawn.flatMap(({ order }) =>
     order.queries.flatMap((chain) => askedOf(sheet, chain, task.hop_names.length)),
@@ -187,9 +186,9 @@ export function rendered({ task }: Run, sheet: Sheet, drawn: readonly Drawn[]): 
   const inputs = places.flatMap((row, of) =>
     row.flatMap(({ symbol, part }, position) => [
       ...look(symbol, of),
-      ...(vectors
-        ? code(task.settings.position_code === "pair" ? part : position, width, Number(task.settings.position_base))
-        : []),
+      ...(vectors ? counted(task, part, position) : []).flatMap((at) =>
+        code(at, width, Number(task.settings.position_base)),
+      ),
     ]),
   );
   return {
@@ -203,6 +202,14 @@ export function rendered({ task }: Run, sheet: Sheet, drawn: readonly Drawn[]): 
     asked: Int32Array.from(asked),
     ...(vectors && { candidates: Float32Array.from(drawn.flatMap(({ symbols }) => Array.from(symbols))) }),
   };
+}
+
+/** What a position's codes count (`position_code` of `hopscope/tasks/base_sheets.py`). */
+function counted({ settings, name }: Run["task"], part: number, position: number): number[] {
+  if (settings.position_code === "pair") return [part];
+  if (settings.position_code === "token_and_before") return [position, position - 1];
+  if (settings.position_code === "token") return [position];
+  throw new BundleError(`The page does not lay out ${name} with position codes ${settings.position_code}.`);
 }
 
 /** The symbols that are asked of a chain: all conclusions, or the last. */

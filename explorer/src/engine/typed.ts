@@ -1,5 +1,6 @@
 // Facts that a person types, `ann>bob bob>cy`: read, held against the task's shape, and posed to the model anew and anew.
 import { BundleError, type Run } from "../bundle.ts";
+import { generator } from "./random.ts";
 import { type Drawn, laid, rendered, type Sheet, sheetOf, shuffled } from "./sheet.ts";
 import type { Batch } from "./types.ts";
 
@@ -15,11 +16,17 @@ export interface Problem {
   typed: number;
 }
 
+/** At each position the symbol's name and its role's label; and in which order chains are asked. */
+export interface Sequence {
+  symbols: string[];
+  roles: string[];
+  queries: number[];
+}
+
 /** The same problem, posed several times: order, vectors or tokens are drawn anew each time. */
 export interface Posed {
   batch: Batch;
-  /** Per sequence: at each position the symbol's name and its role's label; and in which order chains are asked. */
-  sequences: { symbols: string[]; roles: string[]; queries: number[] }[];
+  sequences: Sequence[];
   /** The name of what an answer names in a sequence: a candidate, or a token. */
   named: (sequence: number, named: number) => string;
 }
@@ -141,21 +148,25 @@ function expected(sheet: Sheet, root: string): string {
   return `every chain of this task has the facts ${facts.join(" ")}`;
 }
 
+/** How a drawn sequence stands, in the names of a problem. */
+export function standing({ sheet, names }: Problem, order: Drawn["order"]): Sequence {
+  const places = laid(sheet, order);
+  return {
+    symbols: places.map(({ symbol }) => names[symbol]!),
+    roles: places.map(({ role, chain }) => `${letter(chain)} ${sheet.roles[role]}`),
+    queries: order.queries,
+  };
+}
+
 /** A problem posed n times; equal seeds pose it in equal ways. */
-export function posed({ sheet, names }: Problem, run: Run, n: number, seed: number): Posed {
+export function posed(problem: Problem, run: Run, n: number, seed: number): Posed {
+  const { sheet, names } = problem;
   const random = generator(seed);
   const drawn = Array.from({ length: n }, () => ({
     order: shuffled(sheet, random),
     symbols: symbols(sheet, run, random),
   }));
-  const sequences = drawn.map(({ order }) => {
-    const places = laid(sheet, order);
-    return {
-      symbols: places.map(({ symbol }) => names[symbol]!),
-      roles: places.map(({ role, chain }) => `${letter(chain)} ${sheet.roles[role]}`),
-      queries: order.queries,
-    };
-  });
+  const sequences = drawn.map(({ order }) => standing(problem, order));
   const name = (sequence: number, answer: number): string => {
     if (run.task.d_input !== null) return names[answer] ?? "nothing";
     return names[Array.from(drawn[sequence]!.symbols).indexOf(answer)] ?? `token ${answer}`;
@@ -166,7 +177,7 @@ export function posed({ sheet, names }: Problem, run: Run, n: number, seed: numb
 /** What a sequence's symbols look like: Gaussian vectors, or different tokens. */
 function symbols(sheet: Sheet, { task }: Run, random: () => number): Drawn["symbols"] {
   if (task.d_input !== null)
-    return Float32Array.from({ length: (sheet.n_symbols * task.d_input) / 2 }, () => normal(random));
+    return Float32Array.from({ length: sheet.n_symbols * task.d_symbol! }, () => normal(random));
   const tokens = Array.from({ length: task.d_vocab! }, (_, token) => [random(), token] as const);
   return tokens
     .sort(([one], [other]) => one - other)
@@ -176,17 +187,6 @@ function symbols(sheet: Sheet, { task }: Run, random: () => number): Drawn["symb
 
 function normal(random: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
-}
-
-/** Numbers in [0, 1), the same for the same seed (mulberry32, Ettinger). */
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 /** The name of a chain for people: a … z, A … Z, then a', b', …; `·` of none. */

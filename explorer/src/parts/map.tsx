@@ -1,5 +1,6 @@
 /** One head's attention on one sequence, a small square for each entry. */
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
+import { usePainting } from "./painting.ts";
 
 /** Paints a pattern (query by key, flat) at one pixel for each entry; CSS makes it as large as it should be. */
 export function paint(canvas: HTMLCanvasElement, pattern: ArrayLike<number>, n: number, signed: boolean): void {
@@ -8,8 +9,8 @@ export function paint(canvas: HTMLCanvasElement, pattern: ArrayLike<number>, n: 
   const pen = canvas.getContext("2d");
   if (!pen) return;
   const image = pen.createImageData(n, n);
-  const style = getComputedStyle(canvas);
-  const [more, less] = [rgb(style.getPropertyValue("--map-more")), rgb(style.getPropertyValue("--map-less"))];
+  const style = getComputedStyle(canvas); // page.css puts the two colours of maps there
+  const [more, less] = [rgb(style.color), rgb(style.caretColor)];
   for (let i = 0; i < n * n; i++) {
     const value = pattern[i] ?? 0;
     const [r, g, b] = signed && value < 0 ? less : more;
@@ -21,22 +22,14 @@ export function paint(canvas: HTMLCanvasElement, pattern: ArrayLike<number>, n: 
   pen.putImageData(image, 0, 0);
 }
 
-/** `#0072b2` as three numbers. */
-function rgb(hex: string): [number, number, number] {
-  const value = Number.parseInt(hex.trim().slice(1), 16) || 0;
-  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
+/** `rgb(0, 114, 178)` as three numbers. */
+function rgb(computed: string): [number, number, number] {
+  const [r = 0, g = 0, b = 0] = (computed.match(/[\d.]+/g) ?? []).map(Number);
+  return [r, g, b];
 }
 
 export function Thumbnail({ pattern, n, signed = false }: { pattern: ArrayLike<number>; n: number; signed?: boolean }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    const element = canvas.current;
-    if (!element) return;
-    const again = (): void => paint(element, pattern, n, signed);
-    again();
-    const root = element.closest(".hopscope-explorer");
-    root?.addEventListener("hopscope-theme", again);
-    return () => root?.removeEventListener("hopscope-theme", again);
-  }, [pattern, n, signed]);
+  usePainting(canvas, (element) => paint(element, pattern, n, signed), [pattern, n, signed]);
   return <canvas ref={canvas} class="map" width={n} height={n} aria-hidden="true" />;
 }

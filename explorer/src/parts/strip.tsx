@@ -1,8 +1,10 @@
 /** Path by step: how strong each notable path is at every checkpoint, with the step at which it passes one half. */
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import { placeOf } from "./axis.ts";
+import { colour, usePainting } from "./painting.ts";
 import { notable, type Strengths } from "./strengths.ts";
+import { TableOf } from "./table.tsx";
 import { useWidth } from "./width.ts";
 import { hueOf, since, whole } from "./words.ts";
 
@@ -30,9 +32,7 @@ export function Strip({
   const w = Math.max(80, width - left - right);
   const x = (at: number): number => left + ((placeOf(at, steps) + 0.5) / steps.length) * w;
   const canvas = useRef<HTMLCanvasElement>(null);
-  useEffect(() => {
-    if (canvas.current) paint(canvas.current, run, rows, strengths, steps, w);
-  });
+  usePainting(canvas, (element) => paint(element, run, rows, strengths, steps, w));
   const dragging = useRef(false);
   const at = (event: PointerEvent): void => {
     const from = (event.currentTarget as Element).getBoundingClientRect().left;
@@ -104,11 +104,10 @@ function paint(
   const pen = canvas.getContext("2d");
   if (!pen) return;
   pen.scale(ratio, ratio);
-  const style = getComputedStyle(canvas);
   const column = w / steps.length;
   for (const [i, row] of rows.entries()) {
     const variable = row.ours ? hueOf(run, run.paths[row.index]!).slice(4, -1) : "--passing";
-    pen.fillStyle = style.getPropertyValue(variable);
+    pen.fillStyle = colour(canvas, variable);
     for (const [j, at] of steps.entries()) {
       const value = strengths.get(at)?.[row.index];
       if (value === undefined || Number.isNaN(value)) continue;
@@ -121,35 +120,17 @@ function paint(
 
 /** The strip as a table. */
 export function StripTable({ run, strengths, step }: { run: Run; strengths: Strengths; step: number }) {
+  const head = ["path", ` attention at step ${whole(step)}`, " passes one half at", "in the circuit"];
   return (
-    <details class="table-of">
-      <summary>As a table</summary>
-      <div class="scroller">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">path</th>
-              <th scope="col" class="num">
-                attention at step {whole(step)}
-              </th>
-              <th scope="col" class="num">
-                passes one half at
-              </th>
-              <th scope="col">in the circuit</th>
-            </tr>
-          </thead>
-          <tbody>
-            {notable(run, 200).map((row) => (
-              <tr key={row.name}>
-                <td class="mono">{row.name}</td>
-                <td class="num">{strengths.get(step)?.[row.index]?.toFixed(2) ?? "–"}</td>
-                <td class="num">{since(run.onsets[row.name])}</td>
-                <td>{row.ours ? "yes" : "no"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
+    <TableOf head={head}>
+      {notable(run, 200).map((row) => (
+        <tr key={row.name}>
+          <td class="mono">{row.name}</td>
+          <td class="num">{strengths.get(step)?.[row.index]?.toFixed(2) ?? "–"}</td>
+          <td class="num">{since(run.onsets[row.name])}</td>
+          <td>{row.ours ? "yes" : "no"}</td>
+        </tr>
+      ))}
+    </TableOf>
   );
 }

@@ -17,7 +17,7 @@ export function Census() {
         <div class="card-head">
           <h2>Census of paths</h2>
           <p class="hint">
-            The strongest head of each kind at a run's last step. Framed dark: it is in the run's circuit.
+            The strongest head of each kind at a run's last step. In a strong frame: it is in the run's circuit.
           </p>
         </div>
         {runs.length === 1 && (

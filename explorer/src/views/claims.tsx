@@ -1,7 +1,9 @@
 /** View 7: what results folders claim, each down to its table, its figure, and the runs behind it. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Claim } from "../bundle.ts";
 import { text } from "../bundle.ts";
+import { placeOfClaim } from "../choice.ts";
+import { TableOf } from "../parts/table.tsx";
 import { name, short } from "../parts/words.ts";
 import { said, useStore } from "../store.ts";
 
@@ -11,21 +13,15 @@ const MOST = 60; // rows of a table
 export function Claims() {
   const store = useStore();
   const claims = store.manifest.value!.claims ?? [];
-  const [verdict, setVerdict] = useState("");
-  const [scale, setScale] = useState("");
-  const [words, setWords] = useState("");
-  const shown = claims.filter(
-    (one) =>
-      (!verdict || one.verdict === verdict) &&
-      (!scale || one.scale === scale) &&
-      words
-        .toLowerCase()
-        .split(/\s+/)
-        .every((word) => `${one.experiment} ${one.id} ${one.section} ${one.sentence}`.toLowerCase().includes(word)),
-  );
+  const { find, verdict, paper, scale } = store.choice.value;
+  const words = find.toLowerCase().split(/\s+/);
+  const shown = claims.filter((one) => {
+    const text = `${one.experiment} ${one.id} ${one.section} ${one.sentence} ${one.paper}`.toLowerCase();
+    const chosen = (!verdict || one.verdict === verdict) && (!scale || one.scale === scale);
+    return chosen && (!paper || one.paper === paper) && words.every((word) => text.includes(word));
+  });
   const groups = new Map<string, Claim[]>();
   for (const one of shown) groups.set(one.experiment, [...(groups.get(one.experiment) ?? []), one]);
-  const scales = [...new Set(claims.map((one) => one.scale))];
   if (!claims.length) {
     return (
       <p class="empty">
@@ -47,24 +43,25 @@ export function Claims() {
             type="search"
             aria-label="Find a claim"
             placeholder="Find a claim, an experiment, a section"
-            value={words}
-            onInput={(event) => setWords(event.currentTarget.value.slice(0, 120))}
+            value={find}
+            onInput={(event) => store.choose({ find: event.currentTarget.value.slice(0, 120) })}
           />
           <fieldset class="segments">
             <legend class="hidden">Verdict</legend>
             {["", "holds", "fails", "undecided"].map((one) => (
               <label key={one} class={verdict === one ? "on" : ""}>
-                <input type="radio" name="verdict" checked={verdict === one} onChange={() => setVerdict(one)} />
+                <input
+                  type="radio"
+                  name="verdict"
+                  checked={verdict === one}
+                  onChange={() => store.choose({ verdict: one })}
+                />
                 {one || "all"}
               </label>
             ))}
           </fieldset>
-          <select aria-label="Scale" value={scale} onChange={(event) => setScale(event.currentTarget.value)}>
-            <option value="">every scale</option>
-            {scales.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
+          <Among label="Paper" all="every paper" name="paper" claims={claims} />
+          <Among label="Scale" all="every scale" name="scale" claims={claims} />
         </div>
       </section>
       {[...groups].map(([experiment, list]) => (
@@ -80,11 +77,44 @@ export function Claims() {
   );
 }
 
+/** A choice among what some claims have. */
+function Among({ label, all, name, claims }: { label: string; all: string; name: "paper" | "scale"; claims: Claim[] }) {
+  const store = useStore();
+  const found = [...new Set(claims.map((one) => one[name]))].sort();
+  return (
+    <select
+      aria-label={label}
+      value={store.choice.value[name]}
+      onChange={(event) => store.choose({ [name]: event.currentTarget.value })}
+    >
+      <option value="">{all}</option>
+      {found.map((one) => (
+        <option key={one}>{one}</option>
+      ))}
+    </select>
+  );
+}
+
 function Row({ claim }: { claim: Claim }) {
-  const [open, setOpen] = useState(false);
+  const store = useStore();
+  const place = placeOfClaim(claim);
+  const named = store.choice.value.claim === place;
+  const [open, setOpen] = useState(named);
+  const row = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (!named || row.current?.contains(document.activeElement)) return; // who opened it here sees it
+    setOpen(true);
+    row.current?.scrollIntoView({ block: "start" });
+  }, [named]);
+  const toggle = (now: boolean): void => {
+    setOpen(now);
+    const { claim } = store.choice.peek();
+    if (now && claim !== place) store.choose({ claim: place });
+    if (!now && claim === place) store.choose({ claim: "" });
+  };
   const [low, high] = claim.spread;
   return (
-    <details class="claim" onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details ref={row} class="claim" open={open} onToggle={(event) => toggle(event.currentTarget.open)}>
       <summary>
         <span class={`verdict ${claim.verdict}`}>
           <i aria-hidden="true">{SIGNS[claim.verdict]}</i> {claim.verdict}
@@ -161,33 +191,17 @@ function Table({ block }: { block: string | null }) {
     );
   }, [block, store]);
   if (!rows.length) return null;
+  const many = rows.length - 1;
   return (
-    <details class="table-of">
-      <summary>Table, {rows.length - 1} rows</summary>
-      <div class="scroller">
-        <table>
-          <thead>
-            <tr>
-              {rows[0]!.map((cell) => (
-                <th key={cell} scope="col">
-                  {cell}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.slice(1, 1 + MOST).map((row, i) => (
-              <tr key={String(i)}>
-                {row.map((cell, j) => (
-                  <td key={String(j)}>{name(cell, 60)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      {rows.length - 1 > MOST && <p class="hint">The first {MOST} rows.</p>}
-    </details>
+    <TableOf head={rows[0]!} summary={`Table, ${many > MOST ? `the first ${MOST} of ` : ""}${many} rows`}>
+      {rows.slice(1, 1 + MOST).map((row, i) => (
+        <tr key={String(i)}>
+          {row.map((cell, j) => (
+            <td key={String(j)}>{name(cell, 60)}</td>
+          ))}
+        </tr>
+      ))}
+    </TableOf>
   );
 }
 

@@ -1,5 +1,4 @@
 /** View 5: two runs, or two steps of one, side by side on common scales; paths are matched by kind, whichever head has them. */
-import { useState } from "preact/hooks";
 import type { Path, Run } from "../bundle.ts";
 import { lastStep, placed } from "../choice.ts";
 import { Curves, Legend, rangeOf } from "../parts/curves.tsx";
@@ -16,20 +15,19 @@ export function Compare() {
   const store = useStore();
   const manifest = store.manifest.value!;
   const run = store.run.value!;
-  const { step, against } = store.choice.value;
-  const [linked, setLinked] = useState(false);
+  const { step, against, same: linked } = store.choice.value;
   const found = placed(against, manifest) ?? other(manifest.runs, run);
   const near = (steps: number[]): number =>
     steps.reduce((best, one) => (Math.abs(one - step) < Math.abs(best - step) ? one : best));
   const right: Side = linked ? { ...found, step: near(found.run.checkpoints.map((one) => one.step)) } : found;
-  const put = ({ run, step }: Side): void => store.choose({ against: `${run.identity}@${step}` });
+  const put = ({ run, step }: Side): void => store.choose({ against: `${run.identity}@${step}`, same: false });
   const [ours, theirs] = [useStrengths(run), useStrengths(right.run)];
   const range = rangeOf([run, right.run]);
   const runs = manifest.runs.filter((one) => !one.error);
   return (
     <div class="view compare-view">
       <div class="two">
-        <section class="card">
+        <section class="card side-of-two">
           <div class="card-head">
             <h2>
               A <bdi>{called(run)}</bdi>, step {whole(step)}
@@ -45,7 +43,7 @@ export function Compare() {
             left={48}
           />
         </section>
-        <section class="card">
+        <section class="card side-of-two">
           <div class="card-head">
             <h2>
               B{" "}
@@ -77,7 +75,7 @@ export function Compare() {
           />
           <div class="actions">
             <label class="switch">
-              <input type="checkbox" checked={linked} onChange={() => setLinked(!linked)} />
+              <input type="checkbox" checked={linked} onChange={() => store.choose({ same: !linked })} />
               <span>Same step</span>
             </label>
             <input

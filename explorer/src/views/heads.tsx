@@ -4,6 +4,7 @@ import type { Change, Run } from "../bundle.ts";
 import { heads } from "../choice.ts";
 import { BigMap, type Spot } from "../parts/big-map.tsx";
 import { Thumbnail } from "../parts/map.tsx";
+import { TableOf } from "../parts/table.tsx";
 import { name } from "../parts/words.ts";
 import { said, useStore } from "../store.ts";
 
@@ -51,6 +52,7 @@ export function Heads() {
             <span class="mono">{chosen}</span> on sequence {inst + 1}
           </h2>
         </div>
+        <Readout run={run} spot={spot} pattern={after ?? now} />
         <div class="four">
           {now && <BigMap run={run} title="as it is" pattern={now} n={n} spot={spot} set={setSpot} />}
           {byHand && <BigMap run={run} title="by hand" pattern={byHand} n={n} spot={spot} set={setSpot} />}
@@ -67,7 +69,6 @@ export function Heads() {
           )}
           {after && <BigMap run={run} title="changed" pattern={after} n={n} spot={spot} set={setSpot} />}
         </div>
-        <Readout run={run} spot={spot} pattern={after ?? now} />
         {(changed.told || ideal.told) && <p class="refusal">{changed.told || ideal.told}</p>}
         {now && <MapTable run={run} pattern={after ?? now} />}
       </section>
@@ -230,33 +231,19 @@ function MapTable({ run, pattern }: { run: Run; pattern: ArrayLike<number> }) {
       .sort(([one], [other]) => other - one)
       .slice(0, 2);
   return (
-    <details class="table-of">
-      <summary>As a table</summary>
-      <div class="scroller">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">position</th>
-              <th scope="col">looks most at</th>
-              <th scope="col">then at</th>
-            </tr>
-          </thead>
-          <tbody>
-            {instance?.symbols.map((symbol, query) => (
-              <tr key={String(query)}>
-                <td>
-                  {query} {name(symbol, 16)} <span class="hint">{instance.roles[query]}</span>
-                </td>
-                {best(query).map(([value, key]) => (
-                  <td key={key}>
-                    {key} {name(instance.symbols[key] ?? "", 16)} <b class="num">{value.toFixed(2)}</b>
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
+    <TableOf head={["position", "looks most at", "then at"]}>
+      {instance?.symbols.map((symbol, query) => (
+        <tr key={String(query)}>
+          <td>
+            {query} {name(symbol, 16)} <span class="hint">{instance.roles[query]}</span>
+          </td>
+          {best(query).map(([value, key]) => (
+            <td key={key}>
+              {key} {name(instance.symbols[key] ?? "", 16)} <b class="num">{value.toFixed(2)}</b>
+            </td>
+          ))}
+        </tr>
+      ))}
+    </TableOf>
   );
 }

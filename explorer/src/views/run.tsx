@@ -25,7 +25,8 @@ export function RunView() {
         <div class="card-head">
           <h2>When each path came</h2>
           <p class="hint">
-            Darker is stronger attention. A bar marks where a path passes one half; its step is at the right.
+            The more colour, the stronger the attention. A bar marks where a path passes one half; its step is at the
+            right.
           </p>
         </div>
         <Strip run={run} strengths={strengths} step={step} pick={pick} />

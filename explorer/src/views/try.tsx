@@ -1,11 +1,13 @@
 /** View 4: facts that a person types, posed to the model twenty times, each time in another order with other symbols. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import type { Answered, Attempt } from "../engine/live.ts";
 import { sheetOf } from "../engine/sheet.ts";
 import { type Problem, problem } from "../engine/typed.ts";
-import { hue, name, short, symbolOf } from "../parts/words.ts";
-import { said, useStore } from "../store.ts";
+import { Laid, Typing, useAttempt, useRead, useTyping } from "../parts/typing.tsx";
+import { hue, name, short } from "../parts/words.ts";
+import { useStore } from "../store.ts";
+import { TryTokens } from "./try-tokens.tsx";
 
 const NAMES = [
   "ann",
@@ -28,14 +30,26 @@ const NAMES = [
 const DRAWS = 20;
 
 export function Try() {
+  const run = useStore().run.value!;
+  const { typing } = run.batch;
+  if (typing.kind === "none") return <p class="empty">{typing.told}</p>;
+  return typing.kind === "tokens" ? <TryTokens key={run.identity} /> : <TryFacts key={run.identity} />;
+}
+
+function TryFacts() {
   const store = useStore();
   const run = store.run.value!;
-  const { facts } = store.choice.value;
-  const example = useMemo(() => exampleOf(run), [run]);
-  const [text, setText] = useState(facts || example);
+
+  const example = useMemo(() => exampleOf(run), [run.identity]);
+  const [text, put] = useTyping(example);
   const [seed, setSeed] = useState(0);
-  const typed = useTyped(text, run);
-  const attempt = useAttempt(run, typed.problem, seed);
+  const typed = useRead(() => problem(text, run), [text, run.identity]);
+  const attempt = useAttempt(
+    run,
+    [typed.found, seed],
+    (ask, signal) =>
+      typed.found && store.live.attempt(store.manifest.value!, ask, typed.found, { n: DRAWS, seed, signal }),
+  );
   return (
     <div class="view try-view">
       <section class="card">
@@ -50,35 +64,21 @@ export function Try() {
             </button>
           </div>
         </div>
-        <textarea
-          aria-label="Facts"
-          aria-describedby="facts-told"
-          spellcheck={false}
-          rows={4}
-          maxLength={4000}
-          value={text}
-          onInput={(event) => put(event.currentTarget.value)}
-        />
-        <p id="facts-told" class={typed.told ? "refusal" : "hint"} role="status">
-          {typed.told ||
-            `${typed.problem!.typed} of ${typed.problem!.sheet.n_chains} chains typed; the others are made up, and named ·1, ·2 …`}
-        </p>
+        <Typing label="Facts" text={text} put={put} told={typed.told} longest={4000}>
+          {typed.found &&
+            `${typed.found.typed} of ${typed.found.sheet.n_chains} chains typed; the others are made up, and named ·1, ·2 …`}
+        </Typing>
         {store.edited.value && <p class="hint">The model is asked as changed in the view Circuit.</p>}
       </section>
       {attempt.told && <p class="refusal card">{attempt.told}</p>}
-      {attempt.found && typed.problem && (
+      {attempt.found && typed.found && (
         <>
-          <Answers run={run} attempt={attempt.found} typed={typed.problem} again={() => setSeed(seed + 1)} />
+          <Answers run={run} attempt={attempt.found} typed={typed.found} again={() => setSeed(seed + 1)} />
           <Laid attempt={attempt.found} />
         </>
       )}
     </div>
   );
-
-  function put(next: string): void {
-    setText(next);
-    store.choose({ facts: next === example ? "" : next.slice(0, 2000) });
-  }
 }
 
 /** The first chains of a task's shape, in people's names. */
@@ -108,46 +108,8 @@ function swapped(text: string): string {
   return text.replace(/[^\s,;>→+-]+/gu, (one) => others[names.indexOf(one)] ?? one);
 }
 
-function useTyped(text: string, run: Run): { problem: Problem | null; told: string } {
-  return useMemo(() => {
-    try {
-      return { problem: problem(text, run), told: "" };
-    } catch (error) {
-      return { problem: null, told: said(error) };
-    }
-  }, [text, run]);
-}
-
-function useAttempt(run: Run, typed: Problem | null, seed: number): { found: Attempt | null; told: string } {
-  const store = useStore();
-  const { step } = store.choice.value;
-  const [state, setState] = useState<{ found: Attempt | null; told: string }>({ found: null, told: "" });
-  const key = store.key.value;
-  // the key holds the step and the changes
-  useEffect(() => {
-    if (!typed) return setState({ found: null, told: "" });
-    const stop = new AbortController();
-    const why = store.live.refusal(run, step);
-    if (why) return setState({ found: null, told: why });
-    const ask = { run: run.identity, step, change: store.change() };
-    const wait = setTimeout(() => {
-      store.live.attempt(store.manifest.value!, ask, typed, { n: DRAWS, seed, signal: stop.signal }).then(
-        (found) => setState({ found, told: "" }),
-        (error) => {
-          if (!stop.signal.aborted) setState({ found: null, told: said(error) });
-        },
-      );
-    }, 120);
-    return () => {
-      clearTimeout(wait);
-      stop.abort();
-    };
-  }, [typed, key, seed]);
-  return state;
-}
-
 function Answers({ run, attempt, typed, again }: { run: Run; attempt: Attempt; typed: Problem; again: () => void }) {
-  const queries = attempt.posed.sequences[0]!.queries;
+  const queries = attempt.sequences[0]!.queries;
   const chains = Array.from({ length: typed.typed }, (_, chain) => chain);
   return (
     <section class="card">
@@ -195,7 +157,7 @@ function Chain({
 }) {
   const hops = run.task.hop_names;
   const of = (draw: number, hop: number): Answered | undefined => {
-    const query = attempt.posed.sequences[draw]!.queries.indexOf(chain);
+    const query = attempt.sequences[draw]!.queries.indexOf(chain);
     return attempt.answers[draw]!.find((one) => one.query === query && one.hop === hop);
   };
   const unit = run.task.kind === "token" ? "nats" : "away";
@@ -233,25 +195,5 @@ function Chain({
         );
       })}
     </div>
-  );
-}
-
-/** The first draw as the model sees it. */
-function Laid({ attempt }: { attempt: Attempt }) {
-  const { symbols, roles } = attempt.posed.sequences[0]!;
-  return (
-    <section class="card">
-      <h2>As the model sees it</h2>
-      <ol class="sequence">
-        {symbols.map((symbol, position) => (
-          <li key={String(position)} title={roles[position] ?? ""}>
-            <b style={{ borderColor: hue(Math.max(0, symbolOf(roles[position]?.split(" ")[1] ?? ""))) }}>
-              <bdi>{name(symbol, 10)}</bdi>
-            </b>
-            <small>{roles[position]?.split(" ")[1]}</small>
-          </li>
-        ))}
-      </ol>
-    </section>
   );
 }

@@ -8,13 +8,18 @@ from typing import Any
 import click
 
 from hopscope.cli.options import PerVariant, pick, print_json, say
+from hopscope.core.wording import count
 from hopscope.formulations.base import Formulation, Question
 from hopscope.language import lm_eval
+
+MOST = 1_000_000  # questions
 
 
 def options() -> list[click.Parameter]:
     return [
-        click.Option(["--count"], type=click.IntRange(1), default=1, show_default=True, help="How many questions."),
+        click.Option(
+            ["--count"], type=click.IntRange(1, MOST), default=1, show_default=True, help="How many questions."
+        ),
         click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, help="Which questions."),
         click.Option(
             ["--export"],
@@ -48,7 +53,8 @@ def tell(exported: lm_eval.Exported, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(exported.folder), "tasks": list(exported.tasks), "questions": exported.count})
         return
-    say(f"{exported.count} questions and {len(exported.tasks)} tasks are in {exported.folder}; run them with")
+    what = f"{count(exported.count, 'question')} and {count(len(exported.tasks), 'task')}"
+    say(f"{what} are in {exported.folder}; run them with")
     say(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
 
 

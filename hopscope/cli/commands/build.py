@@ -13,6 +13,7 @@ from hopscope.cli.commands.show import describe
 from hopscope.cli.options import options_of, pick, print_json, say
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
+from hopscope.core.terminal import Narrator
 from hopscope.runs.from_weights import write_made
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
@@ -42,10 +43,12 @@ def task_of(given: dict[str, Any]) -> Task:
 
 def run(**given: Any) -> None:
     """Build, store, tell."""
-    built = build(task_of(given), pick(Build, given))
+    with Narrator("building"):
+        built = build(task_of(given), pick(Build, given))
     folder = given["out"] or Path("runs") / f"build-{built.config.identity}"
-    truth = verified(built.model, built.config.task, built.truth)
-    stored = write_made(built.config, folder, built.model, {"truth.json": truth})
+    with Narrator("verifying the truth about its circuits"):
+        truth = verified(built.model, built.config.task, built.truth)
+        stored = write_made(built.config, folder, built.model, {"truth.json": truth})
     if given["as_json"]:
         print_json(stored.summary() | {"truth": truth})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,31 +10,125 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.discovery import Discovery
-from hopscope.cli.options import console, options_of, pick, print_json, say, say_unverified
-from hopscope.core.terminal import tinted
+from hopscope.cli.options import (
+    DRY_RUN,
+    console,
+    free_words,
+    options_of,
+    pick,
+    print_json,
+    say,
+    say_unverified,
+    show_page,
+)
+from hopscope.core.environment import memory_free
+from hopscope.core.settings import BadInput
+from hopscope.core.terminal import Narrator, tinted
+from hopscope.core.wording import duration
+from hopscope.runs.demand import check_search, demand_of_search
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
+    from hopscope.circuits.components.circuit import ComponentCircuit
     from hopscope.drawing.circuit_report import Investigation
 
 
-def run(folder: Path, step: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
+def run(
+    folder: Path,
+    step: int | None,
+    out: Path | None,
+    dry_run: bool,
+    open_it: bool,
+    as_json: bool,
+    unit: str,
+    seeds: int,
+    **given: Any,
+) -> None:
     """Find, store, draw, tell."""
-    from hopscope.drawing.circuit_report import investigate
-
-    source = load(folder)
-    settings = pick(Discovery, given)
+    if unit != "paths":
+        if dry_run or open_it:
+            raise BadInput(f"--dry-run and --open are for --unit paths; a search of {unit} has neither")
+        run_components(folder, step, out, as_json, {**given, "unit": unit})
+        return
+    settings, source = pick(Discovery, given), load(folder)
+    if dry_run:
+        estimate(source, settings, step, as_json)
+        return
     say_unverified([source.path])
-    found = investigate(source, out or place_for(folder, "circuit"), settings, step=step, watch=watch)
+    with Narrator("loading") as watch:
+        from hopscope.drawing.circuit_report import investigate
+
+        place = out or place_for(folder, "circuit")
+        found = investigate(source, place, settings, step=step, seeds=seeds, watch=watch)
     if as_json:
-        print_json({**found.circuit.as_dict(), "min_layers": found.least, "words": found.words})
+        print_json(as_value(found))
     else:
         tell(source, found)
+    if open_it:
+        show_page(next(file for files, _ in found.files for file in files if file.suffix == ".html"))
 
 
-def watch(words: str) -> None:
-    """Say on stderr what is being done."""
-    print(f"hopscope: {words} …", file=sys.stderr)
+def as_value(found: Investigation) -> dict[str, Any]:
+    """For JSON: circuit.json, what theory asks for, and the circuit in words."""
+    stable = {"stability": found.stability.as_dict()} if found.stability else {}
+    return {**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words}
+
+
+def estimate(source: Run, settings: Discovery, step: int | None, as_json: bool) -> None:
+    """What the search needs at least, and how long one pass of all its sequences takes; nothing is written."""
+    shape, task = source.config.model, source.task
+    check_search(shape, task, settings.sizes, "--discovery, --selection or --report")
+    model = source.model if step is None else source.at(step)
+    needed = demand_of_search(shape, task, settings.sizes, model.n_parameters)
+    batch = task.sample(MEASURED, 0)
+    began = time.perf_counter()
+    model(batch.inputs, at=task.query_positions)
+    each = (time.perf_counter() - began) * sum(settings.sizes) / MEASURED
+    if as_json:
+        print_json({"memory_bytes": needed.memory, "memory_free_bytes": memory_free(), "pass_seconds": round(each, 3)})
+        return
+    say(f"memory: at least {needed.in_words()}{free_words()}")
+    say(f"time: {duration(each)} for one pass of all sequences; a search makes some hundred, more in deep models")
+
+
+def run_components(folder: Path, step: int | None, out: Path | None, as_json: bool, given: dict[str, Any]) -> None:
+    """The same in edges, or in heads and MLPs."""
+    from hopscope.circuits.components.search import Components, find_components
+    from hopscope.drawing.components import store_components
+
+    source, place = load(folder), out or place_for(folder, "circuit")
+    settings = pick(Components, given)
+    say_unverified([source.path])
+    model = source.model if step is None else source.at(step)
+    with Narrator() as watch:
+        found = find_components(model, source.task, settings, watch)
+        files = store_components(found, model.architecture, place)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        tell_components(source, found)
+        for paths, words in files:
+            say(f"{' '.join(map(str, paths))}\n    {words}")
+
+
+def tell_components(source: Run, found: ComponentCircuit) -> None:
+    """The units that are kept, the losses, the verdict."""
+    out = console()
+    table = Table(title=f"{source.path}: {found.unit} in use", title_justify="left", box=None, pad_edge=False)
+    for column in (found.unit[:-1], "cut alone", "EAP-IG", "circuit without it"):
+        table.add_column(column, justify="left" if column == found.unit[:-1] else "right")
+    for unit in found.kept:
+        numbers = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
+        table.add_row(unit, *(f"{number:+.3f}" for number in numbers))
+    out.print(table)
+    words = {"model": "the model as it is", "circuit": "all else cut", "null": f"all {found.unit} cut"}
+    for name, said in words.items():
+        loss = found.losses[name]
+        out.print(f"{loss.mean:8.4f}  {said} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
+    for name, curve in found.curves.items():
+        out.print("ranked by {}: CPR {:.3f}, CMD {:.3f}".format(name, *curve.areas))
+    count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
+    out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")
 
 
 def tell(source: Run, found: Investigation) -> None:
@@ -52,10 +146,14 @@ def tell(source: Run, found: Investigation) -> None:
         loss = circuit.losses[name]
         out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
+    if stable := found.stability:
+        share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"
+        out.print(f"stability: {share}; Jaccard {stable.jaccard:.2f}\n")
     for files, words in found.files:
         say(f"{' '.join(map(str, files))}\n    {words}")
 
 
+MEASURED = 64  # sequences of the pass that is timed
 LOSSES = {
     "model": "the model as it is",
     "circuit": "all patterns replaced by hand",
@@ -70,13 +168,36 @@ command = click.Command(
     params=[
         click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
         click.Option(["--step"], type=int, help="Of which checkpoint; default the newest."),
-        *options_of(Discovery),
+        click.Option(
+            ["--unit"],
+            type=click.Choice(["paths", "edges", "nodes"]),
+            default="paths",
+            show_default=True,
+            help="Of what: attention paths; edges between components (which output feeds which input, patched); "
+            "or heads and MLPs.",
+        ),
+        *(option for option in options_of(Discovery) if option.name != "null"),
+        click.Option(
+            ["--null"],
+            metavar="NULL",
+            help="What is left of what is taken away: of a path's attention uniform (default), identity or resample; "
+            "of what an edge or node carries resample (default), mean or zero.",
+        ),
+        click.Option(
+            ["--seeds"],
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Search with so many seeds, --seed and those after it, and say whether they agree (of paths alone).",
+        ),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path),
             metavar="DIR",
             help="Where to; default DIR itself (for the demo that comes with hopscope, demo-circuit).",
         ),
+        click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
+        click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "

@@ -3,39 +3,74 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli.commands import circuit, explore
-from hopscope.cli.commands.draw import tell
+from hopscope.cli.commands import circuit, draw, explore
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import say
+from hopscope.cli.options import as_json, opened, print_json, say, show_page, threads
 from hopscope.configuration.presets import recipe
+from hopscope.core.terminal import Narrator
 from hopscope.training.loop import train
 from hopscope.training.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from hopscope.drawing.circuit_report import Investigation
+    from hopscope.runs.run import Run
 
 
 @click.command("demo")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Run folder.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
-@click.option("--threads", type=click.IntRange(1), help="CPU threads.")
-def command(out: Path, seed: int, threads: int | None) -> None:
+@threads
+@opened
+@as_json
+def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: bool) -> None:
     """Train three hops in 4 layers of one head, draw it, find its circuit, and export a page in which it runs.
 
     It takes a minute or two on two cores. The facts come deepest first, as in the paper; a head of layer 0 starts with
     attention to the token before (docs/plateau.md says why).
     """
-    from hopscope.drawing.circuit_report import investigate
-    from hopscope.drawing.run_pictures import draw
-
     say("A query must be followed through three facts among twelve, which attention has to find. Training …", err=True)
     run = train(recipe("three_hops").config(seed=seed), out, threads=threads, watchers=(ProgressBar(label="demo"),))
+    page = out / explore.PAGE
+    if as_json:
+        pictures, found = drawn(run), investigated(run)
+        explore.export_into(run, found.circuit, told=lambda words: say(words, err=True))
+        value = {"run": str(out), **run.summary(), "pictures": draw.as_value(pictures)}
+        print_json({**value, "circuit": circuit.as_value(found), "page": str(page)})
+    else:
+        tell(run)
+    if open_it:
+        show_page(page)
+
+
+def drawn(run: Run) -> draw.Drawn:
+    """Its pictures."""
+    with Narrator() as watch:
+        watch("loading what draws")
+        from hopscope.drawing import run_pictures
+
+        return run_pictures.draw(run, run.path / "pictures", watch)
+
+
+def investigated(run: Run) -> Investigation:
+    """Its circuit."""
+    with Narrator("loading") as watch:
+        from hopscope.drawing.circuit_report import investigate
+
+        return investigate(run, run.path, watch=watch)
+
+
+def tell(run: Run) -> None:
+    """What was trained, what it looks like, its circuit and its page, each as soon as it is there."""
     describe(run)
     say("\nPictures:")
-    tell(draw(run, out / "pictures"))
+    draw.tell(drawn(run))
     say("\nAnd its circuit, found by itself:")
-    found = investigate(run, out, watch=circuit.watch)
+    found = investigated(run)
     circuit.tell(run, found)
     say("\nAnd a page in which it runs, to scrub through its training and to knock paths out:")
     explore.export_into(run, found.circuit)
-    say(f"\nIn Python: run = hopscope.load({str(out)!r}); then run.model, run.task, run.metrics")
+    say(f"\nIn Python: run = hopscope.load({str(run.path)!r}); then run.model, run.task, run.metrics")

@@ -11,6 +11,7 @@ import click
 
 from hopscope.cli.options import as_json, print_json, say
 from hopscope.core.settings import BadInput
+from hopscope.core.terminal import Narrator
 from hopscope.problem.paths import Path
 from hopscope.theory import shapes
 from hopscope.theory.depth import HEADS, MASKS, Depth, Heads, Mask, chain_of, minimum_depth
@@ -57,12 +58,14 @@ def command(
     """
     if (hops is None) == (shape is None):
         raise BadInput("give either the number of hops D or a --shape such as 'a>x a>y xy>z', not both")
-    if shape is not None:
-        if heads == "one" or picture:
-            raise BadInput("with --shape, ask for --heads many, and no picture")
-        found: Depth | shapes.ShapeDepth = shapes.minimum_depth(shape, mask, order)
-    else:
-        found = minimum_depth(hops or 0, mask, heads or "one", order)
+    if shape is not None and (heads == "one" or picture):
+        raise BadInput("with --shape, ask for --heads many, and no picture")
+    with Narrator("searching for schedules"):
+        found: Depth | shapes.ShapeDepth
+        if shape is not None:
+            found = shapes.minimum_depth(shape, mask, order)
+        else:
+            found = minimum_depth(hops or 0, mask, heads or "one", order)
     drawn = draw(found, picture) if picture and isinstance(found, Depth) else []
     if as_json:
         print_json(found.as_dict())

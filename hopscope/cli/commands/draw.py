@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hopscope.cli.options import run_folder, say, say_unverified
+from hopscope.cli.options import as_json, print_json, run_folder, say, say_unverified
+from hopscope.core.terminal import Narrator
 from hopscope.runs.run import is_shipped, load, place_for
 
 
@@ -18,17 +20,33 @@ from hopscope.runs.run import is_shipped, load, place_for
     metavar="DIR",
     help="Where to; default DIR/pictures (for the demo that comes with hopscope, demo-pictures).",
 )
-def command(folder: Path, out: Path | None) -> None:
+@as_json
+def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
-    from hopscope.drawing.run_pictures import draw
+    with Narrator("reading the run") as watch:
+        run = load(folder)
+        _ = run.model  # complains at once if there is nothing to draw
+        say_unverified([run.path])
+        watch("loading what draws")
+        from hopscope.drawing.run_pictures import draw
 
-    run = load(folder)
-    _ = run.model  # complains at once if there is nothing to draw
-    say_unverified([run.path])
-    tell(draw(run, out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")))
+        place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
+        drawn = draw(run, place, watch)
+    if as_json:
+        print_json({"run": str(run.path), "pictures": as_value(drawn)})
+    else:
+        tell(drawn)
 
 
-def tell(drawn: list[tuple[list[Path], str]]) -> None:
+Drawn = list[tuple[list[Path], str]]
+
+
+def as_value(drawn: Drawn) -> list[dict[str, Any]]:
+    """For JSON: of each picture its files and what they show."""
+    return [{"files": [str(path) for path in paths], "shows": words} for paths, words in drawn]
+
+
+def tell(drawn: Drawn) -> None:
     """Where the pictures are, and what they show."""
     for paths, words in drawn:
         say(f"{' '.join(map(str, paths))}\n    {words}")

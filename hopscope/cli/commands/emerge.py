@@ -18,11 +18,15 @@ from hopscope.cli.options import console, print_json, say, say_unverified
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 from hopscope.core.terminal import tinted
+from hopscope.core.wording import count
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
 from hopscope.emergence.record import strong_paths
+from hopscope.emergence.refine import refine
 from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.problem import paths
+from hopscope.problem.relations import Relations
+from hopscope.runs.demand import check_search
 from hopscope.runs.run import Run, load, place_for
 
 QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
@@ -33,7 +37,7 @@ QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 @click.option(
     "--path", "named", multiple=True, metavar="PATH", help="Follow this path, 'L1H0 query->value[1]'; repeatable."
 )
-@click.option("--all", "every", is_flag=True, help="Follow every path that ends with mean attention above 0.5.")
+@click.option("--all", "strong", is_flag=True, help="Follow every path that ends with mean attention above 0.5.")
 @click.option("--n", type=click.IntRange(8), default=256, show_default=True, help="Sequences (the paper takes 32).")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sequences.")
 @click.option(
@@ -50,6 +54,13 @@ QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
     help="Read attention_on_path, streamed in training, at every logged step instead of measuring checkpoints.",
 )
 @click.option(
+    "--refine",
+    "every",
+    type=click.IntRange(1),
+    metavar="STEPS",
+    help="Train again, to the bit, and measure every so many steps between checkpoints where something emerged.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -59,11 +70,12 @@ QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 def command(
     folders: tuple[Path, ...],
     named: tuple[str, ...],
-    every: bool,
+    strong: bool,
     n: int,
     seed: int,
     null: str,
     was_streamed: bool,
+    every: int | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -71,16 +83,23 @@ def command(
 
     With several runs, also the order of emergence over them.
     """
-    if named and every:
+    if every and was_streamed:
+        raise BadInput("--refine measures checkpoints; leave --streamed out")
+    if named and strong:
         raise BadInput("give --path or --all, not both")
     asked = [paths.Path.parse(text) for text in named]
 
     def choose(run: Run) -> list[paths.Path]:
-        return strong_paths(run, was_streamed=was_streamed) if every else asked
+        return strong_paths(run, was_streamed=was_streamed) if strong else asked
 
     runs, watch = [load(folder) for folder in folders], Ticker()
+    for run in runs:
+        check_search(run.config.model, run.task, [n], "--n")
     say_unverified(run.path for run in runs)
     found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
+    if every:
+        how = {"n": n, "seed": seed, "null": null}
+        found = [refine(run, one, every, watch, **how) for run, one in zip(runs, found, strict=True)]
     order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
     watch("drawing")
     written = store(found, runs, order, first, out or folder_for(folders))
@@ -150,8 +169,9 @@ def store(
         mark = f"-{emergence.identity}" if len(found) > 1 else ""
         files = save(emergence_curves(emergence), pictures / f"emergence{mark}")
         written.append((files, f"paths over training in {emergence.run}"))
-        files = save(emergence_circuit(emergence, run.task.sample(1, 0)), pictures / f"emergence_circuit{mark}")
-        written.append((files, "who attends to whom, and since when"))
+        if not isinstance((batch := run.task.sample(1, 0)).searched, Relations):
+            files = save(emergence_circuit(emergence, batch), pictures / f"emergence_circuit{mark}")
+            written.append((files, "who attends to whom, and since when"))
     enlist(folder, [str(file.relative_to(folder)) for files, _ in written for file in files])
     return written
 
@@ -216,7 +236,7 @@ def chain(ordered: Sequence[Followed]) -> str:
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:
     """Each path's onsets over runs, and how far runs agree."""
     out = console()
-    out.print(tinted(what, "bold"), f", over {order.runs} runs, in modal order", sep="")
+    out.print(tinted(what, "bold"), f", over {count(order.runs, 'run')}, in modal order", sep="")
     table = Table(box=None, pad_edge=False)
     for column in ("path", "runs", "median onset", "range", "not emerged"):
         table.add_column(column, justify="left" if column == "path" else "right")
@@ -231,7 +251,9 @@ def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str)
         table.add_row(name, str(len(onsets)), middle, ends, str(never) if never else "")
     out.print(table)
     low, high = order.holds_interval
-    holds = f"in {order.holds} of {order.runs} runs nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+    holds = (
+        f"in {order.holds} of {count(order.runs, 'run')} nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+    )
     out.print(f"{holds}; in {order.confirmed} every pair confirms it")
     unsure = sum(pair.undetermined + pair.absent for pair in order.pairs)
     out.print(f"pairs that cannot be told apart: {unsure} of {len(order.pairs) * order.runs}")

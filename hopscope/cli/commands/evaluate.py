@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import Several, SeveralCommand, console, print_json, say
+from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
+from hopscope.core.strangers import json_of
+from hopscope.core.terminal import Narrator
 from hopscope.formulations.base import Formulation
 from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
@@ -44,7 +46,7 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
         rows += [result.row for result in found]
         unreached += [reason] if reason else []
     if as_json:
-        print_json([{name: none_for_nan(value) for name, value in row.items()} for row in rows])
+        print_json([as_value(row) for row in rows])
     else:
         for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
             console().print(as_table(list(group), wide))
@@ -82,6 +84,7 @@ def opened(name: str, given: dict[str, Any]) -> Backend:
         name,
         endpoint_model=given["endpoint_model"] or "",
         first_token=given["first_token"],
+        timeout=given["timeout"],
         dtype=given["dtype"],
         threads=threads,
     )
@@ -91,7 +94,8 @@ def ask_model(
     name: str, cells: Sequence[Cell], settings: Evaluation, out: Path | None, given: dict[str, Any]
 ) -> tuple[list[Result], str | None]:
     """A model's results, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
-    backend = opened(name, given)
+    with Narrator(f"opening {name}"):
+        backend = opened(name, given)
     try:
         folder = out or Path("evaluations") / folder_name(backend.model)
         return ask_all(backend, asked_of(backend, cells), settings, folder)
@@ -173,6 +177,7 @@ def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
 
 COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
 MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
+SPELT = ("labels", "settings", "identity")  # columns of table.csv that hold JSON
 LEFT = ("question", "asked", "to chance", "answers given")
 
 
@@ -201,6 +206,12 @@ def shortened(labels: str, most: int = 4) -> str:
 
 def number(value: float) -> str:
     return "" if value != value else f"{value:.2f}"
+
+
+def as_value(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for JSON: what is not known is null, and what table.csv has as JSON in a cell is JSON here."""
+    spelt = {name: json_of(row[name]) for name in SPELT if isinstance(row.get(name), str)}
+    return {name: none_for_nan(value) for name, value in row.items()} | spelt
 
 
 def none_for_nan(value: Any) -> Any:
@@ -232,10 +243,28 @@ command = SeveralCommand(
         click.Option(["--max-tries"], type=int, help="For resample  [default: 10]"),
         click.Option(["--temperature"], type=float, help="For resample  [default: 1]"),
         click.Option(["--max-tokens"], type=int, help="Of a generated answer  [default: 32]"),
-        click.Option(["--count"], type=int, default=120, show_default=True, help="Questions (paper: 500)."),
+        click.Option(
+            ["--count"],
+            type=click.IntRange(1, 1_000_000),
+            default=120,
+            show_default=True,
+            help="Questions (paper: 500).",
+        ),
         click.Option(["--seed"], type=int, default=0, show_default=True, help="Of questions and sampling."),
+        click.Option(
+            ["--timeout"],
+            type=click.FloatRange(0.01, 86_400),
+            metavar="SECONDS",
+            help="At an address: how long one request may take  [default: 60]; after four times as long without "
+            "any answer the address is given up.",
+        ),
         click.Option(["--dtype"], default="float32", show_default=True, help="Of a model in this process."),
-        click.Option(["--threads"], type=click.IntRange(1), help="Of a model in this process  [default: all cores]"),
+        click.Option(
+            ["--threads"],
+            type=click.IntRange(1),
+            callback=few_enough,
+            help="Of a model in this process  [default: all cores]",
+        ),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path),

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import say
+from hopscope.cli.options import say, show_page
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
+from hopscope.core.terminal import Narrator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hopscope.circuits.circuit import Circuit
     from hopscope.explorer.part import Which
@@ -28,7 +29,7 @@ PAGE = "explorer.html"  # of a run, in its folder
 @click.command("explore")
 @click.argument("runs", metavar="RUN…", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="To listen at; 0: any.")
-@click.option("--no-open", is_flag=True, help="Open no browser; the address is printed.")
+@click.option("--open/--no-open", "open_it", default=None, help="Open a browser [default: yes, but not with --export]")
 @click.option("--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write one HTML file instead.")
 @click.option(
     "--weights",
@@ -41,7 +42,7 @@ PAGE = "explorer.html"  # of a run, in its folder
     "--results", type=click.Path(path_type=Path), metavar="DIR", help="Also show the claims of this results folder."
 )
 def command(
-    runs: tuple[Path, ...], port: int, no_open: bool, file: Path | None, weights: str, results: Path | None
+    runs: tuple[Path, ...], port: int, open_it: bool | None, file: Path | None, weights: str, results: Path | None
 ) -> None:
     """Scrub through training, knock paths out, and see the losses move: a page on one or more runs.
 
@@ -55,8 +56,10 @@ def command(
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if file is not None:
         export_runs(runs, file, which_of(weights), results)
+        if open_it:
+            show_page(file)
     else:
-        serve(runs, port, not no_open, results)
+        serve(runs, port, open_it is not False, results)
 
 
 def which_of(weights: str) -> Which:
@@ -72,20 +75,27 @@ def which_of(weights: str) -> Which:
 
 
 def export_runs(
-    runs: Sequence[Path], file: Path, which: Which, results: Path | None, circuits: Mapping[str, Circuit] | None = None
+    runs: Sequence[Path],
+    file: Path,
+    which: Which,
+    results: Path | None,
+    circuits: Mapping[str, Circuit] | None = None,
+    told: Callable[[str], None] = say,
 ) -> None:
     """Write the page, and say where it is, and what is wrong with the runs."""
     from hopscope.explorer.building import Builder
     from hopscope.explorer.page import export
 
-    builder = Builder(runs, which=which, results=results, circuits=circuits, watch=watch)
-    tell(file, wrong(export(builder, file).manifest))
+    with Narrator("reading") as narrator:
+        builder = Builder(runs, which=which, results=results, circuits=circuits, watch=narrator)
+        manifest = export(builder, file).manifest
+    tell(file, wrong(manifest), told)
 
 
-def export_into(run: Run, circuit: Circuit) -> None:
+def export_into(run: Run, circuit: Circuit, told: Callable[[str], None] = say) -> None:
     """Write the page on a run, whose circuit is known, into its folder."""
     unlist(run.path, [PAGE])
-    export_runs([run.path], run.path / PAGE, "last", None, {run.config.identity: circuit})
+    export_runs([run.path], run.path / PAGE, "last", None, {run.config.identity: circuit}, told)
     enlist(run.path, [PAGE])
 
 
@@ -98,11 +108,11 @@ def wrong(manifest: dict[str, Any]) -> list[str]:
     return told
 
 
-def tell(file: Path, said: list[str]) -> None:
+def tell(file: Path, said: list[str], told: Callable[[str], None]) -> None:
     """Where the page is, how large, and what is wrong with its runs."""
     for sentence in said:
         say(f"hopscope: warning: {sentence}", err=True)
-    say(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
+    told(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
 
 
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, console, print_json, say
+from hopscope.cli.options import as_json, console, few_enough, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.core.terminal import Narrator
 
 if TYPE_CHECKING:
     from hopscope.formulations.base import Formulation
@@ -38,7 +38,12 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
 @click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
-@click.option("--threads", type=click.IntRange(1), help="Of PyTorch; default 2, or 1 on a machine with one core.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    callback=few_enough,
+    help="Of PyTorch; default 2, or 1 on a machine with one core.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default heads/MODEL.")
 @as_json
 def command(
@@ -71,10 +76,11 @@ def command(
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
     settings = HeadStudy(count=count, seed=seed, tests=tests)
-    watch(f"opening {model}")
-    opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))
-    made = study(opened, wording, arrangement, settings, watch)
-    files = write(made, out or Path("heads") / opened.name)
+    with Narrator() as watch:
+        watch(f"opening {model}")
+        opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))
+        made = study(opened, wording, arrangement, settings, watch)
+        files = write(made, out or Path("heads") / opened.name)
     if as_json:
         print_json(made.report)
     else:
@@ -92,11 +98,6 @@ def worded(name: str, hops: int | None, chains: int | None) -> Formulation:
         return kind(n_hops=1, **given)
     except BadInput:
         return kind(**given)
-
-
-def watch(words: str) -> None:
-    """Say on stderr what is being done."""
-    print(f"hopscope: {words} …", file=sys.stderr)
 
 
 def write(made: Study, folder: Path) -> list[Path]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,14 +13,19 @@ import click
 from rich.table import Table
 
 from hopscope.cli.commands.explore import PAGE
-from hopscope.cli.options import as_json, console, print_json, say, say_unverified
+from hopscope.cli.options import as_json, console, opened, print_json, say, say_unverified, show_page
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import listed, parse_json, read_listed, write_file
+from hopscope.core.storage import listed, parse_shaped, read_listed, write_file
+from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
+from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import all_claims, redraw
 from hopscope.runs.integrity import is_unverified, vouch
+
+STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 
 
 @click.command("report")
@@ -34,26 +39,42 @@ from hopscope.runs.integrity import is_unverified, vouch
 @click.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
 )
-@click.option("--markdown", is_flag=True, help="Print a Markdown table, as in the README.")
+@opened
+@click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
+@click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
 @as_json
 def command(
-    results: Path, again: bool, page: Path | None, runs: tuple[Path, ...], markdown: bool, paper: bool, as_json: bool
+    results: Path,
+    again: bool,
+    page: Path | None,
+    runs: tuple[Path, ...],
+    open_it: bool,
+    markdown: bool,
+    studies: bool,
+    paper: bool,
+    as_json: bool,
 ) -> None:
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if again:
-        draw_again(results)
+        with Narrator() as watch:
+            draw_again(results, watch)
     claims = all_claims(results)
     if not claims:
         raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
     say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
+    if open_it and page is None:
+        raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
-        write_page(page, results, runs)
-        say(f"{page}: {len(claims)} claims, opens offline")
+        with Narrator("putting the page together"):
+            write_page(page, results, runs)
+        if open_it:
+            show_page(page)
+        say(f"{page}: {count(len(claims), 'claim')}, opens offline")
     elif as_json:
         print_json(claims)
     elif paper:
@@ -61,18 +82,21 @@ def command(
 
         click.echo(sentences.page(claims), nl=False)
     elif markdown:
-        say(claims_markdown(claims), nl=False)
+        say(claims_page(claims, STUDY_PAGES), nl=False)
+    elif studies:
+        say(studies_markdown(claims, STUDY_PAGES), nl=False)
     else:
         console().print(claims_table(claims))
 
 
-def draw_again(results: Path) -> None:
+def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:
     """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
 
     Raises Damaged for a table that is not the one that its manifest lists.
     """
     for folder in sorted({path.parent for name in ("table.csv", "claims.json") for path in results.glob(f"*/{name}")}):
         if (folder / "claims.json").is_file() or folder.name in catalogue.names("experiments"):
+            watch(f"drawing and judging {folder.name}")
             redraw(folder.name, folder)
         elif is_unverified(folder):
             vouch(folder)
@@ -80,6 +104,7 @@ def draw_again(results: Path) -> None:
 
 def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
     """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
+    from hopscope.drawing.circuit_report import shown_name
     from hopscope.drawing.report_page import Opened, Section, report_page
 
     claims = all_claims(results)
@@ -95,16 +120,23 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
-        found = parse_json(run / "circuit.json", read_listed(run, "circuit.json"))
-        circuits.append(Opened(str(run), found, run / "pictures", explorer_of(run, page)))
-    write_file(page, report_page(sections, circuits, code_version()).encode())
+        found = parse_shaped(run / "circuit.json", read_listed(run, "circuit.json"), CIRCUIT)
+        circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
+    explorer = explorer_of(results, page)
+    made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(results)), explorer=explorer)
+    write_file(page, made.encode())
 
 
-def explorer_of(run: Path, page: Path) -> str | None:
-    """The address, from the page, of the one in which the run's model runs, if it was exported into its folder."""
-    if not (run / PAGE).is_file():
+#: What the page asks of a circuit.json.
+PATH = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), object)
+CIRCUIT = {"verdict": object, "reason": object, "protocol": object, "loss": {str: object}, "paths": [PATH]}
+
+
+def explorer_of(folder: Path, page: Path) -> str | None:
+    """The address, from the page, of the explorer's on a run, or on results, if it was exported into their folder."""
+    if not (folder / PAGE).is_file():
         return None
-    return quote(os.path.relpath(run / PAGE, page.parent), safe="/")
+    return quote(os.path.relpath(folder / PAGE, page.parent), safe="/")
 
 
 def read_all(folder: Path, *names: str) -> None:
@@ -135,25 +167,3 @@ def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
             tinted(row["verdict"], colours.get(row["verdict"], "")),
         )
     return table
-
-
-def claims_markdown(claims: Iterable[dict[str, Any]]) -> str:
-    """The claims as a table for the README."""
-    claims = list(claims)
-    counts = Counter(row["verdict"] for row in claims)
-    lines = [
-        f"{len(claims)} claims: {counts['holds']} hold, {counts['fails']} fail, {counts['undecided']} are undecided.",
-        "",
-        "| experiment | claim | section | scale | our number | spread | n | verdict |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in claims:
-        low, high = (show(x) for x in row["spread"])
-        numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
-        cells = (row["experiment"], row["sentence"], row["section"], row["scale"], *numbers)
-        lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
-    return "\n".join(lines) + "\n"
-
-
-def show(number: float | None) -> str:
-    return "none" if number is None else f"{number:.4g}"

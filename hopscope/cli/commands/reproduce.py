@@ -5,17 +5,35 @@ from __future__ import annotations
 import re
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hopscope.cli.commands.report import claims_table
-from hopscope.cli.options import as_json, console, print_json, say, say_unverified
+from hopscope.cli.options import (
+    as_json,
+    completed,
+    console,
+    dry_run,
+    free_words,
+    print_json,
+    say,
+    say_unverified,
+    threads,
+)
+from hopscope.configuration.config import Config
 from hopscope.core import catalogue
+from hopscope.core.environment import choose_device, memory_free
 from hopscope.core.settings import BadInput
+from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count, duration
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import all_claims
-from hopscope.experiments.runner import Outcome, reproduce
+from hopscope.experiments.results import all_claims, outstanding
+from hopscope.experiments.runner import Outcome, reproduce, run_folder
+from hopscope.experiments.work import Work
+from hopscope.runs.demand import check_together, gib
 from hopscope.training.progress import ProgressBar
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -32,7 +50,7 @@ def seconds(text: str | None) -> float | None:
 
 
 @click.command("reproduce")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completed("experiments"))
 @click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
@@ -42,7 +60,8 @@ def seconds(text: str | None) -> float | None:
     help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
-@click.option("--threads", type=click.IntRange(1), help="CPU threads.")
+@threads
+@dry_run
 @click.option("--list", "list_them", is_flag=True, help="Name every experiment, its claims and its times.")
 @as_json
 def command(
@@ -53,6 +72,7 @@ def command(
     results: Path | None,
     device: str,
     threads: int | None,
+    dry_run: bool,
     list_them: bool,
     as_json: bool,
 ) -> None:
@@ -66,10 +86,15 @@ def command(
     if not names:
         raise BadInput(f"no experiment has runs at scale {scale}; the scales are {', '.join(SCALES)}")
     limit = seconds(budget)
+    choose_device(device)
     deadline = None if limit is None else time.monotonic() + limit
-    for each in names:
-        declared(each, scale)  # complain about any of them before training the first
     folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
+    with Narrator("reading what is to be done"):
+        for each in names:
+            check_together(to_train(each, scale, runs, folder))  # complain about any before training the first
+    if dry_run:
+        estimate(names, scale, runs, folder, 1, as_json)
+        return
     outcomes = [
         reproduce(
             each,
@@ -78,12 +103,50 @@ def command(
             results=folder,
             budget=None if deadline is None else max(0.0, deadline - time.monotonic()),
             watcher=lambda label: ProgressBar(label=label),
+            telling=Narrator,
             device=device,
             threads=threads,
         )
         for each in names
     ]
     tell(outcomes, folder, as_json)
+
+
+def left_of(name: str, scale: str, runs: Path, results: Path) -> list[Config | Work]:
+    """What of an experiment is not done. Raises BadInput."""
+    return [one for one in outstanding(name, scale, results) if not (run_folder(runs, one) / "DONE").is_file()]
+
+
+def to_train(name: str, scale: str, runs: Path, results: Path) -> list[Config]:
+    """The runs among what is not done; of other work nobody knows what it takes. Raises BadInput."""
+    return [one for one in left_of(name, scale, runs, results) if isinstance(one, Config)]
+
+
+def estimate(names: Sequence[str], scale: str, runs: Path, results: Path, at_once: int, as_json: bool) -> None:
+    """What experiments would take: of memory their largest runs, of time what each says of itself."""
+    found = [estimated(name, scale, runs, results, at_once) for name in names]
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        memory = f"; at least {gib(one['memory_bytes'])} of memory{free_words()}" if one["memory_bytes"] else ""
+        words = f"{one['left']} of {count(one['of'], 'run')} left, some {duration(one['seconds'])} on two idle cores"
+        say(f"{one['experiment']} at {scale}: {words}{memory}")
+
+
+def estimated(name: str, scale: str, runs: Path, results: Path, at_once: int) -> dict[str, Any]:
+    """An experiment's part of `estimate`."""
+    left, of = len(left_of(name, scale, runs, results)), len(declared(name, scale))
+    memory = check_together(to_train(name, scale, runs, results), at_once)
+    return {
+        "experiment": name,
+        "scale": scale,
+        "of": of,
+        "left": left,
+        "memory_bytes": memory,
+        "memory_free_bytes": memory_free(),
+        "seconds": round(experiment(name).SECONDS[scale] * left / max(1, of), 1),
+    }
 
 
 def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
@@ -100,7 +163,8 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
         if outcome.results:
             say(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
         if outcome.left:
-            say(f"{outcome.name}: the budget is spent, {outcome.left} runs are left; the same command goes on")
+            left = count(outcome.left, "run is", "runs are")
+            say(f"{outcome.name}: the budget is spent, {left} left; the same command goes on")
         elif not outcome.done:
             say(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 

@@ -10,6 +10,7 @@ import click
 
 from hopscope.cli.options import as_json, console, print_json, say
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import count
 
 if TYPE_CHECKING:
     from hopscope.runs.run import Run
@@ -108,8 +109,7 @@ def table(runs: Sequence[Run], more: Sequence[str]) -> Any:
 
 def remove(runs: Sequence[Run], yes: bool) -> None:
     """Delete runs, once it was agreed to; one that is being trained is left alone, and said."""
-    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-    if not yes and not click.confirm(f"Delete {count}?", err=True):
+    if not yes and not click.confirm(f"Delete {count(len(runs), 'run')}?", err=True):
         say("nothing was deleted", err=True)
         return
     for run, reason in zip(runs, deleted(runs), strict=True):

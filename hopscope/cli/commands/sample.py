@@ -13,6 +13,7 @@ import click
 from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import shape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +67,8 @@ def show(batch: Batch) -> None:
     out.print()
     for query, answer in list(zip(problem.queries, task.successors(batch.draw, 0), strict=True))[:64]:
         out.print("query", tinted(query, "bold"), " leads to ", " → ".join(answer))
-    out.print(f"targets: {tuple(batch.targets.shape[1:])} (queries, outputs), hops {', '.join(task.hop_names)}")
+    sizes = shape(batch.targets.shape[1:])
+    out.print(f"targets: {sizes} (queries × outputs), hops {', '.join(task.hop_names)}")
 
 
 def symbol_key(value: Tensor) -> tuple[float, ...]:

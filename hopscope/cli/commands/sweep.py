@@ -9,20 +9,23 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.reproduce import seconds, tell
-from hopscope.cli.options import as_json
+from hopscope.cli.commands.reproduce import estimate, seconds, tell, to_train
+from hopscope.cli.options import as_json, completed, dry_run
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
+from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count
 from hopscope.execution.ray_workers import RayCrew
-from hopscope.execution.sweep import stacked, sweep, work
+from hopscope.execution.sweep import by_shape, stacked, sweep, work
 from hopscope.experiments.base import SCALES, declared
 from hopscope.experiments.work import Stopped
+from hopscope.runs.demand import check_together
 
 ENGINES = ("local", "stacked", "ray")
 
 
 @click.command("sweep")
-@click.argument("name")
+@click.argument("name", shell_complete=completed("experiments"))
 @click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
 @click.option("--workers", type=click.IntRange(1), help="Processes of one thread each  [default: one per core]")
 @click.option(
@@ -42,6 +45,7 @@ ENGINES = ("local", "stacked", "ray")
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
+@dry_run
 @as_json
 def command(
     name: str,
@@ -54,6 +58,7 @@ def command(
     results: Path | None,
     device: str,
     worker_of: int | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
@@ -63,20 +68,28 @@ def command(
         return
     limit = seconds(budget)
     choose_device(device)
-    declared(name, scale)
+    declared(name, scale)  # raises for one that there is not
     if engine not in ENGINES:
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if engine == "stacked" and workers:
         raise BadInput("--engine stacked is one process; leave --workers out")
     if gpus and engine != "ray":
         raise BadInput("--gpus is for --engine ray; a local sweep takes --device cuda")
+    with Narrator("reading what is to be done"):
+        configs = to_train(name, scale, runs, folder)
+        stack = max(map(len, by_shape(configs)), default=1)
+        at_once = stack if engine == "stacked" else workers or os.cpu_count() or 1
+        check_together(configs, 1 if engine == "ray" else at_once)
+    if dry_run:
+        estimate([name], scale, runs, folder, at_once, as_json)
+        return
     how: dict[str, Any] = {"runs": runs, "results": folder, "budget": limit, "device": device}
     with Counter(name) as watch:
         if engine == "stacked":
             outcome = stacked(name, scale, watch=watch, **how)
         else:
             hire = partial(RayCrew, gpus=gpus) if engine == "ray" else None
-            outcome = sweep(name, scale, workers=workers or os.cpu_count() or 1, watch=watch, hire=hire, **how)
+            outcome = sweep(name, scale, workers=at_once, watch=watch, hire=hire, **how)
     tell([outcome], folder, as_json)
 
 
@@ -111,5 +124,5 @@ class Counter:
     def __call__(self, done: int, of: int) -> None:
         self.bar.update(self.task, completed=done, total=of)
         if done != self.done and not self.console.is_terminal:
-            self.console.print(f"{self.name}: {done} of {of} runs done")
+            self.console.print(f"{self.name}: {done} of {count(of, 'run')} done")
         self.done = done

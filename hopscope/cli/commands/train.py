@@ -9,19 +9,23 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PerVariant, options_of, pick, print_json, say
+from hopscope.cli.options import DRY_RUN, PerVariant, few_enough, free_words, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import RECIPES, Recipe, recipe
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, flag_of
+from hopscope.core.terminal import Narrator
+from hopscope.core.wording import count, duration
 from hopscope.interventions.clamps import EXAMPLE, Clamp
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
+from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.training.loop import Watcher, train
 from hopscope.training.mirror import TRACKERS, Mirror
 from hopscope.training.progress import ProgressBar
+from hopscope.training.rehearsal import rehearse
 
 
 def options() -> list[click.Parameter]:
@@ -46,7 +50,12 @@ def options() -> list[click.Parameter]:
             ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."
         ),
         click.Option(["--device"], default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train."),
-        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads; part of what makes a run bit-exact."),
+        click.Option(
+            ["--threads"],
+            type=click.IntRange(1),
+            callback=few_enough,
+            help="CPU threads; part of what makes a run bit-exact.",
+        ),
         click.Option(
             ["--compile"],
             type=click.Choice(["auto", "on", "off"]),
@@ -55,6 +64,7 @@ def options() -> list[click.Parameter]:
             help="torch.compile; auto: where it pays (a GPU, or large bfloat16 steps).",
         ),
         click.Option(["--mirror"], type=click.Choice(TRACKERS), help="Also copy metrics to this tracker."),
+        click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the finished run's summary as JSON."),
     ]
 
@@ -84,6 +94,9 @@ def run(kind: type[Task], given: dict[str, Any]) -> None:
     task, training = pick(kind, given, preset.task), pick(Training, given, preset.training)
     config = Config(task, model_of(given, preset), training)
     folder = given["out"] or Path("runs") / f"{kind.name()}-{config.identity}"
+    if given["dry_run"]:
+        estimate(config, folder, given)
+        return
     watchers: list[Watcher] = [ProgressBar()]
     if given["mirror"]:
         watchers.append(Mirror(given["mirror"], name=folder.name))
@@ -100,6 +113,22 @@ def run(kind: type[Task], given: dict[str, Any]) -> None:
         print_json(finished.summary())
     else:
         tell(finished, found)
+
+
+def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
+    """What is left of the run would take; nothing is written. Raises BadInput where it cannot be trained at all."""
+    begun = Run(folder) if (folder / "config.json").is_file() else None
+    if begun is not None and (difference := config.difference(begun.config)):
+        raise BadInput(f"{folder} holds another run ({difference}); choose another folder")
+    with Narrator("timing a few steps"):
+        found = rehearse(config, begun.step if begun else 0, given["device"], given["threads"])
+    if given["as_json"]:
+        print_json({"run": str(folder), "identity": config.identity, **found.as_dict()})
+        return
+    say(f"{folder}: {found.parameters:,} parameters" + (f", at step {begun.step}" if begun else ""))
+    say(f"memory: at least {demand(config).in_words()}{free_words()}")
+    each = f"{count(found.steps, 'step')} of {duration(found.step_seconds)} each"
+    say(f"time: some {duration(found.seconds)}, for {each}, as timed here; validation comes on top")
 
 
 def tell(run: Run, found: bool) -> None:

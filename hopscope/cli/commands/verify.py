@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import as_json, print_json, say
+from hopscope.core.wording import count
 
 if TYPE_CHECKING:
     from hopscope.runs.integrity import Checked, Watch
@@ -94,12 +95,11 @@ def as_value(one: Checked) -> dict[str, Any]:
 def tell(checked: list[Checked]) -> None:
     """A line per folder, and one per fault."""
     for one in checked:
-        say(f"{one.path}: {one.state}, {one.files} files as written{without_manifest(one)}")
+        say(f"{one.path}: {one.state}, {count(one.files, 'file')} as written{without_manifest(one)}")
         for fault in one.faults:
             say(f"  {fault}")
     faults = sum(len(one.faults) for one in checked)
-    folders = f"{len(checked)} folder{'s' * (len(checked) > 1)}"
-    say(f"{folders} checked: {faults or 'no'} fault{'s' * (faults != 1)}")
+    say(f"{count(len(checked), 'folder')} checked: {count(faults, 'fault') if faults else 'no faults'}")
 
 
 def without_manifest(one: Checked, shown: int = 4) -> str:

@@ -36,7 +36,7 @@ def repeated_tokens(lens: Lens, seed: int, n: int = SEQUENCES, length: int = LEN
 
 
 class LagCurves(Edit):
-    """Keeps mean attention by lag: from a token of the second copy to its first occurrence, plus lag (card 9).
+    """Keeps mean attention by lag: from a token of the second copy to its first occurrence plus lag (arXiv:2405.14992).
 
     Lag 1 is induction, lag 0 the duplicate token. A lag's mean is over the tokens for which that place lies after the
     start token and before the token itself.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.core.settings import Variant
@@ -28,6 +28,8 @@ class Attention(Variant, ABC):
 
     #: Whether each row of the pattern is a distribution over the positions that the mask leaves.
     normalised: ClassVar[bool] = True
+    #: Whether where it may attend depends on the tokens themselves; `masked` then says how.
+    reads_tokens: ClassVar[bool] = False
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
         """Parameters that each layer learns beside its projections, at their starting values; most rules have none.
@@ -35,6 +37,10 @@ class Attention(Variant, ABC):
         A name that begins with `W_` is drawn anew as all weights are (`Transformer.initialise`).
         """
         return {}
+
+    def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
+        """The mask for some sequences, of a rule that reads tokens: it broadcasts to (batch, head, query, key)."""
+        return mask
 
     @abstractmethod
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:

@@ -13,7 +13,7 @@ from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
 from hopscope.studies.noisy_bigram.theory.associations import OneStep
 
-CARD = "card 4 (Bietti)"
+TALK = "Bietti's talk on arXiv:2406.03068"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -76,7 +76,7 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
             f"{words_of(exact)}); contexts of {length} tokens, α = {alpha:g}. The number is the power of N.",
             known,
             "power of N",
-            section=CARD,
+            section=TALK,
             rows=rows,
             n=len(known),
             within=between(*BOUNDS[layer]),
@@ -95,7 +95,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         f"The full model predicts noise with probability α ({means}; the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
-        section=CARD,
+        section=TALK,
         rows=ends,
         number="mean",
         below=0.1,
@@ -113,7 +113,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         f"p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to the latter.",
         leads,
         "difference in steps",
-        section=CARD,
+        section=TALK,
         rows=rows,
         n=len(leads),
         number="mean",
@@ -130,8 +130,8 @@ def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], 
 
 def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     """What removing feed-forward weights does, and its controls."""
-    card = ("last", "both")
-    whole, without = chosen(rows, "none", 1.0, card), chosen(rows, "late", 0.0, card)
+    theirs = ("last", "both")
+    whole, without = chosen(rows, "none", 1.0, theirs), chosen(rows, "late", 0.0, theirs)
     learnt = whole.index[whole.correct > (1 - whole.alpha) / 2]
     whole, without = whole.loc[learnt], without.loc[learnt]
     yield from late_claims(whole, without, rows)
@@ -150,7 +150,7 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
         at_most=0,
         source="ours",
     )
-    start, bare = (chosen(rows, layers, share, card, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
+    start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
     yield judge(
         "untrained_stays_untrained",
         "Before training the same removal does nothing of the kind (the number is the change of p(correct)).",
@@ -188,7 +188,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
         best.margin,
         "margin at the best rank, of a run that learnt to recall,",
-        section=CARD,
+        section=TALK,
         rows=best,
         among=rows,
         number="mean",
@@ -207,7 +207,7 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
         "log p(correct) − log p(noise) without them).",
         without.margin,
         "margin of a run that learnt to recall",
-        section=CARD,
+        section=TALK,
         rows=without,
         among=rows,
         number="mean",
@@ -221,7 +221,7 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,
         "p(correct) of a run that learnt to recall",
-        section=CARD,
+        section=TALK,
         rows=without,
         among=rows,
         number="mean",
@@ -237,7 +237,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     """SmolLM2 after "Madrid is located in", and after nine other cities."""
     if "skipped" in rows and rows.skipped.notna().any():
         words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
-        yield from (judge(id, words, [], section=CARD, rows=rows, provided=there) for id in LANGUAGE)
+        yield from (judge(id, words, [], section=TALK, rows=rows, provided=there) for id in LANGUAGE)
         return
     odds = numpy.log(rows.correct / rows.noise)
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
@@ -257,7 +257,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         f"{(others.odds > 0).sum()} turn.",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
-        section=CARD,
+        section=TALK,
         rows=others,
         among=madrid,
         n=len(others),

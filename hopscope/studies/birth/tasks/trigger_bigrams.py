@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.core.settings import setting
+from hopscope.core.settings import BadInput, setting
 from hopscope.core.storage import read_json
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
@@ -159,6 +159,22 @@ class TriggerBigrams(TokenTask):
 
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return draw["tokens"][:, :-1]
+
+    def read(self, tokens: list[int]) -> Draw:
+        """What follows a trigger first is its output; what comes last is that, or the bigrams' likeliest."""
+        if self.trigger_choice != "frequent":
+            raise BadInput("triggers are drawn for every sequence, and one that is typed does not say which they are")
+        triggers = self.bigrams.first.topk(self.n_triggers).indices
+        outputs: dict[int, int] = {}
+        for here, following in pairwise(tokens):
+            if here in triggers.tolist() and outputs.setdefault(here, following) != following:
+                names = [self.named(token) for token in (here, outputs[here], following)]
+                raise BadInput(
+                    "{} is a trigger, so what follows it is always the same; here {} and {} do".format(*names)
+                )
+        last = outputs.get(tokens[-1], int(self.bigrams.then[tokens[-1]].argmax()))
+        known = torch.tensor([[outputs.get(trigger, last) for trigger in triggers.tolist()]])
+        return {"tokens": torch.tensor([[*tokens, last]]), "triggers": triggers[None], "outputs": known}
 
     def trigger(self, draw: Draw) -> Int[Tensor, "batch position"]:
         """Which of the triggers stands at a position, −1 for none."""

@@ -131,6 +131,22 @@ class FactualRecall(TokenTask):
         tokens = tokens.scatter(1, draw["relation_place"], draw["relation"] + self.first_relation)
         return torch.nn.functional.pad(tokens, (0, 1), value=self.d_vocab - 1)
 
+    def read(self, tokens: list[int]) -> Draw:
+        *sentence, mark = tokens
+        noise = [token - self.first_relation - self.n_relations for token in sentence]
+        subjects = [at for at, token in enumerate(sentence) if self.d_output <= token < self.first_relation]
+        relations = [at for at, token in enumerate(sentence) if -self.n_relations <= noise[at] < 0]
+        others = [kind for kind in noise if not 0 <= kind < self.n_noise]
+        if mark != self.d_vocab - 1 or (len(subjects), len(relations), len(others)) != (1, 1, 2):
+            raise BadInput("a sentence is one subject and one relation among noise, and a question mark at the end")
+        return {
+            "subject": torch.tensor([[sentence[subjects[0]] - self.d_output]]),
+            "relation": torch.tensor([[sentence[relations[0]] - self.first_relation]]),
+            "subject_place": torch.tensor([subjects]),
+            "relation_place": torch.tensor([relations]),
+            "noise": torch.tensor([noise]).clamp(min=0),
+        }
+
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return self.known.to(draw["noise"].device)[draw["subject"], draw["relation"]][:, None]
 

@@ -1,4 +1,4 @@
-"""k-fold composition, from k hops alone and from easy to hard (Wang, Nichani et al., 2025, arXiv:2505.23683; card 5).
+"""k-fold composition, from k hops alone and from easy to hard (Wang, Nichani et al., 2025, arXiv:2505.23683).
 
 Bietti's talk has three sentences on it: gradient descent needs exp(k) samples or compute to learn to compose k
 functions that stand in context; with easy-to-hard data, or a mixture of hops, O(k); and hops 1, 2, 4, … are then learnt
@@ -156,9 +156,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def over_runs(
     name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
 ) -> Claim:
-    """A claim of card 5; its number is the median over values, of which there are n."""
+    """A claim of Bietti's talk on the paper; its number is the median over values, of which there are n."""
     about: dict[str, Any] = {
-        "section": "card 5 (Bietti)",
+        "section": "Bietti's talk on arXiv:2505.23683",
         "rows": rows,
         "n": len(values),
         "number": "median",

@@ -74,6 +74,9 @@ class Associations(TokenTask):
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return draw["input"]
 
+    def read(self, tokens: list[int]) -> Draw:
+        return {"input": torch.tensor([tokens])}
+
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return even_classes(self.n_inputs, self.d_output).to(draw["input"].device)[draw["input"]][..., None]
 

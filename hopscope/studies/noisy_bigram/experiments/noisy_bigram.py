@@ -1,13 +1,13 @@
-"""Global association against in-context recall: the noisy bigram (Chen, Bruna and Bietti, 2024; Bietti's talk; card 4).
+"""Global association against in-context recall: the noisy bigram (Chen, Bruna and Bietti, 2024; Bietti's talk).
 
 After a trigger comes noise with probability α, in all sequences alike, else the sequence's own token. Feed-forward
 weights are said to learn the noise first, and to keep it: without them a model should answer from the context. Here:
 how many samples a layer's gradient needs (the simplified model), how training goes and what removing or truncating
 feed-forward weights does (two-layer transformers), and the same on SmolLM2 after "Madrid is located in".
 
-The transformers are those of card 3, with one head: embeddings, unembedding and biases of attention stay as drawn,
-there is no LayerNorm. What else is trained is a setting: the last feed-forward part, as the card has it; both; or,
-with LayerNorm, every weight (ours).
+The transformers are those of Bietti et al. (2023, arXiv:2306.00802), with one head: embeddings, unembedding and biases
+of attention stay as drawn, there is no LayerNorm. What else is trained is a setting: the last feed-forward part, as in
+the talk; both; or, with LayerNorm, every weight (ours).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CLAIMS = (
     "smollm2_late_layers_only",
 )
 
-ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what card 3's model leaves as drawn
+ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what the model of arXiv:2306.00802 leaves as drawn
 FROZEN = {"last": f"{ATTENTION_AND}, blocks.0.mlp.*", "both": ATTENTION_AND, "all": ""}
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the rank, kept
 SEQUENCES = {"quick": 64, "full": 1024}  # behind each number of the truncation curves

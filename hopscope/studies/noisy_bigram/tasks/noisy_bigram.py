@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.core.settings import setting
+from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
@@ -114,6 +114,14 @@ class NoisyBigram(TokenTask):
 
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
         return draw["tokens"]
+
+    def read(self, tokens: list[int]) -> Draw:
+        """The token that should follow the last trigger is that of the context; none is known to be noise."""
+        followed = {second for first, second in pairwise(tokens) if first == TRIGGER} - {self.noise}
+        if tokens[-1] != TRIGGER or len(followed) != 1 or TRIGGER in followed:
+            raise BadInput("q must stand last, and behind every q before it noise, or a token that is always the same")
+        found = {"tokens": tokens, "correct": [followed.pop()], "noisy": [False]}
+        return {name: torch.tensor([values]) for name, values in found.items()}
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["correct"][:, None]

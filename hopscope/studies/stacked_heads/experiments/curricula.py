@@ -1,4 +1,4 @@
-"""Five ways to pose the same problem: every curriculum on the retrieval problem (Musat, section 7; card 5).
+"""Five ways to pose the same problem: every curriculum on the retrieval problem (Musat, section 7; arXiv:2505.23683).
 
 The paper compares its implicit curriculum, all hops asked at once, with none. Others ask the last hop alone, too, but
 pose easier sequences beside the hard ones (`mixture`) or before them (`staged`, `layerwise`). The demo's recipe, D = 2,
@@ -78,7 +78,7 @@ def solves(rows: DataFrame, name: str) -> Claim:
         f"({solved.sum()} of {len(rows)}; the number is the median final loss).",
         rows.loss,
         "final loss",
-        section="7.2" if name == "implicit" else "beyond (card 5 says it of k-fold composition)",
+        section="7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)",
         rows=rows,
         number="median",
         also=[bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)],

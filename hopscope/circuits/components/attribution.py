@@ -1,0 +1,46 @@
+"""Edges by gradients: EAP (Syed et al., 2023) and EAP-IG with inputs (Hanna et al., 2024).
+
+An edge's score is the first-order guess of how much the loss *rises* when the edge is cut: −(clean − null)·∂L/∂read,
+summed over positions and sequences. EAP takes the slope at the model as it is; EAP-IG its mean on the way of the inputs
+from null to clean, so that the scores of the edges out of `input` add up to what cutting all of it costs.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.components.graph import Edge
+from hopscope.circuits.components.patching import Patching
+
+STEPS = 5  # of EAP-IG, as its authors take by default
+
+
+def eap(lab: Patching) -> dict[Edge, float]:
+    """Scores of all edges from one forward and one backward pass, in the unit of the loss."""
+    return by_edge(lab, slope(lab, lab.clean[0]))
+
+
+def eap_ig(lab: Patching, steps: int = STEPS) -> dict[Edge, float]:
+    """Scores of all edges, the slopes averaged over the middles of equal steps from null to clean inputs."""
+    null, way = lab.null[0], lab.clean[0] - lab.null[0]
+    total = sum((slope(lab, null + (step + 0.5) / steps * way) for step in range(steps)), torch.zeros(()))
+    return by_edge(lab, total / steps)
+
+
+def slope(lab: Patching, inputs: Tensor) -> Tensor:
+    """By how much the loss falls per unit of (clean − null) on each edge, (target, source)."""
+    wiring = lab.wiring
+    shape = len(wiring.targets), len(wiring.sources)
+    whole = torch.ones(1, *shape, device=inputs.device)
+    with torch.enable_grad():
+        extra = torch.zeros(shape, device=inputs.device, requires_grad=True)
+        [outputs] = lab.run(whole, inputs=inputs, extra=extra)
+        loss = lab.batch.task.loss(outputs, lab.batch.targets)
+        [found] = torch.autograd.grad(loss, extra)
+    return -found
+
+
+def by_edge(lab: Patching, scores: Tensor) -> dict[Edge, float]:
+    values = scores.tolist()
+    return {edge: values[t][s] for edge, (t, s) in zip(lab.wiring.edges, lab.wiring.places, strict=True)}

@@ -1,0 +1,125 @@
+"""A circuit of components as it is found, told and stored: `edges.json` or `nodes.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as Files
+from typing import Any
+
+from hopscope.circuits.components.graph import Edge
+from hopscope.circuits.losses import Loss, Share
+from hopscope.circuits.metrics import MIB_GRID, areas, normalised
+from hopscope.core.storage import clear_errors, enlist, unlist, write_json
+
+
+@dataclass(frozen=True)
+class SizeCurve:
+    """Faithfulness of the first k units of a ranking (Mueller et al., MIB, 2025), by the units' absolute scores.
+
+    Attributes:
+        sizes: some of 0 … n, increasing, with both ends.
+        losses: of the first so many units, all others cut.
+        model: the loss of the model as it is.
+        null: with all units cut.
+    """
+
+    sizes: tuple[int, ...]
+    losses: tuple[float, ...]
+    model: float
+    null: float
+
+    @property
+    def faithfulness(self) -> list[float]:
+        """(null − loss) / (null − model) of every size."""
+        return [normalised(loss, self.model, self.null) for loss in self.losses]
+
+    @property
+    def areas(self) -> tuple[float, float]:
+        """CPR and CMD over MIB's ten shares of all units, a share being rounded down."""
+        known = dict(zip(self.sizes, self.faithfulness, strict=True))
+        return areas(MIB_GRID, [known[grid_size(share, self.sizes[-1])] for share in MIB_GRID])
+
+    def as_dict(self) -> dict[str, Any]:
+        cpr, cmd = self.areas
+        losses = [round(loss, 6) for loss in self.losses]
+        return {"sizes": list(self.sizes), "losses": losses, "CPR": round(cpr, 4), "CMD": round(cmd, 4)}
+
+
+def grid_size(share: float, n: int) -> int:
+    """How many of n units a share is."""
+    return int(share * n + 1e-9)
+
+
+@dataclass(frozen=True)
+class ComponentCircuit:
+    """What was found.
+
+    Attributes:
+        unit: `edges` or `nodes`.
+        kept: the units of the circuit, most needed first.
+        edges: all edges that are kept, which for nodes are those out of them and out of `input`.
+        effects: of every unit, by how much the loss rises when it alone is cut, measured.
+        scores: by method (`EAP`, `EAP-IG`), of every unit, what the same is thought to be from gradients.
+        removals: of every unit of the circuit, by how much the circuit's loss rises without it.
+        losses: on report data: `model`, `circuit` (all else cut), `null` (all cut).
+        accuracies: of the same.
+        hop_losses: of the same.
+        verdict: `circuit` or `none`.
+        reason: why, and what to try.
+        threshold: the loss below which a circuit is accepted.
+        curves: by ranking: `patching` (by `effects`), `EAP`, `EAP-IG`.
+        protocol: all that the numbers depend on.
+    """
+
+    unit: str
+    kept: tuple[str, ...]
+    edges: frozenset[Edge]
+    effects: Mapping[str, float]
+    scores: Mapping[str, Mapping[str, float]]
+    removals: Mapping[str, float]
+    losses: Mapping[str, Loss]
+    accuracies: Mapping[str, Share]
+    hop_losses: Mapping[str, Mapping[str, float]]
+    verdict: str
+    reason: str
+    threshold: float
+    curves: Mapping[str, SizeCurve] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "circuit"
+
+    def about(self, unit: str) -> dict[str, Any]:
+        """What was measured of one unit."""
+        numbers = {"effect": self.effects[unit], **{name: scores[unit] for name, scores in self.scores.items()}}
+        removal = {"removal": round(self.removals[unit], 6)} if unit in self.removals else {}
+        return {"in_circuit": unit in self.kept, **{n: round(x, 6) for n, x in numbers.items()}, **removal}
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in edges.json and nodes.json (docs/contracts.md)."""
+        return {
+            "unit": self.unit,
+            "circuit": list(self.kept),
+            "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
+            "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
+            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
+            "hop_losses": {name: dict(losses) for name, losses in self.hop_losses.items()},
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "threshold": self.threshold,
+            "units": {unit: self.about(unit) for unit in self.effects},
+            "curves": {name: curve.as_dict() for name, curve in self.curves.items()},
+            "protocol": dict(self.protocol),
+        }
+
+    def save(self, folder: Files) -> list[Files]:
+        """Write edges.json or nodes.json. Raises CannotSave, Damaged (the manifest)."""
+        name = f"{self.unit}.json"
+        with clear_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        unlist(folder, [name])
+        write_json(folder / name, self.as_dict())
+        enlist(folder, [name])
+        return [folder / name]

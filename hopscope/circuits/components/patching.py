@@ -1,0 +1,292 @@
+"""A model in which chosen edges carry something else: path patching of every edge, by definition and without gradients.
+
+What a component reads is a sum over all earlier ones. An edge that is in the circuit adds what its source puts out
+*now*, downstream of all patches; one that is out adds what stands for nothing (ACDC, Conmy et al., 2023; Goldowsky-Dill
+et al., 2023): zero, the source's mean over sequences at that position, or its output on another sequence of the batch.
+Biases of attention stay. Only the common contract of models is used, names of activations and layers that run alone; so
+it holds for a HookedTransformer, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.components.graph import Edge, Wiring
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.losses import Account, Loss
+from hopscope.core.settings import BadInput
+from hopscope.models.base import Model, Replacement
+from hopscope.tasks.base import Batch
+
+Stream = Float[Tensor, "... batch position d_model"]
+#: For each change, what is kept: (target, source); 1 or True where the edge is in.
+Mask = Float[Tensor, "change target source"] | Bool[Tensor, "change target source"]
+
+#: What a source that is cut off puts out, from what it puts out on every sequence, (source, batch, position, d_model).
+ACTIVATION_NULLS: dict[str, Callable[[Tensor], Tensor]] = {
+    "zero": torch.zeros_like,
+    "mean": lambda clean: clean.mean(1, keepdim=True).expand_as(clean),
+    "resample": lambda clean: clean.roll(1, 1),
+}
+Reader = Callable[..., tuple[Tensor, Tensor]]
+TILE = 1024  # sequences in one pass, all changes together
+NEEDS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z", "hook_attn_out")
+
+
+class Enough(Exception):
+    """All that was wanted of a forward pass is known."""
+
+
+class Patching:
+    """A model on sequences, edge by edge.
+
+    Args:
+        model: that can start at any layer, and end there.
+        batch: two sequences or more.
+        null: what stands for nothing, one of `ACTIVATION_NULLS`.
+        tile: sequences in one pass.
+
+    Raises:
+        BadInput: the model lacks layers or names of activations, or there is no such null.
+    """
+
+    def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int = TILE):
+        if null not in ACTIVATION_NULLS:
+            raise BadInput(f"null must be one of {', '.join(ACTIVATION_NULLS)} for components; got {null!r}")
+        self.model, self.batch, self.kind, self.tile = model, batch, null, tile
+        self.wiring = Wiring.of(model.architecture)
+        check(model, self.wiring)
+        self.evaluator = Evaluator(model, batch)
+        self.forwards = 0.0  # over the whole set
+        self.out = self.output_weights()
+        with torch.no_grad():
+            self.clean = self.clean_outputs()
+            self.null = ACTIVATION_NULLS[null](self.clean)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What tests of edges depend on."""
+        how = "each edge of the graph cut alone; in the graph where the loss rises for certain (95 %)"
+        return {"edges": how, "null": self.kind, "sequences": len(self.batch)}
+
+    # The parts of the model ----------------------------------------------------------------------------------
+
+    def name(self, layer: int, short: str) -> str:
+        return f"blocks.{layer}.{short}"
+
+    def entry(self, layer: int, stream: Stream, replace: Mapping[str, Replacement]) -> dict[str, Any]:
+        """Arguments that have the model begin with a stream; before the first it takes the embedding's place."""
+        if layer:
+            return {"inputs": stream, "replace": replace, "start_at_layer": layer}
+        some = self.batch.inputs[:1].expand(len(stream), *self.batch.inputs.shape[1:])
+        return {"inputs": some, "replace": {"blocks.0.hook_resid_pre": stream, **replace}}
+
+    @torch.no_grad()
+    def output_weights(self) -> list[tuple[Float[Tensor, "head d_head d_model"], Float[Tensor, "d_model"]]]:
+        """What each head makes of its z, and each layer's bias: attention's output is linear in z, so units tell."""
+        found, layers = [], range(self.wiring.n_layers)
+        names = [self.name(layer, short) for layer in layers for short in ("hook_resid_pre", "attn.hook_z")]
+        _, cache = self.model(self.batch.inputs[:1], cache=names)
+        for layer in layers:
+            stream, z = (cache[self.name(layer, short)] for short in ("hook_resid_pre", "attn.hook_z"))
+            heads, width = z.shape[-2:]
+            units = torch.cat([torch.zeros(1, heads * width), torch.eye(heads * width)]).to(z)
+            units = units.unflatten(-1, (heads, width))[:, None].expand(-1, stream.shape[1], -1, -1)
+            name, wide = self.name(layer, "hook_attn_out"), stream.expand(len(units), -1, -1)
+            given = self.entry(layer, wide, {self.name(layer, "attn.hook_z"): units})
+            written = self.model(**given, cache=[name], stop_at_layer=layer + 1)[1][name]
+            bias = written[0, 0]
+            found.append(((written[1:, 0] - bias).unflatten(0, (heads, width)), bias))
+        return found
+
+    def clean_outputs(self) -> Float[Tensor, "source batch position d_model"]:
+        """What every source puts out in the model as it is."""
+        layers = range(self.wiring.n_layers)
+        names = [self.name(layer, "attn.hook_z") for layer in layers]
+        mlps = [self.name(layer, "hook_mlp_out") for layer in layers] if self.wiring.mlp else []
+        self.forwards += 1
+        _, cache = self.model(self.batch.inputs, cache=["blocks.0.hook_resid_pre", *names, *mlps])
+        found = [cache["blocks.0.hook_resid_pre"]]
+        for layer in layers:
+            found += self.heads_out(layer, cache[names[layer]]).unbind()
+            found += [cache[mlps[layer]]] if mlps else []
+        return torch.stack(found)
+
+    def heads_out(self, layer: int, z: Float[Tensor, "... position head d_head"]) -> Float[Tensor, "head ... d_model"]:
+        """What each head adds to the stream."""
+        return torch.stack([z[..., head, :] @ weight for head, weight in enumerate(self.out[layer][0])])
+
+    # Passes --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def positions(self) -> slice:
+        return self.batch.task.query_positions
+
+    def mask(self, kept: Iterable[Collection[Edge]]) -> Bool[Tensor, "change target source"]:
+        """Sets of edges as masks. Raises BadInput for an edge that the model lacks."""
+        wiring = self.wiring
+        where = dict(zip(wiring.edges, wiring.places, strict=True))
+        sets = [list(one) for one in kept]
+        for edge in {edge for one in sets for edge in one} - where.keys():
+            raise BadInput(f"this model has no edge {edge!r}; they are such as {wiring.edges[0]}")
+        mask = torch.zeros(len(sets), len(wiring.targets), len(wiring.sources), dtype=torch.bool)
+        for i, one in enumerate(sets):
+            for edge in one:
+                mask[(i, *where[edge])] = True
+        return mask.to(self.clean.device)
+
+    @torch.no_grad()
+    def outputs(self, kept: Sequence[Collection[Edge]]) -> Float[Tensor, "change batch query output"]:
+        """The answers where only some edges carry what their sources put out now, for every set of such edges."""
+        mask = self.mask(kept)
+        firsts = [self.first_layer(one) for one in mask]
+        order = sorted(range(len(kept)), key=lambda i: firsts[i])
+        per_tile = max(1, self.tile // len(self.batch))
+        tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
+        found = torch.cat([self.run(mask[tile], min(firsts[i] for i in tile)) for tile in tiles])
+        return found[torch.tensor(order, device=found.device).argsort()]
+
+    def first_layer(self, mask: Tensor) -> int:
+        """The first layer that reads anything but what the model as it is has there."""
+        cut = [target for target, source in self.wiring.places if not mask[target, source]]
+        return self.wiring.layer_of(min(cut)) if cut else self.wiring.n_layers
+
+    def run(self, mask: Mask, start: int = 0, inputs: Stream | None = None, extra: Tensor | None = None) -> Tensor:
+        """One pass with a mask for each change, from a layer on.
+
+        Args:
+            mask: of every change.
+            start: before this layer all is as in the model as it is.
+            inputs: what the source `input` puts out; by default as it is.
+            extra: (target, source), how much of (clean − null) each edge carries besides; for derivatives.
+        """
+        wiring, n = self.wiring, len(mask)
+        self.forwards += n * (1 - start / (wiring.n_layers + 1))
+        now = [one.expand(n, *one.shape) for one in self.clean[: wiring.before(start)]]
+        if inputs is not None:
+            now[0] = inputs.expand(n, *inputs.shape)
+        for layer in range(start, wiring.n_layers):
+            read = lambda target, count=1: self.read(mask, now, target, count, extra)  # noqa: E731
+            self.add_layer(layer, now, read)
+        streams, which = self.read(mask, now, len(wiring.targets) - 1, 1, extra)
+        return self.read_off(streams.flatten(0, 1)).unflatten(0, (-1, len(self.batch)))[which[:, 0]]
+
+    def read_off(self, stream: Stream) -> Tensor:
+        """The answers that a last stream gives."""
+        if type(self.model).read_off is not Model.read_off:
+            return self.model.read_off(stream, self.positions)
+        last = self.wiring.n_layers - 1
+        found: Tensor = self.model(
+            **self.entry(last, stream, {self.name(last, "hook_resid_post"): stream}), at=self.positions
+        )
+        return found
+
+    def read(
+        self, mask: Mask, now: Sequence[Stream], target: int, count: int, extra: Tensor | None
+    ) -> tuple[Float[Tensor, "stream batch position d_model"], Tensor]:
+        """The different streams that some targets read, and which of them each reads, (change, target).
+
+        Targets of one change that read the same are given one stream: in most layers all do.
+        """
+        n, sources = len(mask), len(now)
+        wanted = mask[:, target : target + count, :sources].flatten(0, 1)
+        change = torch.arange(n, device=wanted.device).repeat_interleave(count)
+        which = torch.arange(n * count, device=wanted.device)
+        if extra is None and count > 1:
+            keys = torch.cat([change[:, None], wanted.long()], 1)
+            unique, which = torch.unique(keys, dim=0, return_inverse=True)
+            change, wanted = unique[:, 0], unique[:, 1:]
+        layer = self.wiring.layer_of(target)
+        behind_heads = target == self.wiring.heads_at(layer) + 3 * self.wiring.n_heads  # an MLP
+        stream = self.null[:sources].sum(0) + sum(bias for _, bias in self.out[: layer + behind_heads])
+        streams = stream.expand(len(change), *stream.shape)
+        for source in range(sources):
+            carried = now[source][change] - self.null[source]
+            streams = streams + wanted[:, source, None, None, None].to(carried) * carried
+        if extra is not None:
+            given = self.clean[:sources] - self.null[:sources]
+            more = torch.einsum("ts,sbpd->tbpd", extra[target : target + count, :sources], given)
+            streams = streams + more.repeat(n, 1, 1, 1)
+        return streams, which.unflatten(0, (n, count))
+
+    def add_layer(self, layer: int, now: list[Stream], read: Reader) -> None:
+        """Add what the heads and the MLP of a layer put out to what earlier sources do."""
+        n, size = len(now[0]), len(self.batch)
+        given: dict[str, Replacement] = dict(
+            self.projections(layer, *read(self.wiring.heads_at(layer), 3 * self.wiring.n_heads))
+        )
+
+        def heads(z: Tensor) -> Tensor:
+            now.extend(self.heads_out(layer, z).unflatten(1, (n, size)).unbind())
+            if not self.wiring.mlp:
+                raise Enough
+            return z
+
+        def mlp(_: Tensor) -> Tensor:
+            return read(self.wiring.heads_at(layer) + 3 * self.wiring.n_heads)[0].flatten(0, 1)
+
+        given[self.name(layer, "attn.hook_z")] = heads
+        some = self.clean[0].repeat(n, 1, 1)  # is not read: queries, keys and values are given, and what the MLP reads
+        if not self.wiring.mlp:
+            self.until_enough(layer, some, given)
+            return
+        name = self.name(layer, "hook_mlp_out")
+        given[self.name(layer, "hook_resid_mid")] = mlp
+        _, cache = self.model(**self.entry(layer, some, given), cache=[name], stop_at_layer=layer + 1)
+        now.append(cache[name].unflatten(0, (n, size)))
+
+    def projections(self, layer: int, streams: Tensor, which: Tensor) -> dict[str, Tensor]:
+        """Queries, keys and values of a layer, of the streams from which each head takes each of them."""
+        names = [self.name(layer, f"attn.hook_{part}") for part in "qkv"]
+        caught: dict[str, Tensor] = {}
+
+        def catch(name: str, actual: Tensor) -> Tensor:
+            caught[name] = actual.unflatten(0, (-1, len(self.batch)))  # stream batch position head d_head
+            if len(caught) == len(names):
+                raise Enough
+            return actual
+
+        self.until_enough(layer, streams.flatten(0, 1), {name: partial(catch, name) for name in names})
+        heads = range(self.wiring.n_heads)
+        own = {name: [caught[name][which[:, 3 * h + i], ..., h, :] for h in heads] for i, name in enumerate(names)}
+        return {name: torch.stack(parts, -2).flatten(0, 1) for name, parts in own.items()}
+
+    def until_enough(self, layer: int, stream: Stream, replace: Mapping[str, Replacement]) -> None:
+        """One layer, which is left as soon as all that is wanted of it is known."""
+        with suppress(Enough):
+            self.model(**self.entry(layer, stream, replace), stop_at_layer=layer + 1)
+
+    # Losses --------------------------------------------------------------------------------------------------
+
+    def losses(self, kept: Iterable[Collection[Edge]]) -> list[Loss]:
+        """The loss of every set of edges."""
+        sets = list(kept)
+        return [Loss.of(self.evaluator.losses_of(outputs)) for outputs in self.outputs(sets)] if sets else []
+
+    def accounts(self, kept: Sequence[Collection[Edge]]) -> list[Account]:
+        """Losses, partial losses and right answers of every set of edges."""
+        return [self.evaluator.account_of(outputs) for outputs in self.outputs(kept)] if kept else []
+
+    def without(self, removed: Iterable[Collection[Edge]]) -> list[Loss]:
+        """The loss of the model without each of some sets of edges."""
+        every = frozenset(self.wiring.edges)
+        return self.losses(every - frozenset(gone) for gone in removed)
+
+
+def check(model: Model, wiring: Wiring) -> None:
+    """Whether edges of a model can be patched. Raises BadInput."""
+    name = model.architecture.name()
+    if not wiring.n_layers * wiring.n_heads:
+        raise BadInput(f"{name} has no layers of heads, so there are no edges between components")
+    needs = [*NEEDS, "hook_resid_post", *(["hook_resid_mid", "hook_mlp_out"] if wiring.mlp else [])]
+    lacking = {f"blocks.0.{short}" for short in needs} - set(model.activation_names)
+    if lacking or not model.starts_at_layers:
+        what = sorted(lacking)[0] if lacking else "layers that run alone"
+        raise BadInput(f"edges between components need {what}, which a {name} does not offer")

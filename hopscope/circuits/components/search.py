@@ -1,0 +1,286 @@
+"""The least set of edges, or of heads and MLPs, that keeps a model's answers: measured, then minimised, then validated.
+
+1. Every unit is cut alone (path patching), which ranks them; EAP and EAP-IG rank them, too, by gradients.
+2. The shortest prefix of the measured ranking under the task's threshold is found by bisection; in it, a set from which
+   nothing can be left out (QuickXplain), until no single unit can be spared: ACDC's criterion, with a bound on the loss
+   in place of τ.
+3. Fresh sequences decide: a solved model, worse with everything cut, and a circuit under the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
+from hopscope.circuits.components.circuit import ComponentCircuit, SizeCurve, grid_size
+from hopscope.circuits.components.graph import Edge, Wiring, ends
+from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
+from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.metrics import MIB_GRID
+from hopscope.circuits.search import minimal
+from hopscope.circuits.verdict import MORE, Demands, pooled
+from hopscope.core.seeds import generator
+from hopscope.core.settings import Settings, setting
+from hopscope.models.base import Model
+from hopscope.tasks.base import Task
+
+CHUNK = 64  # sequences of the report that are run together
+SELECTION = 256  # to check what the search found on
+TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn
+POINTS = 24  # sizes of a curve beside those of MIB
+Watch = Callable[[str], None]
+Units = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Components(Settings):
+    """How a circuit of components is looked for."""
+
+    unit: str = setting(
+        "edges", "what is kept or cut: edges between components, or heads and MLPs", choices=("edges", "nodes")
+    )
+    null: str = setting("resample", "what a unit that is cut carries", choices=tuple(ACTIVATION_NULLS))
+    discovery: int = setting(64, "sequences to search on", low=8)
+    report: int = setting(512, "sequences for the reported numbers", low=8)
+    seed: int = setting(0, "of both sets", low=0)
+
+
+def find_components(
+    model: Model, task: Task, settings: Components | None = None, watch: Watch = lambda _: None
+) -> ComponentCircuit:
+    """Find the circuit of a model in components.
+
+    Args:
+        model: of the common contract, whose layers can be run alone.
+        task: that it was trained on, or not.
+        settings: unit, null, sizes, seed.
+        watch: told in words what is being done.
+
+    Raises:
+        BadInput: edges of this model cannot be patched.
+    """
+    hunt = Hunt(model, task, settings or Components(), watch)
+    return hunt.solve()
+
+
+def units_of(wiring: Wiring, unit: str) -> tuple[dict[str, frozenset[Edge]], frozenset[Edge]]:
+    """By name the edges that each unit is, and those that are always kept."""
+    if unit == "edges":
+        return {edge: frozenset([edge]) for edge in wiring.edges}, frozenset()
+    by_source = {node: frozenset(edge for edge in wiring.edges if ends(edge)[0] == node) for node in wiring.sources}
+    return {node: edges for node, edges in by_source.items() if node != "input"}, by_source["input"]
+
+
+class Hunt:
+    """One search."""
+
+    def __init__(self, model: Model, task: Task, settings: Components, watch: Watch):
+        self.model, self.task, self.settings, self.watch = model, task, settings, watch
+        self.lab = self.patching("discovery", settings.discovery)[0]
+        self.units, self.always = units_of(self.lab.wiring, settings.unit)
+        self.whole, self.nothing = self.losses([frozenset(self.units), frozenset()])
+        self.threshold = task.circuit_threshold(self.whole.mean, self.nothing.mean)
+        shares = [Share.of(account.hits).mean for account in self.lab.accounts([self.edges(self.units), self.always])]
+        self.lossless, self.demand = shares[0], task.circuit_accuracy(*shares)
+        self.tighten(1.0)
+
+    def tighten(self, share: float) -> None:
+        """Search with a share of the threshold; of the accuracy that may be lost, with half of that share (ours)."""
+        self.bound = share * self.threshold if share < 1 else self.threshold
+        self.accuracy = self.lossless - share * max(0.0, self.lossless - self.demand) / 2
+        self.known: dict[Units, bool] = {}
+
+    def patching(self, purpose: str, n: int, size: int | None = None) -> list[Patching]:
+        """The model on sequences for a purpose, in chunks."""
+        batch = self.task.sample(n, generator(self.settings.seed, f"components {purpose}", 0, self.model.device))
+        parts = [batch.rows(slice(i, i + (size or n))) for i in range(0, n, size or n)]
+        return [Patching(self.model, part, self.settings.null) for part in parts if len(part) > 1]
+
+    def edges(self, chosen: Iterable[str]) -> frozenset[Edge]:
+        """What is kept where some units are."""
+        return reduce(frozenset.union, (self.units[unit] for unit in chosen), self.always)
+
+    def losses(self, sets: Sequence[Collection[str]]) -> list[Loss]:
+        """Of sets of units, all others being cut."""
+        return self.lab.losses([self.edges(chosen) for chosen in sets])
+
+    def passes(self, chosen: Units) -> bool:
+        """Whether a set keeps the loss, and its interval, under the threshold, and enough answers right."""
+        return self.all_pass([chosen])[0]
+
+    def all_pass(self, sets: Sequence[Units]) -> list[bool]:
+        """Which sets do."""
+        new = [chosen for chosen in dict.fromkeys(sets) if chosen not in self.known]
+        for chosen, account in zip(new, self.lab.accounts([self.edges(chosen) for chosen in new]), strict=True):
+            right = Share.of(account.hits).mean
+            self.known[chosen] = Loss.of(account.losses).high < self.bound and right >= self.accuracy
+        return [self.known[chosen] for chosen in sets]
+
+    # Stages --------------------------------------------------------------------------------------------------
+
+    def solve(self) -> ComponentCircuit:
+        """All stages; of a model that has not solved its task, rankings and curves alone."""
+        every = frozenset(self.units)
+        self.watch(f"cutting each of {len(every)} {self.settings.unit}")
+        alone = self.losses([every - {unit} for unit in self.units])
+        effects = {unit: loss.mean - self.whole.mean for unit, loss in zip(self.units, alone, strict=True)}
+        ranking = sorted(effects, key=lambda unit: (-effects[unit], unit))
+        self.watch("looking for the fewest that keep the answers")
+        kept = self.chosen(ranking)
+        removals = self.removals(kept)
+        scores = {name: self.by_unit(found) for name, found in (("EAP", eap(self.lab)), ("EAP-IG", eap_ig(self.lab)))}
+        self.watch("measuring faithfulness over sizes")
+        curves = {name: self.curve(values, len(kept)) for name, values in ({"patching": effects} | scores).items()}
+        ordered = tuple(sorted(kept, key=lambda unit: (-removals[unit], unit)))
+        return self.report(ordered, effects, scores, removals, curves)
+
+    def chosen(self, ranking: Sequence[str]) -> Units:
+        """What suffices on other sequences, too; with tighter bounds, where what was found does not."""
+        found: Units = frozenset()
+        for share in TIGHTER:
+            self.tighten(share)
+            if not self.passes(frozenset(self.units)):
+                break
+            found = self.smallest(ranking)
+            [account] = self.accounts([self.edges(found)], "selection", SELECTION)
+            if Loss.of(account.losses).high < self.threshold and Share.of(account.hits).low >= self.demand:
+                break
+        return found
+
+    def by_unit(self, scores: Mapping[Edge, float]) -> dict[str, float]:
+        return {unit: sum(scores[edge] for edge in edges) for unit, edges in self.units.items()}
+
+    def smallest(self, ranking: Sequence[str]) -> Units:
+        """A set under the threshold from which no single unit can be left out."""
+        prefix = ranking[: self.shortest(ranking)]
+        chosen = minimal(prefix, self.passes)
+        if not self.passes(chosen):  # units that undo each other mislead a search by halves
+            chosen = frozenset(prefix)
+        while chosen:
+            spared = self.spared(chosen, ranking)
+            if spared is None:
+                break
+            chosen -= {spared}
+        return chosen
+
+    def shortest(self, ranking: Sequence[str]) -> int:
+        """A size at which prefixes begin to pass, by doubling and halving."""
+        high = 1
+        while high < len(ranking) and not self.passes(frozenset(ranking[:high])):
+            high = min(2 * high, len(ranking))
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.passes(frozenset(ranking[:middle])) else (middle, high)
+        return high
+
+    def spared(self, chosen: Units, ranking: Sequence[str]) -> str | None:
+        """The unit that is missed least, if the others pass without it."""
+        candidates = [unit for unit in reversed(ranking) if unit in chosen]
+        passed = self.all_pass([chosen - {unit} for unit in candidates])
+        return next((unit for unit, passes in zip(candidates, passed, strict=True) if passes), None)
+
+    def removals(self, kept: Units) -> dict[str, float]:
+        """What each unit is worth to the circuit."""
+        if not kept:
+            return {}
+        base, *without = self.losses([kept, *(kept - {unit} for unit in sorted(kept))])
+        return {unit: loss.mean - base.mean for unit, loss in zip(sorted(kept), without, strict=True)}
+
+    def curve(self, scores: Mapping[str, float], size: int) -> SizeCurve:
+        """Losses of the first units by absolute score."""
+        ranking, n = sorted(scores, key=lambda unit: (-abs(scores[unit]), unit)), len(scores)
+        steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
+        sizes = sorted({0, size, n, *steps, *(grid_size(share, n) for share in MIB_GRID)})
+        losses = self.losses([frozenset(ranking[:k]) for k in sizes])
+        return SizeCurve(tuple(sizes), tuple(loss.mean for loss in losses), self.whole.mean, self.nothing.mean)
+
+    # The report ----------------------------------------------------------------------------------------------
+
+    def report(
+        self,
+        kept: tuple[str, ...],
+        effects: Mapping[str, float],
+        scores: Mapping[str, Mapping[str, float]],
+        removals: Mapping[str, float],
+        curves: Mapping[str, SizeCurve],
+    ) -> ComponentCircuit:
+        """Validate on fresh sequences, and tell."""
+        self.watch("validating on fresh sequences")
+        sets = {"model": frozenset(self.units), "circuit": frozenset(kept), "null": frozenset[str]()}
+        accounts = self.on_trial([self.edges(chosen) for chosen in sets.values()])
+        named = dict(zip(sets, accounts, strict=True))
+        verdict, reason = judged(self.task, self.threshold, named, len(kept), self.settings.unit)
+        s = self.settings
+        protocol = {
+            **s.as_dict(),
+            "units": len(self.units),
+            "EAP-IG steps": STEPS,
+            "forwards": round(self.lab.forwards),
+        }
+        return ComponentCircuit(
+            s.unit,
+            kept,
+            self.edges(kept),
+            effects,
+            scores,
+            removals,
+            {name: Loss.of(account.losses) for name, account in named.items()},
+            {name: Share.of(account.hits) for name, account in named.items()},
+            {name: account.hop_losses for name, account in named.items()},
+            verdict,
+            reason,
+            self.threshold,
+            curves,
+            protocol,
+        )
+
+    def on_trial(self, sets: Sequence[frozenset[Edge]]) -> list[Account]:
+        """Model, circuit and null on fresh sequences; on more, where these leave something open."""
+        first = self.accounts(sets, "report", self.settings.report)
+        if settled(self.task, self.threshold, *first):
+            return first
+        further = self.accounts(sets, "report, more", MORE * self.settings.report)
+        return [pooled(one, two) for one, two in zip(first, further, strict=True)]
+
+    def accounts(self, sets: Sequence[frozenset[Edge]], purpose: str, n: int) -> list[Account]:
+        """Of sets of edges on other sequences."""
+        parts = [part.accounts(sets) for part in self.patching(purpose, n, CHUNK)]
+        return [reduce(pooled, column) for column in zip(*parts, strict=True)]
+
+
+def settled(task: Task, threshold: float, model: Account, circuit: Account, null: Account) -> bool:
+    """Whether no interval holds its threshold."""
+    shares = [Share.of(account.hits) for account in (model, circuit, null)]
+    asked = Demands.of(task, threshold, shares[0], shares[2])
+    measured: list[tuple[Loss | Share, float]] = [
+        (Loss.of(model.losses), asked.model_loss),
+        (Loss.of(circuit.losses), asked.loss),
+        (shares[0], asked.model_accuracy),
+        (shares[1], asked.accuracy),
+    ]
+    return not any(one.low < bound <= one.high for one, bound in measured)
+
+
+def judged(task: Task, threshold: float, accounts: Mapping[str, Account], size: int, unit: str) -> tuple[str, str]:
+    """`circuit` or `none`, and why, in one sentence."""
+    losses = {name: Loss.of(account.losses) for name, account in accounts.items()}
+    shares = {name: Share.of(account.hits) for name, account in accounts.items()}
+    demands = Demands.of(task, threshold, shares["model"], shares["null"])
+    gap, loss = Loss.of(accounts["null"].losses - accounts["model"].losses), losses["circuit"]
+    if losses["model"].high >= demands.model_loss or shares["model"].low < demands.model_accuracy:
+        said = f"{losses['model'].mean:.3g}, right in {shares['model'].mean:.1%}"
+        return (
+            "none",
+            f"the model itself has not solved its task: its loss is {said}; train it longer, or take a later --step",
+        )
+    if gap.low <= 0:
+        return "none", f"with all {unit} cut the model is no worse by more than chance; try another --null"
+    if not size:
+        return "none", f"no set of {unit} was found; try another --null, or more sequences (--discovery)"
+    if loss.high >= threshold or shares["circuit"].low < demands.accuracy:
+        said = f"{loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), right in {shares['circuit'].mean:.1%}"
+        return "none", f"on fresh sequences the loss is {said}, not below {threshold:.3g}; search on more (--discovery)"
+    return "circuit", f"with all other {unit} cut the loss is {loss.mean:.3g}, below {threshold:.3g}"

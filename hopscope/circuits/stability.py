@@ -1,0 +1,96 @@
+"""Whether other seeds of the search, and so other sequences, come to the same circuit.
+
+Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.circuits.case import Discovery, Watch
+from hopscope.circuits.circuit import Circuit, as_dicts
+from hopscope.circuits.discovery import discover
+from hopscope.circuits.units import Row
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Task
+
+Chosen = frozenset[Path | Row]
+
+
+@dataclass(frozen=True)
+class Stability:
+    """What several searches came to.
+
+    Attributes:
+        seeds: of the searches, the reported one first.
+        verdicts: of each.
+        chosen: by each, its paths.
+        agree: the share of pairs of seeds that agree, 0–1.
+        jaccard: the mean over pairs of what two chosen circuits share, of all that they hold, 0–1.
+    """
+
+    seeds: tuple[int, ...]
+    verdicts: tuple[str, ...]
+    chosen: tuple[frozenset[Path], ...]
+    agree: float
+    jaccard: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in circuit.json."""
+        return {
+            "seeds": list(self.seeds),
+            "verdicts": list(self.verdicts),
+            "circuits": [as_dicts(sorted(paths)) for paths in self.chosen],
+            "agree": round(self.agree, 4),
+            "jaccard": round(self.jaccard, 4),
+        }
+
+
+def chosen(circuit: Circuit) -> Chosen:
+    """The units of the circuit that is reported."""
+    return frozenset[Path | Row](found.path for found in circuit.paths) | frozenset(circuit.rows)
+
+
+def lists(circuit: Circuit) -> set[Chosen]:
+    """All circuits that a search lists, the chosen one among them."""
+    others = zip(circuit.alternatives, circuit.alternative_rows, strict=False)
+    return {chosen(circuit), *(frozenset[Path | Row](paths) | rows for paths, rows in others)}
+
+
+def shared(one: Chosen, two: Chosen) -> float:
+    """Jaccard's similarity; two empty circuits are the same."""
+    return len(one & two) / len(one | two) if one | two else 1.0
+
+
+def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
+    """Two searches or more, against each other."""
+    seeds, found = tuple(seeds), list(circuits)
+    pairs = list(itertools.combinations(found, 2))
+    alike = [chosen(a) in lists(b) and chosen(b) in lists(a) and a.verdict == b.verdict for a, b in pairs]
+    similar = [shared(chosen(a), chosen(b)) for a, b in pairs]
+    paths = tuple(frozenset(f.path for f in circuit.paths) for circuit in found)
+    verdicts = tuple(circuit.verdict for circuit in found)
+    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), sum(similar) / len(similar))
+
+
+def stability(circuit: Circuit, model: Model, task: Task, settings: Discovery, n: int, watch: Watch) -> Stability:
+    """A circuit against those of n − 1 further seeds, the next ones after its own.
+
+    Args:
+        circuit: found with the settings.
+        model: of which.
+        task: for which.
+        settings: of the search.
+        n: how many seeds in all, at least two.
+        watch: told in words what is being done.
+    """
+    seeds = range(settings.seed, settings.seed + n)
+    others = []
+    for seed in seeds[1:]:
+        watch(f"searching again, seed {seed}")
+        others.append(discover(model, task, settings.but(seed=seed), watch))
+    return compared(seeds, [circuit, *others])

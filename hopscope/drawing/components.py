@@ -1,0 +1,57 @@
+"""Circuits of components: files and the picture of faithfulness over sizes (after MIB, 2025)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopscope.circuits.components.circuit import ComponentCircuit
+from hopscope.circuits.exports import eap_ig_json, graph_of
+from hopscope.core.storage import clear_errors, enlist, unlist, write_file
+from hopscope.drawing.style import GREY, canvas, colour, save, styled
+from hopscope.models.base import Shape
+
+
+@styled
+def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> Figure:
+    """Faithfulness of the first k units of each ranking, and the circuit that was found.
+
+    Args:
+        found: the circuit with its curves.
+        ax: where to draw; by default in a new figure.
+    """
+    figure, ax = canvas(ax, 7.6, 3.8)
+    for height in (0.0, 1.0):
+        ax.axhline(height, color=GREY, lw=0.8)
+    for index, (name, curve) in enumerate(found.curves.items()):
+        inside = [(k, f) for k, f in zip(curve.sizes, curve.faithfulness, strict=True) if k]
+        ax.plot(*zip(*inside, strict=True), color=colour(index), lw=1.6, marker=".", label=f"ranked by {name}")
+    if found.kept:
+        one = next(iter(found.curves.values()))
+        loss = found.losses["circuit"].mean
+        at = (one.null - loss) / (one.null - one.model)
+        ax.plot([len(found.kept)], [at], "*", ms=12, color=colour(len(found.curves)), label="the circuit")
+    ax.set(xscale="log", xlabel=f"{found.unit} kept", ylabel="faithfulness", ylim=(-0.6, 1.4))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.3)
+    return figure
+
+
+def store_components(found: ComponentCircuit, shape: Shape, folder: Path) -> list[tuple[list[Path], str]]:
+    """Write the circuit, its graph for EAP-IG, its picture; returns files with what they show. Raises CannotSave."""
+    stored, pictures = found.save(folder), folder / "pictures"
+    with clear_errors(pictures):
+        pictures.mkdir(parents=True, exist_ok=True)
+    names = [f"pictures/{found.unit}{end}" for end in (".svg", ".png", "_eap_ig.json")]
+    unlist(folder, names)
+    figure = save(faithfulness_curves(found), pictures / found.unit)
+    graph = folder / names[-1]
+    ours = {"edges": {**found.protocol, "verdict": found.verdict}}
+    write_file(graph, eap_ig_json(graph_of(found, shape), ours).encode())
+    enlist(folder, names)
+    return [
+        (stored, f"every one of the {found.unit}, measured, and the circuit"),
+        (figure, "faithfulness over sizes"),
+        ([graph], "the circuit as EAP-IG and MIB read it"),
+    ]

@@ -1,0 +1,129 @@
+"""What happened between two checkpoints: the run is trained again, to the bit, and kept more often in between.
+
+A batch is a function of (seed, step), so training again gives the same weights, on the same machine with as many
+threads. That is checked at every checkpoint on the way; where a bit differs nothing is refined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.emergence.onset import Onset
+from hopscope.emergence.record import trained_steps
+from hopscope.emergence.track import Emergence, follow
+from hopscope.models.base import Model
+from hopscope.runs.run import Run
+from hopscope.training.trainer import Trainer
+
+Gap = tuple[int, int]
+State = dict[str, Tensor]
+
+
+class Refined(Run):
+    """A run with weights of further steps, which are on no disk.
+
+    Args:
+        run: as it was trained.
+        between: by step, the weights.
+    """
+
+    def __init__(self, run: Run, between: dict[int, State]):
+        super().__init__(run.path)
+        self.between = between
+
+    @property
+    def steps(self) -> list[int]:
+        return sorted({*super().steps, *self.between})
+
+    def at(self, step: int) -> Model:
+        if step not in self.between:
+            return super().at(step)
+        model = self.config.model.build(self.task)
+        model.load_state_dict(self.between[step], strict=True)
+        return model.eval()
+
+
+def retrained(run: Run, gaps: Sequence[Gap], every: int, watch: Callable[[str], None] = lambda _: None) -> Refined:
+    """The run with weights of every so many steps in some gaps between its checkpoints.
+
+    Args:
+        run: trained here on a CPU.
+        gaps: (after, by), each between two checkpoints.
+        every: how many steps apart.
+        watch: told in words what is being done.
+
+    Raises:
+        BadInput: the run was not trained, or trained on a GPU or compiled, or retraining it gives other bits.
+    """
+    steps, about = trained_steps(run), run.sessions[0]["environment"]
+    if about["compiled"] or not str(about["device"]).startswith("cpu"):
+        raise BadInput(f"{run.path} was trained compiled or on a GPU, and only plain CPU runs are retrained bit by bit")
+    wanted = {step for after, by in gaps for step in range(after + every, by, every)}
+    found: dict[int, State] = {}
+    with threads(int(about["threads"])):
+        trainer = Trainer(run.config, torch.device("cpu"))
+        for step in range(1, max((by for _, by in gaps), default=0) + 1):
+            trainer.step(step - 1)
+            if step in steps:
+                watch(f"{run.path}: retrained to step {step}, the same to the bit")
+                check_same(run, step, trainer.model.state_dict())
+            if step in wanted:
+                found[step] = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    return Refined(run, found)
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """With so many, for a while: sums depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def check_same(run: Run, step: int, weights: State) -> None:
+    """Raises BadInput where weights are not those of a checkpoint."""
+    stored = run.at(step).state_dict()
+    if not all(torch.equal(weights[name], value) for name, value in stored.items()):
+        raise BadInput(
+            f"{run.path} does not come out the same to the bit when it is trained again here: at step {step} weights "
+            "differ; refine it on the machine that trained it, or train with more --checkpoints"
+        )
+
+
+def gaps_of(emergence: Emergence, every: int) -> list[Gap]:
+    """The gaps, wider than `every`, in which something was seen: attention, cost or the learning of a hop."""
+    onsets: list[Onset] = [*emergence.events.values(), *emergence.learnt.values()]
+    onsets += [followed.cost.causal.onset for followed in emergence.paths if followed.cost]
+    seen = {(o.after, o.by) for o in onsets if o.after is not None and o.by is not None and o.status == "seen"}
+    return sorted((after, by) for after, by in seen if by - after > every)
+
+
+def refine(
+    run: Run, emergence: Emergence, every: int, watch: Callable[[str], None] = lambda _: None, **how: Any
+) -> Emergence:
+    """The same paths again, with weights of every so many steps wherever something was seen between two checkpoints.
+
+    Args:
+        run: which was followed.
+        emergence: what was found at its checkpoints.
+        every: how many steps apart.
+        watch: told in words what is being done.
+        how: `n`, `seed` and `null` of `follow`, as before.
+
+    Raises:
+        BadInput: as `retrained` does.
+    """
+    gaps = gaps_of(emergence, every)
+    if not gaps:
+        return emergence
+    paths = [followed.path for followed in emergence.paths]
+    return follow(retrained(run, gaps, every, watch), paths, watch=watch, **how)

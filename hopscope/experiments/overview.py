@@ -1,0 +1,97 @@
+"""All claims on one page, and a table with a row per study: what the README and the documentation show of `results/`.
+
+What a study found stands in the docstring of its package, in a paragraph that begins with "Found:". Its numbers of
+claims are counted from `results/`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from hopscope.core import catalogue
+
+Claim = Mapping[str, Any]  # a row of claims.json, with its experiment
+
+VERDICTS = ("holds", "fails", "undecided")
+experiment_of = itemgetter("experiment")
+FOUND = "Found: "  # how the paragraph begins
+
+
+def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
+    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how.
+
+    Args:
+        claims: as `hopscope.experiments.results.all_claims` gives them.
+        pages: a study's page from where the table is shown, with `{}` for the study's name.
+    """
+    lines = ["| study | what was found | hold | fail | undecided |", "|---|---|---|---|---|"]
+    for study, some in by_study(claims):
+        counts = Counter(row["verdict"] for row in some)
+        cells = f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), *(str(counts[v]) for v in VERDICTS)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def claims_page(claims: Iterable[Claim], pages: str) -> str:
+    """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
+    claims = list(claims)
+    counts = Counter(row["verdict"] for row in claims)
+    parts = [
+        "# All claims\n",
+        f"{len(claims)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "
+        "are undecided. Each is judged from the committed table of its experiment alone. The spread is over what the "
+        "number is the middle of, mostly seeds; n counts it.\n",
+    ]
+    for study, some in by_study(claims):
+        parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n")
+        for name, rows in groupby(sorted(some, key=experiment_of), key=experiment_of):
+            parts.append(f"### `{name}`\n\n{claims_markdown(rows)}")
+    return "\n".join(parts)
+
+
+def claims_markdown(claims: Iterable[Claim]) -> str:
+    """Claims as a table."""
+    lines = ["| claim | section | scale | our number | spread | n | verdict |", "|---|---|---|---|---|---|---|"]
+    for row in claims:
+        low, high = (show(x) for x in row["spread"])
+        numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
+        cells = (row["sentence"], row["section"], row["scale"], *numbers)
+        lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
+    return "\n".join(lines) + "\n"
+
+
+def show(number: object) -> str:
+    """A claim's number, for people; what is none, as in a file that somebody altered, as it is."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return "none" if number is None else str(number)
+    return f"{number:.4g}"
+
+
+def by_study(claims: Iterable[Claim]) -> Iterator[tuple[Path, Sequence[Claim]]]:
+    """Folders of our studies, the one with most claims first, each with its claims."""
+    found: dict[Path, list[Claim]] = {}
+    homes = catalogue.homes("experiments")
+    for row in claims:
+        if (home := homes.get(row["experiment"])) and not home.outside:
+            found.setdefault(home.path, []).append(row)
+    yield from sorted(found.items(), key=lambda item: (-len(item[1]), item[0].name))
+
+
+def title_of(study: Path) -> str:
+    """The heading of a study's README."""
+    heading = re.match(r"# (.+)", (study / "README.md").read_text(encoding="utf-8"))
+    return heading[1].strip() if heading else study.name
+
+
+def found_by(study: Path) -> str:
+    """What the docstring of a study's package says was found; a dash where it says nothing. Nothing is imported."""
+    told = ast.get_docstring(ast.parse((study / "__init__.py").read_text(encoding="utf-8"))) or ""
+    found = next((part for part in told.split("\n\n") if part.startswith(FOUND)), "")
+    return " ".join(found.removeprefix(FOUND).split()) or "–"

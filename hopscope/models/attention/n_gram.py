@@ -1,0 +1,83 @@
+"""N-gram heads: attention to what followed the last n tokens before (Akyürek et al., 2024, arXiv:2401.12973).
+
+They are induction heads that need not be learnt: which positions a head attends to follows from the tokens alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Shaped
+from torch import Tensor
+
+from hopscope.core.settings import BadInput, setting
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
+from hopscope.models.attention.softmax import Softmax
+
+
+@dataclass(frozen=True)
+class NGram(Attention):
+    """The first heads of a layer attend evenly to all earlier positions before which the last n tokens stand, too.
+
+    One head for each order n, the others are softmax heads. A row without such a position is 0. Values and output are
+    learnt; queries and keys of these heads are there, and do nothing. (The authors' code is a layer of its own between
+    two others, y = W₀ Σ h + W₁ h; here the residual stream is the second term.)
+    """
+
+    normalised: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
+
+    orders: str = setting("1", "n of each n-gram head, separated by commas, such as 1,2,3")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parts = [part.strip() for part in self.orders.split(",")]
+        if not all(part.isdecimal() and int(part) for part in parts):
+            raise BadInput(f"n_gram's orders must be whole numbers from 1 on, such as '1,2,3'; got {self.orders!r}")
+        object.__setattr__(self, "orders", ",".join(str(int(part)) for part in parts))
+
+    @property
+    def lengths(self) -> list[int]:
+        """n of each n-gram head."""
+        return [int(part) for part in self.orders.split(",")]
+
+    def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
+        if len(self.lengths) > n_heads:
+            raise BadInput(f"n_gram(orders={self.orders!r}) needs {len(self.lengths)} heads or more; got {n_heads}")
+        return {}
+
+    def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
+        """The n-gram heads' rows are left what follows a match: (batch, head, query, key)."""
+        n = tokens.shape[1]
+        matches = torch.stack([followers(tokens, order) for order in self.lengths], 1)
+        others = matches.new_ones(len(tokens), n_heads - len(self.lengths), n, n)
+        return mask.masked_fill(~torch.cat([matches, others], 1), -torch.inf)
+
+    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
+        n = len(self.lengths)
+        left = (~torch.isneginf(mask[:, :n])).to(v.dtype)
+        even = left / left.sum(-1, keepdim=True).clamp(min=1)
+        pattern, _ = Softmax().attend(q[:, n:], k[:, n:], v, mask[:, n:], own)
+        return torch.cat([even.to(pattern.dtype), pattern], 1), v
+
+
+def followers(tokens: Shaped[Tensor, "batch position ..."], n: int) -> Bool[Tensor, "batch query key"]:
+    """Where the n tokens up to the first position stand right before the second, which lies strictly earlier."""
+    flat = tokens.flatten(2) if tokens.ndim > 2 else tokens[..., None]
+    length = flat.shape[1]
+    same = (flat[:, :, None] == flat[:, None]).all(-1)
+    matched = same
+    for _ in range(n - 1):  # also the tokens one before, two before …
+        same = shifted(shifted(same, 1), 2)
+        matched = matched & same
+    earlier = torch.ones(length, length, dtype=torch.bool, device=flat.device).tril(-1)
+    return shifted(matched, 2) & earlier
+
+
+def shifted(x: Bool[Tensor, "batch query key"], along: int) -> Bool[Tensor, "batch query key"]:
+    """One place further along a dimension, with nothing coming in."""
+    moved = x.roll(1, along)
+    moved.select(along, 0).zero_()
+    return moved

@@ -1,0 +1,107 @@
+"""A model for TransformerLens: weights, configuration, and the lines that load them (Nanda & Bloom, 2022).
+
+`HookedTransformer(HookedTransformerConfig(**config)).load_state_dict(weights)` then computes what ours does. Where
+inputs are vectors there are no tokens to embed: they are projected by the matrix in `inputs.safetensors`, and the model
+is run from its first layer on.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, write_file
+from hopscope.models.base import Model
+from hopscope.models.transformer import Transformer
+from hopscope.runs.importing import to_transformer_lens
+from hopscope.tasks.base import Task
+
+FILES = ("config.json", "weights.safetensors", "inputs.safetensors", "load.py")
+LOAD = '''"""Loads this model: python -i load.py (pip install "transformer-lens<4" safetensors)."""
+
+import json
+from pathlib import Path
+
+from safetensors.torch import load_file
+from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+here = Path(__file__).parent
+model = HookedTransformer(HookedTransformerConfig(**json.load((here / "config.json").open())))
+model.load_state_dict({**model.state_dict(), **load_file(here / "weights.safetensors")})
+'''
+VECTORS = """
+# Inputs are vectors (batch, position, d_input): outputs = run(inputs).
+projection = load_file(here / "inputs.safetensors")
+
+
+def run(inputs):
+    return model(inputs @ projection["W_E"] + projection["b_E"], start_at_layer=0)
+"""
+
+
+def transformer_lens_files(model: Model, task: Task) -> dict[str, bytes]:
+    """The files, by name.
+
+    Raises:
+        BadInput: the model has an attention variant or a position code that TransformerLens lacks.
+    """
+    if not isinstance(model, Transformer):
+        raise BadInput(f"TransformerLens has transformers alone; this model is a {model.architecture.name()}")
+    weights, projection = split_inputs(to_transformer_lens(model), config(model, task))
+    files = {
+        "config.json": json.dumps(config(model, task), indent=1).encode(),
+        "weights.safetensors": safetensors.torch.save(weights),
+        "load.py": (LOAD + (VECTORS if projection else "")).encode(),
+    }
+    return files | ({"inputs.safetensors": safetensors.torch.save(projection)} if projection else {})
+
+
+def config(model: Transformer, task: Task) -> dict[str, Any]:
+    """Arguments of a HookedTransformerConfig. Raises BadInput for a position code that it lacks."""
+    shape = model.architecture
+    code = shape.positions or "learned"
+    if code.partition("(")[0] not in ("input", "learned", "none"):
+        raise BadInput(f"positions {code} are not exported: TransformerLens computes its own; train with learned ones")
+    return {
+        "n_layers": shape.n_layers,
+        "d_model": shape.d_model,
+        "n_ctx": len(model.mask),
+        "n_heads": shape.n_heads,
+        "d_head": shape.head_width,
+        "d_mlp": shape.mlp_width,
+        "attn_only": not shape.mlp,
+        "d_vocab": task.d_vocab or 1,
+        "d_vocab_out": task.d_output,
+        "act_fn": "gelu_new",
+        "normalization_type": "LN" if shape.layer_norm else None,
+        "attention_dir": "causal" if shape.causal else "bidirectional",
+        "default_prepend_bos": False,
+        "device": "cpu",
+        "seed": 0,
+    }
+
+
+def split_inputs(weights: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights for a HookedTransformer, none of its own missing; and the projection of vectors, which it lacks."""
+    width = about["d_model"]
+    nothing = {"pos_embed.W_pos": torch.zeros(about["n_ctx"], width)}
+    if "embed.b_E" not in weights:
+        return nothing | weights, {}
+    projection = {"W_E": weights.pop("embed.W_E"), "b_E": weights.pop("embed.b_E")}
+    return nothing | {"embed.W_E": torch.zeros(about["d_vocab"], width)} | weights, projection
+
+
+def write_transformer_lens(model: Model, task: Task, folder: Path) -> list[Path]:
+    """Write them into a folder. Raises BadInput as above, CannotSave."""
+    files = transformer_lens_files(model, task)
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        write_file(folder / name, data)
+    return [folder / name for name in files]

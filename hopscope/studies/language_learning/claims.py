@@ -1,0 +1,131 @@
+"""The claims of `language_learning`: the paper's sentences and ours, judged from the table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, around, bound, judge
+
+PAPER = "Akyürek et al. (2024)"
+NGRAM, PLAIN, LINEAR = "n-gram heads", "softmax", "linear"
+
+
+def of(table: DataFrame, kind: str, quantity: str) -> Series:
+    """A quantity at the end of each run of a kind, by seed."""
+    rows = table[(table.kind == kind) & (table.quantity == quantity)]
+    return rows.groupby("seed").value.last()
+
+
+def about(
+    name: str, sentence: str, values: Any, what: str, table: DataFrame, kinds: tuple[str, ...], **more: Any
+) -> Claim:
+    """A claim about the runs of some kinds; its number is the mean."""
+    told: dict[str, Any] = {"number": "mean", "source": "ours", "section": PAPER, **more}
+    return judge(name, sentence, values, what, rows=table[table.kind.isin(kinds)], among=table, n=len(values), **told)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """In the order of the study's page."""
+    yield from about_heads(table)
+    yield from about_recurrence(table)
+    yield from about_floors(table)
+
+
+def about_heads(table: DataFrame) -> Iterator[Claim]:
+    """N-gram heads, plain attention, and the table of 3-grams."""
+    ngram, plain, three = (
+        of(table, NGRAM, "distance"),
+        of(table, PLAIN, "distance"),
+        of(table, NGRAM, "3-gram distance"),
+    )
+    yield about(
+        "n_gram_heads_help",
+        f"Three n-gram heads bring two layers nearer to the automaton than softmax heads alone, after equally many "
+        f"steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}).",
+        (plain - ngram).dropna(),
+        "softmax's distance less that with n-gram heads",
+        table,
+        (NGRAM, PLAIN),
+        above=0.02,
+        section=f"{PAPER}, section 6",
+    )
+    yield about(
+        "as_good_as_the_table",
+        f"With them a model is as near to the automaton as the in-context 3-gram model ({three.mean():.3f}).",
+        ngram - three,
+        "the model's distance less the 3-gram model's",
+        table,
+        (NGRAM,),
+        within=around(0, 0.02),
+        also=[bound("legal symbols less the 3-gram's", legal(table, NGRAM), within=around(0, 0.03))],
+    )
+    yield about(
+        "attention_alone_is_below",
+        "Softmax attention alone stays below the 3-gram model for as many steps "
+        f"(legal symbols {of(table, PLAIN, 'legal').mean():.3f} and {of(table, PLAIN, '3-gram legal').mean():.3f}).",
+        legal(table, PLAIN),
+        "legal symbols less the 3-gram's",
+        table,
+        (PLAIN,),
+        below=-0.02,
+    )
+
+
+def legal(table: DataFrame, kind: str) -> Series:
+    """How much oftener than the 3-gram model's a kind's likeliest symbol is legal."""
+    return of(table, kind, "legal") - of(table, kind, "3-gram legal")
+
+
+def about_recurrence(table: DataFrame) -> Iterator[Claim]:
+    """Linear attention, which is a recurrent model."""
+    plain, linear = of(table, PLAIN, "distance"), of(table, LINEAR, "distance")
+    yield about(
+        "recurrence_is_below_attention",
+        "Linear attention, a recurrence, stays farther from the automaton than softmax attention "
+        f"({linear.mean():.3f} and {plain.mean():.3f}).",
+        (linear - plain).dropna(),
+        "its distance less softmax's",
+        table,
+        (PLAIN, LINEAR),
+        above=0,
+        provided=bound("the number of its seeds", len(linear), at_least=5),
+        section=f"{PAPER}, section 4",
+    )
+
+
+def about_floors(table: DataFrame) -> Iterator[Claim]:
+    """What can be known without a model, and without training."""
+    one, three = (of(table, NGRAM, f"{order}-gram legal") for order in (1, 3))
+    yield about(
+        "longer_contexts_are_legal",
+        f"The 3-gram model names legal symbols oftener than the 1-gram's ({three.mean():.3f} and {one.mean():.3f}).",
+        three - one,
+        "share of legal symbols, 3-gram less 1-gram",
+        table,
+        (NGRAM,),
+        above=0.05,
+        source="ours; long strings, after five of them: 0.96 and 0.48",
+    )
+    source = of(table, NGRAM, "source loss")
+    yield about(
+        "the_source_is_far",
+        f"No model comes near what is known to someone who knows the automaton ({source.mean():.3f} nats).",
+        of(table, NGRAM, "loss") - source,
+        "expected loss less the source's entropy, nats",
+        table,
+        (NGRAM,),
+        above=0.1,
+    )
+    untrained = table[(table.kind == PLAIN) & (table.quantity == "course distance") & (table.step == 0)]
+    yield about(
+        "untrained_knows_nothing",
+        "Before training the distance is that of an even guess.",
+        untrained.groupby("seed").value.last(),
+        "distance",
+        table,
+        (PLAIN,),
+        above=0.8,
+    )

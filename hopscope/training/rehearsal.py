@@ -1,0 +1,72 @@
+"""What a run would take, before it is begun: memory by what it keeps, time by a few of its own steps.
+
+The steps are those of a run (`hopscope.training.trainer`), on fresh data, and thrown away: nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from hopscope.configuration.config import Config
+from hopscope.core import environment
+from hopscope.runs.demand import check, demand
+from hopscope.training.trainer import Trainer
+
+LONG_ENOUGH = 1.0  # seconds of timed steps
+MOST = 20  # timed steps
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What training would take at least, and about how long.
+
+    Attributes:
+        parameters: numbers that are trained.
+        memory_bytes: a lower bound.
+        memory_free_bytes: None where the system does not say.
+        steps: that are left to do.
+        step_seconds: of one, uncompiled, with whatever else the machine is doing; validation and saving come on top.
+        seconds: of all.
+    """
+
+    parameters: int
+    memory_bytes: int
+    memory_free_bytes: int | None
+    steps: int
+    step_seconds: float
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def rehearse(config: Config, done: int = 0, device: str = "auto", threads: int | None = None) -> Estimate:
+    """Estimate what is left of a run of which some steps are done.
+
+    Raises:
+        BadInput: it cannot be trained here at all (`hopscope.runs.demand.check`).
+    """
+    check(config)
+    where = environment.choose_device(device)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    needed, left = demand(config), max(0, config.training.steps - done)
+    each = seconds_of_step(config, where) if left else 0.0
+    free = environment.memory_free()
+    return Estimate(needed.parameters, needed.memory, free, left, round(each, 6), round(left * each, 3))
+
+
+def seconds_of_step(config: Config, device: torch.device) -> float:
+    """The shortest of a few steps, the first of which is not counted if there is time for another."""
+    trainer = Trainer(replace(config, training=config.training.but(examples=0)), device)
+    spent: list[float] = []
+    while sum(spent) < LONG_ENOUGH and len(spent) < MOST:
+        began = time.perf_counter()
+        float(trainer.step(min(len(spent), config.training.steps - 1)))
+        spent.append(time.perf_counter() - began)
+    return min(spent)

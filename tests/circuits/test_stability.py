@@ -1,0 +1,46 @@
+"""Stability over seeds of the search: by hand, and on a model whose circuits are known."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.stability import compared
+from hopscope.cli import main
+from hopscope.problem.paths import Path
+
+A, B, C = (Path.parse(text) for text in ("L0H0 value[1]->key[1]", "L1H0 query->value[1]", "L1H1 query->value[1]"))
+
+
+def found(*paths, others=(), verdict="circuit"):
+    every = (frozenset(paths), *map(frozenset, others))
+    named = tuple(Found(path, 1.0, "role", 1.0, 1.0, 1.0) for path in paths)
+    empty = tuple(frozenset() for _ in every)
+    done = Completeness("searched")
+    return Circuit(named, (), {}, {}, verdict, "", 0.05, every, done, {}, alternative_rows=empty)
+
+
+def test_alternatives_are_no_disagreement():
+    one, two = found(A, B, others=[(A, C)]), found(A, C, others=[(A, B)])
+    stable = compared([0, 1], [one, two])
+    assert stable.agree == 1 and stable.jaccard == pytest.approx(1 / 3)
+
+
+def test_what_the_other_does_not_list_is():
+    stable = compared([0, 1, 2], [found(A, B), found(A, B, C), found(A, B)])
+    assert stable.agree == pytest.approx(1 / 3) and stable.jaccard == pytest.approx((1 + 2 * 2 / 3) / 3)
+    assert compared([0, 1], [found(A, B), found(A, B, verdict="partial")]).agree == 0
+    assert compared([0, 1], [found(), found()]).jaccard == 1
+
+
+def test_the_command_writes_it_into_circuit_json(tmp_path, capsys):
+    assert main(["build", "1", "--chains", "2", "--twins", "1", "--heads", "2", "--out", str(tmp_path / "b")]) == 0
+    few = ["--discovery", "16", "--selection", "16", "--report", "32"]
+    assert main(["circuit", str(tmp_path / "b"), "--seeds", "2", *few]) == 0
+    assert "100% of pairs of 2 seeds agree" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "b" / "circuit.json").read_text())
+    assert stored["stability"]["seeds"] == [0, 1] and stored["stability"]["verdicts"] == ["circuit", "circuit"]
+    listed = [{json.dumps(path) for path in one} for one in stored["alternatives"]["circuits"]]
+    assert all({json.dumps(path) for path in one} in listed for one in stored["stability"]["circuits"])

@@ -1,0 +1,91 @@
+"""What is told while something takes long: within two seconds, without a word too many."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+from hopscope.cli import main
+from hopscope.core import catalogue, terminal
+from hopscope.core.terminal import QUIET, Narrator
+from hopscope.core.wording import count, duration, shape
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_two_seconds_are_the_most():
+    assert QUIET < 2
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_takes_long_is_said_again_and_what_does_not_is_not(live, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", screen := Screen() if live else io.StringIO())
+    with Narrator("loading", quiet=0.05) as watch:
+        time.sleep(0.3)
+        before = screen.getvalue()
+        watch("drawing")
+        time.sleep(0.3)
+    assert ("loading" in before) is live  # in a log only what was announced
+    said = screen.getvalue()[len(before) :]
+    assert said.count("drawing \u2026") >= 3 and said.count("\n") == (0 if live else said.count("drawing"))
+    assert said.endswith("\r\x1b[K") is live
+
+
+def test_nobody_is_told_of_what_is_quick(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    with Narrator("loading", quiet=5):
+        pass
+    assert screen.getvalue() == ""
+
+
+def test_names_are_text(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", said := io.StringIO())
+    with Narrator() as watch:
+        watch("\x1b[31mred")
+    assert said.getvalue() == "hopscope: \\x1b[31mred \u2026\n"
+
+
+def test_a_command_that_loads_slowly_is_told_of(monkeypatch):
+    found = catalogue.module("cli.commands", "list")
+
+    def slowly(*_):
+        time.sleep(0.3)
+        return found
+
+    monkeypatch.setattr("hopscope.cli.catalogue.module", slowly)
+    monkeypatch.setattr(Narrator.__init__, "__defaults__", ("", 0.05))
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    assert main(["list", "--help"]) == 0
+    assert "hopscope: loading \u2026" in screen.getvalue()
+
+
+def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsys):
+    """Drawing says what it draws, before it does; stages in between are bounded by the narrator."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["draw", "demo"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]
+    assert [s for s in stages if f"hopscope: {s} \u2026" in said] == stages
+    assert terminal.QUIET < 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0123, "0.012 s"), (41, "41 s"), (300, "5 min"), (9000, "2.5 h"), (1e6, "11.6 days"), (float("inf"), "ever")],
+)
+def test_times_for_people(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_numbers_and_shapes_for_people():
+    assert count(1, "run") == "1 run" and count(0, "run") == "0 runs" and count(2000, "step") == "2,000 steps"
+    assert count(1, "run is", "runs are") == "1 run is" and count(2, "run is", "runs are") == "2 runs are"
+    assert shape((4, 64)) == "4 × 64" and shape(()) == "a single number"

@@ -1,0 +1,64 @@
+"""Claims for readers: a row per study and the page of all claims, counted by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from hopscope.core import catalogue
+from hopscope.experiments.overview import claims_page, found_by, studies_markdown
+
+
+def claim(experiment, verdict, number=0.25):
+    return {
+        "experiment": experiment,
+        "sentence": f"{experiment} says.",
+        "section": "7",
+        "scale": "cpu",
+        "number": number,
+        "spread": [0.1, None],
+        "n": 3,
+        "verdict": verdict,
+    }
+
+
+CLAIMS = [claim("birth", "holds"), claim("fig4", "holds"), claim("fig6", "fails"), claim("fig4", "undecided", None)]
+
+
+def test_a_row_per_study_counts_its_claims():
+    header, _, *rows = studies_markdown(CLAIMS, "{}.md").splitlines()
+    assert header == "| study | what was found | hold | fail | undecided |"
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [
+        "[The paper, claim by claim](stacked_heads.md)",
+        "[Birth of an induction head](birth.md)",
+    ]
+    assert [row.split(" | ")[2:] for row in rows] == [["1", "1", "1 |"], ["1", "0", "0 |"]]
+
+
+def test_the_page_has_every_claim_once_below_its_study():
+    page = claims_page(CLAIMS, "{}.md")
+    assert page.startswith("# All claims\n") and "4 claims were judged: 2 hold, 1 fail and 1 are undecided." in page
+    assert [line for line in page.splitlines() if line.startswith("##")] == [
+        "## [The paper, claim by claim](stacked_heads.md)",
+        "### `fig4`",
+        "### `fig6`",
+        "## [Birth of an induction head](birth.md)",
+        "### `birth`",
+    ]
+    assert Counter(line.split(" | ")[0] for line in page.splitlines() if "says." in line) == {
+        "| fig4 says.": 2,
+        "| fig6 says.": 1,
+        "| birth says.": 1,
+    }
+    assert "| fig4 says. | 7 | cpu | none | 0.1 to none | 3 | **undecided** |" in page
+
+
+@pytest.mark.parametrize("study", catalogue.LIBRARY.studies(), ids=lambda root: root.path.name)
+def test_every_study_says_what_was_found(study):
+    assert found_by(study.path).endswith("."), "in its __init__'s docstring: a paragraph 'Found: …'"
+
+
+def test_a_study_that_does_not_say_so_has_a_dash(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""About something.\n\nNothing else."""\n')
+    assert found_by(tmp_path) == "–"

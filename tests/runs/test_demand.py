@@ -1,0 +1,174 @@
+"""What runs and searches ask of the machine: counted, refused beforehand, and printed by --dry-run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hopscope import Architecture, Config, Training
+from hopscope.circuits.case import Discovery
+from hopscope.circuits.discovery import discover
+from hopscope.cli import main
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import write_json
+from hopscope.runs import demand as demanding
+from hopscope.runs.demand import check_together, demand, demand_of_search, gib
+from hopscope.runs.run import SHIPPED, load
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.stack import train_many
+from tests.small_runs import config
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """A machine with next to nothing to spare."""
+    monkeypatch.setattr(demanding, "memory_free", lambda: 1 << 14)
+
+
+def test_weights_are_those_of_the_model_four_times_in_four_bytes():
+    """By hand: embedding, then W_E, b_E, … are what the model's own parameters count."""
+    small = config()
+    model = small.model.build(small.task)
+    found = demand(small)
+    assert found.parameters == sum(p.numel() for p in model.parameters())
+    assert found.weights == 16 * found.parameters
+    more = demand(replace(small, training=small.training.but(examples=1 << 20)))
+    assert more.examples == 4 * (1 << 20) * small.task.n_positions * (small.task.d_input or 2)
+
+
+def test_a_search_keeps_every_heads_patterns_of_every_sequence():
+    task, shape = Retrieval(n_hops=1, n_chains=2), Architecture(n_layers=3, n_heads=2, d_model=8)
+    found = demand_of_search(shape, task, [10, 20])
+    assert found.activations == 4 * 30 * 3 * 2 * task.n_positions**2
+
+
+@pytest.mark.parametrize(("size", "words"), [(3 << 30, "3.0 GiB"), (1 << 20, "1.0 MiB"), (200 << 20, "0.2 GiB")])
+def test_bytes_for_people(size, words):
+    assert gib(size) == words
+
+
+def test_several_at_once_must_fit_together_and_the_smaller_ones_may_wait(monkeypatch):
+    configs = [config(seed=seed) for seed in range(4)]
+    one = demand(configs[0]).memory
+    monkeypatch.setattr(demanding, "memory_free", lambda: 3 * one)
+    assert check_together(configs, 3) == 3 * one and check_together(configs) == one and check_together([]) == 0
+    with pytest.raises(BadInput, match=r"4 of these runs at once need at least .* train fewer at once"):
+        check_together(configs, 4)
+
+
+def test_a_stack_is_refused_as_a_whole_before_a_folder_is_made(tmp_path, monkeypatch):
+    configs = [config(seed=seed) for seed in range(4)]
+    monkeypatch.setattr(demanding, "memory_free", lambda: 3 * demand(configs[0]).memory)
+    with pytest.raises(BadInput, match="each member of this stack needs at least 4 times"):
+        train_many(configs, [tmp_path / str(seed) for seed in range(4)], threads=1)
+    with pytest.raises(BadInput, match="threads must be between"):
+        train_many(configs[:1], [tmp_path / "one"], threads=20_000)
+    assert not tree(tmp_path)
+
+
+def test_discovery_itself_refuses_what_does_not_fit():
+    run = load("demo")
+    with pytest.raises(BadInput, match=r"this search needs at least .* make --discovery, --selection or --report"):
+        discover(run.model, run.task, Discovery(discovery=10**12))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "circuit demo --discovery 1000000000",
+        "circuit demo --selection 1000000000 --dry-run",
+        "circuit demo --report 1000000000",
+        "emerge demo --n 100000000000",
+        "train retrieval --examples 100000000000 --dry-run",
+        "train retrieval --val-size 1000000000 --dry-run",
+        "train retrieval --threads 20000 --dry-run",
+        "reproduce curriculum --threads 20000",
+        "demo --threads 20000",
+        "heads --threads 20000",
+        "evaluate --model known:oracle --threads 20000",
+        "evaluate --model known:oracle --count 100000000000",
+        "ask equations --count 100000000000",
+    ],
+)
+def test_what_cannot_fit_is_one_sentence_and_writes_nothing(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(line.split()) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and said.err.startswith("hopscope: ") and not said.out
+    assert not tree(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["sweep curriculum --workers 2", "sweep curriculum --engine stacked"])
+def test_a_sweep_that_cannot_fit_begins_no_run(line, little, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(line.split()) == 2
+    assert "of memory" in capsys.readouterr().err and not tree(tmp_path)
+
+
+def ask(line, capsys):
+    assert main([*line.split(), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_dry_run_of_training_writes_nothing_and_says_memory_and_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = "train retrieval --hops 1 --chains 2 --layers 1 --d-model 8 --batch 4 --steps 50 --out out --dry-run"
+    found = ask(line, capsys)
+    assert found["run"] == "out" and found["steps"] == 50 and found["parameters"] > 0
+    assert found["seconds"] == pytest.approx(50 * found["step_seconds"], rel=0.01) and found["step_seconds"] > 0
+    assert found["memory_bytes"] >= 16 * found["parameters"]
+    assert main(line.split()) == 0
+    said = capsys.readouterr().out
+    assert "memory: at least" in said and "time: some" in said and "50 steps" in said
+    assert not tree(tmp_path)
+
+
+def test_a_dry_run_of_what_was_begun_counts_what_is_left(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    begun = config(steps=50)
+    (tmp_path / "out" / "checkpoints" / "step_00000020").mkdir(parents=True)
+    write_json(tmp_path / "out" / "config.json", {"format": 1, "identity": begun.identity, **begun.as_dict()})
+    before = tree(tmp_path)
+    line = "train retrieval --hops 1 --chains 2 --layers 1 --d-model 8 --batch 4 --val-size 4 --log-every 1"
+    assert ask(f"{line} --checkpoints 4 --steps 50 --out out --dry-run", capsys)["steps"] == 30
+    assert main(f"{line} --checkpoints 4 --steps 60 --out out --dry-run".split()) == 2
+    assert "holds another run" in capsys.readouterr().err and tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("line", ["reproduce curriculum", "sweep curriculum --workers 3"])
+def test_a_dry_run_of_an_experiment_counts_its_runs(line, tmp_path, monkeypatch, capsys):
+    from hopscope.experiments.base import declared, experiment
+
+    monkeypatch.chdir(tmp_path)
+    [found] = ask(f"{line} --dry-run", capsys)
+    configs = declared("curriculum", "quick")
+    assert found["of"] == found["left"] == len(configs)
+    assert found["seconds"] == experiment("curriculum").SECONDS["quick"]
+    largest = max(demand(one).memory for one in configs)
+    assert largest <= found["memory_bytes"] <= 3 * largest
+    assert main([*line.split(), "--dry-run"]) == 0
+    assert "runs left, some" in capsys.readouterr().out and not tree(tmp_path)
+
+
+def test_a_dry_run_of_a_search_times_a_pass(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = ask("circuit demo --dry-run", capsys)
+    shipped = load(SHIPPED)
+    needed = demand_of_search(shipped.config.model, shipped.task, Discovery().sizes, shipped.model.n_parameters)
+    assert found["memory_bytes"] == needed.memory and found["pass_seconds"] > 0
+    assert not tree(tmp_path)
+
+
+def test_training_settings_are_unchanged_by_a_rehearsal():
+    """A finite training set is not drawn to time a step."""
+    from hopscope.training.rehearsal import rehearse
+
+    big = Config(Retrieval(n_hops=1, n_chains=2), Architecture(n_layers=1, d_model=8), Training(examples=1 << 20))
+    found = rehearse(big, done=1900, device="cpu", threads=1)
+    assert found.steps == 100 and found.memory_bytes == demand(big).memory

@@ -1,0 +1,103 @@
+"""Models for TransformerLens: which files, and that its HookedTransformer computes from them what ours does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from hopscope.cli import main
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.runs.exporting import transformer_lens_files, write_transformer_lens
+from hopscope.runs.importing import import_model, read_weights
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.loop import train
+
+ROOT = Path(__file__).parents[2]
+TASKS = {"vectors": Retrieval(n_hops=1, n_chains=2), "tokens": Induction(length=8, d_vocab=9)}
+
+
+def drawn(task, **shape):
+    """A model far from linear."""
+    model, random = (
+        Transformer.for_task(Architecture(n_layers=2, n_heads=2, d_model=16, **shape), task),
+        generator(3, "x"),
+    )
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(0.4 * torch.randn(parameter.shape, generator=random) + name.endswith(".w"))
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_what_is_exported_is_imported_again(kind, tmp_path):
+    model, task = drawn(TASKS[kind]), TASKS[kind]
+    write_transformer_lens(model, task, tmp_path)
+    weights = read_weights(tmp_path / "weights.safetensors")
+    about = json.loads((tmp_path / "config.json").read_text())
+    assert (about["n_layers"], about["n_heads"], about["d_vocab_out"]) == (2, 2, task.d_output)
+    if kind == "vectors":
+        projection = safetensors.torch.load_file(tmp_path / "inputs.safetensors")
+        assert torch.equal(projection["W_E"], model.W_E) and not weights.pop("embed.W_E").any()
+        assert not weights.pop("pos_embed.W_pos").any()
+        weights |= {f"embed.{name}": value for name, value in projection.items()}
+    back, inputs = import_model(weights, task).model, task.sample(3, 0).inputs
+    assert torch.equal(back(inputs), model(inputs))
+
+
+@pytest.mark.parametrize("shape", [{"positions": "rotary"}, {"attention": "linear"}])
+def test_what_transformer_lens_lacks_is_refused(shape):
+    task = TASKS["tokens"]
+    with pytest.raises(BadInput, match="TransformerLens"):
+        transformer_lens_files(Transformer.for_task(Architecture(n_layers=1, d_model=16, **shape), task), task)
+
+
+def test_the_command_writes_what_loads(tmp_path, capsys):
+    config = Config(TASKS["tokens"], Architecture(n_layers=1, d_model=8), Training(steps=1, batch=4, val_size=4))
+    train(config, tmp_path / "run", threads=1, compile="off")
+    assert main(["export", str(tmp_path / "run"), "--to", "transformer-lens"]) == 0
+    assert "load.py" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "run" / "transformer-lens").iterdir()}
+    assert names == {"config.json", "weights.safetensors", "load.py"}
+    assert main(["export", str(tmp_path / "run"), "--to", "nosuch"]) == 2
+
+
+COMPARE = """
+import json, sys
+from pathlib import Path
+import torch
+from safetensors.torch import load_file
+sys.argv = ["load.py"]
+code = Path("load.py").read_text()
+names = {"__file__": str(Path("load.py").resolve())}
+exec(compile(code, "load.py", "exec"), names)
+given = load_file("given.safetensors")
+with torch.no_grad():
+    found = names["run"](given["inputs"]) if "run" in names else names["model"](given["inputs"])
+print(float((found - given["outputs"]).abs().max()))
+"""
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_hooked_transformer_computes_the_same(kind, tmp_path):
+    """In the environment of the peers, by the very lines that are written beside the weights."""
+    python = Path(os.environ.get("HOPSCOPE_PEERS_PYTHON", ROOT / ".venv-peers" / "bin" / "python"))
+    if not python.exists():
+        pytest.skip(f"there is no {python}; `make peers` builds the environment that TransformerLens lives in")
+    model, inputs = drawn(TASKS[kind]), TASKS[kind].sample(5, 0).inputs
+    write_transformer_lens(model, TASKS[kind], tmp_path)
+    with torch.no_grad():
+        safetensors.torch.save_file({"inputs": inputs, "outputs": model(inputs)}, tmp_path / "given.safetensors")
+    done = subprocess.run([python, "-c", COMPARE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) < 1e-5
