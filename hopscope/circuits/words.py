@@ -14,7 +14,7 @@ from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
-from hopscope.tasks.base import Batch, Task, VectorTask
+from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
 ORDINALS = ("", "first", "second", "third", "fourth")
@@ -340,7 +340,10 @@ def symbols_at(batch: Batch, row: int) -> list[str]:
     Names that differ only in their place (`a@3` of hop_k) are told without it.
     """
     task, inputs = batch.task, batch.inputs[row]
-    seen = inputs[:, : task.d_symbol] if isinstance(task, VectorTask) else inputs.reshape(len(inputs), -1)
+    if isinstance(task, VectorTask):
+        seen = inputs[:, : task.d_symbol]
+    else:
+        seen = (task.shown(batch)[row] if isinstance(task, TokenTask) else inputs).reshape(len(inputs), -1)
     named = {
         tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in task.values(batch.draw, row).items()
     }

@@ -2,7 +2,8 @@
 
 A clamped path answers what watching cannot: whether the others would form sooner, or at all, if this one were there
 already, or were never to come (after the clamping of Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path).
-A clamp changes a pattern between softmax and values; gradients flow through everything else.
+A clamp changes a pattern between softmax and values; gradients flow through everything else. Their own units, heads and
+layers, can be clamped too (`hopscope.interventions.parts`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,26 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
+from hopscope.interventions.parts import (
+    PARTS,
+    Part,
+    PartKind,
+    check_part,
+    copied,
+    perfect,
+    preserved,
+    previous,
+    silenced,
+)
 from hopscope.interventions.patterns import null, prescribed, visible
-from hopscope.models.base import Replacements, Shape
+from hopscope.models.base import Model, Replacements, Shape
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
 
-Kind = Literal["ideal", "off"]
-KINDS: tuple[Kind, ...] = ("ideal", "off")
+PathKind = Literal["ideal", "off"]
+Kind = PathKind | PartKind
+KINDS: tuple[PathKind, ...] = ("ideal", "off")
 EXAMPLE = "L1H0 value[1]->key[1] ideal@200"
 
 #: A row that keeps less attention than this without the paths taken away has nothing left to scale up (ours).
@@ -38,14 +51,17 @@ class Clamp:
     """What is done to a path, from which step on, and until when.
 
     Attributes:
-        path: which attention.
+        path: which attention; or which head, or layer, for the kinds of `hopscope.interventions.parts`.
         kind: `ideal`, every row of its query role that finds a target is the path's ideal row; `off`, its entries are
-            0, and what is left of each such row is scaled up to sum to 1.
+            0, and what is left of each such row is scaled up to sum to 1. Of a head `previous`, it attends to the
+            token before; `copied`, the model answers with its attention. Of a head or a layer `silent`, it writes
+            nothing; `preserved`, nor does it, but patterns stay. Of a layer `perfect`, it does what an induction head
+            needs.
         step: number of updates after which it begins; 0 is from the start.
         until: number of updates after which it is released; None: never.
     """
 
-    path: Path
+    path: Path | Part
     kind: Kind
     step: int
     until: int | None = None
@@ -59,9 +75,14 @@ class Clamp:
         found = re.fullmatch(r"(.*\S)\s+(\S+)@(\S*)", text.strip())
         if not found:
             raise BadInput(f"a clamp must be written such as '{EXAMPLE}'; got {text!r}")
-        path, kind, step = found.groups()
-        if kind not in KINDS:
-            raise BadInput(f"a clamp must be {' or '.join(KINDS)}, such as '{EXAMPLE}'; got {kind!r} in {text!r}")
+        written, kind, step = found.groups()
+        part = Part.parse(written)
+        fitting: list[Kind] = [name for name, of in PARTS.items() if part is not None and part.word in of]
+        allowed = {name: name for name in (fitting if part else KINDS)}
+        if kind not in allowed:
+            of = f" of a {part.word}" if part else ""
+            example = f"{part} {fitting[0]}@200" if part else EXAMPLE
+            raise BadInput(f"a clamp{of} must be {' or '.join(allowed)}, such as '{example}'; got {kind!r} in {text!r}")
         steps = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", step)
         if not steps:
             raise BadInput(
@@ -71,13 +92,13 @@ class Clamp:
         begin, end = int(steps[1]), None if steps[2] is None else int(steps[2])
         if end is not None and end <= begin:
             raise BadInput(f"a clamp must end after it begins; got {step!r} in {text!r}")
-        return cls(Path.parse(path), kind, begin, end)
+        return cls(Path.parse(written) if part is None else part, allowed[kind], begin, end)
 
 
 def parse_clamps(text: str) -> tuple[Clamp, ...]:
     """Clamps separated by semicolons, in order of their steps. Raises BadInput, also for two of one path and step."""
     clamps = [Clamp.parse(part) for part in text.split(";") if part.strip()]
-    clamps.sort(key=lambda clamp: (clamp.step, clamp.path))
+    clamps.sort(key=lambda clamp: (clamp.step, isinstance(clamp.path, Part), clamp.path))
     for one, other in pairwise(clamps):
         if (one.path, one.step) == (other.path, other.step):
             raise BadInput(f"a path can be clamped once per step; got '{one}' and '{other}'")
@@ -98,6 +119,9 @@ def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> No
         for name, number, count in (("layer", path.layer, "n_layers"), ("head", path.head, "n_heads")):
             if number >= (there := getattr(architecture, count)):
                 raise BadInput(f"clamp '{clamp}': the last {name} is {there - 1}, counted from 0; got {number}")
+        if isinstance(path, Part):
+            check_part(path, clamp.kind, task, architecture)
+            continue
         sees = visible(task.n_positions, architecture.causal) if sees is None else sees
         try:
             draws = (task.sample(1, seed).roles.pairs(path.query, path.key, path.chain) for seed in range(DRAWS))
@@ -167,11 +191,15 @@ def clamped(
         normalised: whether the pattern's rows sum to 1, as softmax's do and those of linear attention do not.
     """
     shape = (len(roles.chain), n_heads, *sees.shape)
-    held = [clamp.path for clamp in clamps if clamp.kind == "ideal"]
-    removed = [clamp.path for clamp in clamps if clamp.kind == "off"]
+    held = paths(clamps, "ideal")
+    removed = paths(clamps, "off")
+    backward = [clamp.path for clamp in clamps if clamp.kind == "previous"]
     ideal = off = otherwise = None
-    if held:
-        ideal = prescribed(torch.zeros(shape, device=sees.device), held, roles, sees, ideal_over)
+    if held or backward:
+        rows = torch.zeros(shape, device=sees.device)
+        for head in backward:
+            rows[:, head.head] = previous(sees)
+        ideal = prescribed(rows, held, roles, sees, ideal_over)
     if removed:
         off = torch.zeros(shape, dtype=torch.bool, device=sees.device)
         for path in removed:
@@ -181,10 +209,21 @@ def clamped(
     return Clamped(ideal, off, otherwise, normalised)
 
 
+def paths(clamps: Iterable[Clamp], kind: PathKind) -> list[Path]:
+    """The paths that are clamped so."""
+    return [clamp.path for clamp in clamps if clamp.kind == kind and isinstance(clamp.path, Path)]
+
+
+def parts(clamps: Iterable[Clamp], kind: PartKind) -> list[Part]:
+    """The heads and layers that are clamped so."""
+    return [clamp.path for clamp in clamps if clamp.kind == kind and isinstance(clamp.path, Part)]
+
+
 def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
     """What a forward pass on this batch must `replace` so that the clamps hold; their steps are not looked at.
 
-    A clamp whose roles the batch lacks, because a curriculum asked for fewer hops, has nothing to hold there.
+    Clamps for which one pass is not enough (`held`, `answers`) are left out. A clamp whose roles the batch lacks,
+    because a curriculum asked for fewer hops, has nothing to hold there.
 
     >>> model(batch.inputs, replace=replacements(clamps, batch, model.architecture))  # doctest: +SKIP
     """
@@ -192,9 +231,10 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> 
     if not chosen:
         return {}
     roles, task = batch.roles, batch.task
-    chosen = [c for c in chosen if {c.path.query, c.path.key} <= {*roles.names, *roles.attended}]
+    quiet = silenced(parts(chosen, "silent"))
+    chosen = [c for c in chosen if c.kind == "previous" or there_are(c.path, roles)]
     sees = visible(roles.chain.shape[-1], architecture.causal, roles.chain.device)
-    return {
+    patterns = {
         f"blocks.{layer}.attn.hook_pattern": clamped(
             [clamp for clamp in chosen if clamp.path.layer == layer],
             roles,
@@ -206,3 +246,29 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> 
         )
         for layer in sorted({clamp.path.layer for clamp in chosen})
     }
+    return {**quiet, **patterns}
+
+
+def there_are(path: Path | Part, roles: Roles) -> bool:
+    """Whether it is a path whose roles occur."""
+    return isinstance(path, Path) and {path.query, path.key} <= {*roles.names, *roles.attended}
+
+
+def held(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Replacements:
+    """As `replacements`, with the clamps for which the model itself must be asked first: `perfect`, `preserved`."""
+    chosen = list(clamps)
+    replace = replacements(chosen, batch, model.architecture)
+    for part in parts(chosen, "perfect"):
+        replace = perfect(model, batch, part.layer, replace)
+    unheard = parts(chosen, "preserved")
+    return preserved(model, batch, unheard, replace) if unheard else replace
+
+
+def answers(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Tensor:
+    """What the model answers on this batch while the clamps hold, `copied` among them: (batch, query, output)."""
+    chosen = list(clamps)
+    replace = held(chosen, model, batch)
+    for part in parts(chosen, "copied"):
+        return copied(model, batch, part, replace)
+    outputs: Tensor = model(batch.inputs, at=batch.task.query_positions, replace=replace)
+    return outputs

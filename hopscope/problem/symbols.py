@@ -1,10 +1,15 @@
-"""Symbols as vectors: picking them by number, and the code that tells a position (Musat, section 6)."""
+"""Symbols as vectors: picking them by number, random points, the code that tells a position (Musat, section 6)."""
 
 from __future__ import annotations
+
+import math
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from hopscope.core.seeds import generator
 
 
 def take(
@@ -30,3 +35,9 @@ def position_shift(steps: float, d_code: int, base: float) -> Float[Tensor, "d_c
     angles = steps * base**-exponents
     cos, sin = angles.cos().diag(), angles.sin().diag()
     return torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)])
+
+
+@lru_cache(maxsize=64)
+def points(what: str, count: int, width: int, seed: int) -> Float[Tensor, "point width"]:
+    """Points with components N(0, 1/width), whose length is about 1."""
+    return torch.randn(count, width, generator=generator(seed, what)) / math.sqrt(width)

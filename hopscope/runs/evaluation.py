@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from hopscope.core.seeds import generator
-from hopscope.interventions.clamps import Clamp, replacements
-from hopscope.measures.base import Observation
+from hopscope.interventions.clamps import Clamp, answers
 from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
@@ -24,10 +23,10 @@ def evaluate(model: Model, task: Task, n: int, seed: int, purpose: str, clamps: 
     for index, start in enumerate(range(0, n, CHUNK)):
         size = min(CHUNK, n - start)
         batch = task.sample(size, generator(seed, purpose, index, model.device))
-        seen = Observation(model, batch, replacements(clamps, batch, model.architecture))
-        hops.append(task.hop_losses(seen.outputs, seen.batch.targets))
-        losses.append(task.loss(seen.outputs, seen.batch.targets))
-        correct.append(task.correct(seen.outputs, seen.batch))
+        outputs = answers(clamps, model, batch)
+        hops.append(task.hop_losses(outputs, batch.targets))
+        losses.append(task.loss(outputs, batch.targets))
+        correct.append(task.correct(outputs, batch))
         weights.append(size / n)
     weight = torch.tensor(weights, device=model.device)
     mean_hops = (torch.stack(hops).nan_to_num() * weight[:, None]).sum(0).tolist()

@@ -24,6 +24,7 @@ from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_batch import Batch as Batch
+from hopscope.tasks.base_thresholds import Thresholds
 
 #: What `brute_force` says of one output; a float is the posterior mean of a number (`base_regression`).
 BestAnswer = int | float | Mapping[int, float] | None
@@ -32,7 +33,7 @@ BestAnswer = int | float | Mapping[int, float] | None
 NOT_ASKED = -100
 
 
-class Task(Settings, ABC):
+class Task(Settings, Thresholds, ABC):
     """A data-generating process with known answers. Subclasses are frozen dataclasses, one per file.
 
     Exactly one of `d_input` and `d_vocab` is set: the number of features of a position, or of different tokens.
@@ -46,10 +47,6 @@ class Task(Settings, ABC):
     null_pattern = "uniform"
     #: Where several positions hold a path's key role: its ideal pattern is `even` over them, or on the `latest`.
     ideal_over = "even"
-    #: The least loss that a perfect model reaches.
-    floor = 0.0
-    #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
-    best_accuracy = 1.0
 
     @classmethod
     def name(cls) -> str:
@@ -119,11 +116,6 @@ class Task(Settings, ABC):
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
         """Whether each answer names the right symbol (the nearest, or the likeliest)."""
 
-    @property
-    @abstractmethod
-    def baselines(self) -> dict[str, float]:
-        """Losses that every curve should be read against: what the best answer without X costs, worst first."""
-
     # What follows from it ------------------------------------------------------------------------------------
 
     def sample(self, n: int, random: torch.Generator | int = 0, *, device: torch.device | str | None = None) -> Batch:
@@ -136,10 +128,8 @@ class Task(Settings, ABC):
         """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
         super().__init_subclass__(**more)
         if own := {"successors", "answers"} & vars(cls).keys():
-            raise TypeError(
-                f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
-                "say which hops are asked (asked_hops), or answer from the inputs alone (brute_force)"
-            )
+            told = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
+            raise TypeError(f"{told}say which hops are asked (asked_hops), or answer from the inputs (brute_force)")
 
     def successors(self, draw: Draw, row: int) -> list[list[str]]:
         """The oracle's word on each query of one sequence: the names of what follows from it, in order."""
@@ -189,43 +179,6 @@ class Task(Settings, ABC):
     ) -> Float[Tensor, ""]:
         """The training loss: the mean of the partial losses."""
         return self.hop_losses(outputs, targets).mean()
-
-    @property
-    def chance(self) -> float:
-        """The loss of the best constant answer; thresholds of learning are fractions of it."""
-        return next(iter(self.baselines.values()))
-
-    @property
-    def learnt_below(self) -> float:
-        """A hop counts as learnt below this partial loss: half of chance, unless the task knows better (ours)."""
-        return 0.5 * self.chance
-
-    @property
-    def solved_below(self) -> float:
-        """A hop counts as solved below this partial loss: 5 % of chance (ours)."""
-        return 0.05 * self.chance
-
-    def circuit_threshold(self, model: float, null: float) -> float:
-        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours).
-
-        A null that is worse than chance counts as chance: to be loudly wrong with all heads idle earns no allowance.
-        """
-        start = min(null, self.chance)
-        return start - 0.95 * (start - model)
-
-    def circuit_accuracy(self, model: float, null: float) -> float:
-        """A circuit is accepted from this accuracy on: one that keeps 95 % of this gap, too (ours)."""
-        return null + 0.95 * (model - null)
-
-    @property
-    def model_threshold(self) -> float:
-        """Circuits are accepted only of models below this loss: 5 % of the way from the floor to chance (ours)."""
-        return max(self.solved_below, self.floor + 0.05 * (self.chance - self.floor))
-
-    @property
-    def model_accuracy(self) -> float:
-        """Circuits are accepted only of models from this accuracy on: 95 % of the best that there is (ours)."""
-        return 0.95 * self.best_accuracy
 
     # Difficulty, for curricula -------------------------------------------------------------------------------
 
@@ -300,23 +253,31 @@ class VectorTask(Task):
 
 
 class TokenTask(Task):
-    """A task on discrete tokens; its loss is the cross-entropy in nats.
+    """A task whose answers are tokens; its loss is the cross-entropy in nats.
 
     Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
-    after the other: `len(hop_names) · d_vocab` numbers.
+    after the other: `len(hop_names) · n_answers` numbers. Inputs are tokens, too, unless a task sets `d_input`.
     """
 
-    d_vocab: int
     #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
     global_answer: int | None = None
 
     @property
+    def n_answers(self) -> int:
+        """Number of different answers: all tokens that there are, unless inputs are vectors."""
+        return self.d_vocab or 0
+
+    @property
     def d_output(self) -> int:
-        return len(self.hop_names) * self.d_vocab
+        return len(self.hop_names) * self.n_answers
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""
         return self.targets(draw)
+
+    def shown(self, batch: Batch) -> Int[Tensor, "batch position"]:
+        """The answer that each position shows, or `NOT_ASKED`."""
+        return batch.inputs
 
     @property
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
@@ -328,7 +289,7 @@ class TokenTask(Task):
 
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
         """Outputs by hop."""
-        return outputs.float().unflatten(-1, (-1, self.d_vocab))
+        return outputs.float().unflatten(-1, (-1, self.n_answers))
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
@@ -347,4 +308,4 @@ class TokenTask(Task):
 
     def uniform(self, n: int | None = None) -> float:
         """Cross-entropy in nats of n equally likely tokens (by default all): ln n."""
-        return math.log(n or self.d_vocab)
+        return math.log(n or self.n_answers)

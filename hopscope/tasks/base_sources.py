@@ -29,7 +29,7 @@ class SourceTask(TokenTask):
 
     @property
     def d_output(self) -> int:
-        return self.d_vocab
+        return self.n_answers
 
     @property
     def hop_names(self) -> tuple[str, ...]:

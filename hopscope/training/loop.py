@@ -24,7 +24,7 @@ from hopscope.configuration.config import Config
 from hopscope.core import catalogue, environment
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.interventions.clamps import replacements
+from hopscope.interventions.clamps import held
 from hopscope.measures.base import Observation
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
@@ -208,7 +208,7 @@ class Session:
         task, batch, clamps = self.config.task, self.validation, self.trainer.clamps(self.step)
         with torch.compiler.set_stance("force_eager"):
             outputs = self.trainer.outputs(batch, clamps)
-            seen = Observation(self.trainer.model, batch, replacements(clamps, batch, self.config.model))
+            seen = Observation(self.trainer.model, batch, held(clamps, self.trainer.model, batch))
             measured = {n: catalogue.find("measures", n)(seen) for n in self.config.training.measure_names}
         hops = task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))

@@ -14,7 +14,7 @@ from hopscope.configuration.freezing import parse_frozen, turns
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.interventions.clamps import Clamp, in_force, parse_clamps, replacements
+from hopscope.interventions.clamps import Clamp, answers, held, in_force, parse_clamps
 from hopscope.models.base import Model
 from hopscope.tasks.base import Batch
 from hopscope.training.optimizers.base import Optimizer
@@ -141,9 +141,8 @@ class Trainer:
 
     def outputs(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
         """The answers of the model, perhaps clamped, with matrix products in the training's dtype."""
-        replace = replacements(clamps, batch, self.config.model)
         with self.products():
-            return self.model(batch.inputs, at=batch.task.query_positions, replace=replace)
+            return answers(clamps, self.model, batch)
 
     def loss(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
         """The loss of a batch, and with deep supervision also that of answers read off every earlier layer."""
@@ -151,11 +150,11 @@ class Trainer:
         if not weight:
             return task.loss(self.outputs(batch, clamps), batch.targets)
         names = [f"blocks.{layer}.hook_resid_post" for layer in range(self.config.model.n_layers - 1)]
-        replace = replacements(clamps, batch, self.config.model)
         with self.products():
+            replace = held(clamps, self.model, batch)
             outputs, cache = self.model(batch.inputs, at=task.query_positions, replace=replace, cache=names)
             early = [self.model.read_off(cache[name], task.query_positions) for name in names]
-        losses = [task.loss(answers, batch.targets) for answers in early]
+        losses = [task.loss(each, batch.targets) for each in early]
         loss: Tensor = task.loss(outputs, batch.targets)
         return loss + weight * torch.stack(losses).mean() if losses else loss
 

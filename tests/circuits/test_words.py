@@ -13,6 +13,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.item_labels import ItemLabels
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 
@@ -230,3 +231,9 @@ def test_symbols_of_token_tasks():
     first, *letters = symbols_at(batch, 0)
     assert first == "·"
     assert letters == ["abcd"[x] for x in batch.inputs[0, 1:].tolist()]
+
+
+def test_items_have_no_name_and_labels_have():
+    batch = ItemLabels().sample(3)
+    labels = batch.draw["labels"].tolist()
+    assert [symbols_at(batch, row) for row in range(3)] == [["·", f"l{a}", "·", f"l{b}", "·"] for a, b, _ in labels]

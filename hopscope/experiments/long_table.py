@@ -1,0 +1,83 @@
+"""Tables with one number a row, of which condition, kind and name: for experiments that measure many unlike things."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.curves import crossing
+from hopscope.runs.run import Run
+
+#: What a configuration is a run of, in a word.
+Named = Callable[[Config], str]
+Rows = Iterator[dict[str, Any]]
+
+
+def about(run: Run, named: Named) -> dict[str, Any]:
+    """The columns that all of a run's rows share: run, version, seed, condition."""
+    return {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "condition": named(run.config),
+    }
+
+
+def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: int = 0) -> dict[str, Any]:
+    """One row; a value that is not known, or that never was, is NaN."""
+    return {**of, "kind": kind, "name": name, "step": step, "value": math.nan if value is None else value}
+
+
+def courses_of(runs: Iterable[Run], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]) -> DataFrame:
+    """Losses and measures over training, and when the loss passed the task's threshold of learning.
+
+    Columns: run, version, seed, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`, its
+    accuracy, where training may stop by it; `seen`, what
+    `streamed` makes of a row's measures; `learnt`, the first step with a loss below `Task.learnt_below`, interpolated
+    (NaN: never), at the last step.
+    """
+    return DataFrame(row for run in runs for row in course(run, about(run, named), streamed))
+
+
+def course(run: Run, of: dict[str, Any], streamed: Callable[[dict[str, Any]], dict[str, float]]) -> Rows:
+    """The rows of one run."""
+    steps, losses = [row["step"] for row in run.rows], [row["val_loss"] for row in run.rows]
+    yield entry(of, "learnt", "all", crossing(steps, losses, run.task.learnt_below), steps[-1])
+    for row in run.rows:
+        yield entry(of, "loss", "validation", row["val_loss"], row["step"])
+        if "accuracy" in row:
+            yield entry(of, "right", "validation", row["accuracy"], row["step"])
+        for name, value in streamed(row.get("measures", {})).items():
+            yield entry(of, "seen", name, value, row["step"])
+
+
+def values(table: DataFrame, condition: str, kind: str, name: str | None = None) -> DataFrame:
+    """Some of the rows."""
+    found = table[(table.condition == condition) & (table.kind == kind)]
+    return found if name is None else found[found.name == name]
+
+
+def learnt(table: DataFrame, condition: str) -> dict[int, float]:
+    """When a condition was learnt, by seed; ∞ where it was not while it was watched."""
+    rows = values(table, condition, "learnt")
+    return {
+        int(seed): math.inf if math.isnan(step) else float(step)
+        for seed, step in zip(rows.seed, rows.value, strict=True)
+    }
+
+
+def ratios(table: DataFrame, one: str, other: str) -> list[float]:
+    """Of every seed that both conditions have, when one was learnt over when the other was; NaN if neither was."""
+    first, second = learnt(table, one), learnt(table, other)
+    return [ratio(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
+
+
+def ratio(one: float, other: float) -> float:
+    """Of two times, of which ∞ is never."""
+    if math.isinf(one):
+        return math.nan if math.isinf(other) else math.inf
+    return one / other

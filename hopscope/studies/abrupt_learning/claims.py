@@ -1,0 +1,211 @@
+"""The claims of `abrupt_learning`, from its table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Unpack
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, Limit, Values, between, bound, judge
+from hopscope.experiments.long_table import learnt, values
+
+BY_HAND = "by hand"
+PAIRS = 4
+SOME_LABEL = 0.8  # share of answers that name a label of the context: what the slow phase learns (ours)
+HALF = 0.5
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The course; L = N; the nested logits; controls."""
+    yield from course(table)
+    yield from even(table)
+    yield from nested(table)
+    yield from controls(table)
+
+
+def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    """Held to a threshold of ours."""
+    return judge(id, sentence, numbers, what, section="3", rows=rows, source="ours", **limit)
+
+
+def course(table: DataFrame) -> Iterator[Claim]:
+    """What is learnt first, and when the rest is."""
+    right = values(table, "context", "right")
+    yield held(
+        "a_label_of_the_context_first",
+        "First the model learns to name labels of the context, and no more: its accuracy when four answers of five "
+        "name one (paper: a slow phase in which one of them is picked at random, 1/N = .25 here).",
+        first_accuracies(table),
+        "accuracy when 0.8 of the answers are labels of the context",
+        right,
+        below=HALF,
+    )
+    losses = values(table, "context", "loss", "validation")
+    yield held(
+        "it_ends_abruptly",
+        "From three quarters of ln N to one quarter the loss falls in less time than all that came before took.",
+        [fall(part) for part in curves(losses)],
+        "time of the fall over the time before it",
+        losses,
+        below=1,
+        of="median",
+    )
+    yield held(
+        "the_head_forms_at_the_change",
+        "The induction head forms as the loss falls: when the query's attention to its own label passes one half, over "
+        "when the loss is learnt.",
+        head_times(table),
+        "time of the head over time of the loss",
+        losses,
+        within=between(0.6, 1.4),
+        of="median",
+    )
+    ic = values(table, "context", "accuracy", "IC")
+    others = values(table, "context", "accuracy", "patterns of others")
+    yield judge(
+        "it_reads_the_context",
+        "Classes never seen before are answered; with layer 1 attending as in another sequence they are not.",
+        ic.value,
+        "accuracy on new classes",
+        section="2",
+        rows=ic,
+        at_least=0.9,
+        of="median",
+        also=[bound("accuracy under patterns of others", others.value, below=HALF)],
+        source="ours",
+    )
+
+
+def curves(rows: DataFrame) -> list[Series]:
+    """Each run's values by step."""
+    return [part.sort_values("step").set_index("step").value for _, part in rows.groupby("run")]
+
+
+def first(curve: Series, met: Callable[[float], bool]) -> float:
+    """The first step at which a value is such; NaN if none is."""
+    return float(next((step for step, value in curve.items() if met(value)), math.nan))
+
+
+def first_accuracies(table: DataFrame) -> list[float]:
+    """Per run, the accuracy at the first step at which most answers are labels of the context."""
+    named = curves(values(table, "context", "seen", "CLA"))
+    right = curves(values(table, "context", "right"))
+    steps = [first(curve, lambda share: share >= SOME_LABEL) for curve in named]
+    return [math.nan if math.isnan(step) else float(curve[step]) for step, curve in zip(steps, right, strict=True)]
+
+
+def fall(losses: Series) -> float:
+    """How long the loss took from three quarters of ln N to one quarter, over how long it took to get there."""
+    began = first(losses, lambda loss: loss < 0.75 * math.log(PAIRS))
+    return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
+
+
+def head_times(table: DataFrame) -> list[float]:
+    """Per run, when the query attends to its label by half, over when the loss is learnt."""
+    heads = curves(values(table, "context", "seen", "TILA2"))
+    times = learnt(table, "context").values()
+    return [first(head, lambda share: share > HALF) / time for head, time in zip(heads, times, strict=True)]
+
+
+def even(table: DataFrame) -> Iterator[Claim]:
+    """As many labels as pairs: what stays, and what gets it going."""
+    rows = values(table, "even", "loss", "validation")
+    last = [float(curve.iloc[-1]) for curve in curves(rows)]
+    yield judge(
+        "even_stays",
+        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N: loss at the end over "
+        "ln N (paper: 0 of 6 seeds learn it, at N = 8).",
+        [loss / math.log(PAIRS) for loss in last],
+        "loss at the end over ln N",
+        section="4",
+        rows=rows,
+        among=table,
+        above=0.98,
+        source="ours",
+    )
+    for id, condition, sentence in (
+        ("adam_leaves_even", "even, Adam", "Adam learns the same in every run."),
+        (
+            "repeats_leave_even",
+            "repeats",
+            "SGD learns it in every run where labels may repeat in a sequence, L = N still.",
+        ),
+    ):
+        times = learnt(table, condition)
+        yield judge(
+            id,
+            sentence,
+            [math.isfinite(time) for time in times.values()],
+            "runs that learn",
+            section="ours",
+            rows=values(table, condition, "learnt"),
+            among=table,
+            at_least=1,
+            of="share of",
+            source="ours",
+        )
+
+
+def nested(table: DataFrame) -> Iterator[Claim]:
+    """The three nested logits, by L."""
+    rows = values(table, "nested", "loss")
+    more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
+    yield judge(
+        "nested_logits_change",
+        "The three nested logits change between steps 100 and 250 where there are more labels than pairs (16 and 32, "
+        "N = 8).",
+        more,
+        "first step with a loss below a tenth of ln L",
+        section="4",
+        rows=rows,
+        among=table,
+        within=between(100, 250),
+        source="ours",
+    )
+    flat = course_of(rows, 8)
+    yield judge(
+        "nested_logits_wait",
+        "With L = N they stand at ln N for a thousand steps, four times as long as the change takes with more labels: "
+        "what starts it, 1/N − 1/L, is 0.",
+        flat[flat.index <= 1000] / math.log(8),
+        "loss over ln N in the first 1,000 steps",
+        section="4",
+        rows=rows,
+        among=table,
+        above=0.99,
+        source="ours",
+    )
+
+
+def course_of(rows: DataFrame, labels: int) -> Series:
+    """The loss of the nested logits with so many labels, by step."""
+    return rows[rows.name.astype(str) == str(labels)].sort_values("step").set_index("step").value
+
+
+def controls(table: DataFrame) -> Iterator[Claim]:
+    """The circuit as weights, and no training at all."""
+    hand = values(table, BY_HAND, "accuracy", "IC")
+    measures = values(table, BY_HAND, "final")
+    yield judge(
+        "by_hand",
+        "Control: the circuit as weights answers new classes, with all progress measures 1.",
+        hand.value,
+        "accuracy on new classes",
+        section="ours",
+        rows=hand,
+        among=table,
+        also=[bound("progress measure", measures.value, at_least=0.99)],
+        source="ours",
+        at_least=0.99,
+    )
+    start = values(table[table.step == 0], "context", "seen", "TILA2")
+    yield held(
+        "untrained",
+        "Control: untrained, the query does not attend to its label more than to another.",
+        start.value,
+        "attention to the right label",
+        start,
+        below=0.3,
+    )

@@ -1,0 +1,1 @@
+"""What can be worked out by hand of the abrupt change."""

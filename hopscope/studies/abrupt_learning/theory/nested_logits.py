@@ -1,0 +1,75 @@
+"""The model of three nested logits: why the change is abrupt, and what starts it (after Reddy, 2024, section 4).
+
+Of N pairs and L labels, three numbers are learnt: β, by how much a label's look back at its item stands out; α, by how
+much the query's match does; ξ, how loudly attended labels are answered.
+
+    p = e^β / (e^β + 2N − 1)                        attention of a label to its item
+    A = e^(αp) / (e^(αp) + N − 1)                   attention of the query to the right label
+    q = e^(ξA) / (e^(ξA) + (N − 1) e^(ξ(1 − A)/(N − 1)) + L − N)        probability of the right answer
+
+Its form is ours, where the paper's appendix leaves one. At the start, where α = 0, the slope of −ln q in ξ is
+1/L − 1/N: answering with any label of the context pays as long as there are other labels, and makes the rest pay.
+With L = N nothing does: the start is a saddle. The paper calls what is missing the intrinsic curriculum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.work import Work
+
+KEPT = 10  # steps between those of which the loss is kept
+
+
+@dataclass(frozen=True)
+class NestedLogits(Work):
+    """Gradient descent on −ln q from three equal small numbers, in float64."""
+
+    label = "nested-logits"
+
+    n_pairs: int = setting(8, "N", low=2)
+    n_labels: int = setting(32, "L", low=2)
+    start: float = setting(0.01, "of β, α and ξ", low=0)
+    lr: float = setting(0.5, "learning rate", low=0)
+    steps: int = setting(2500, "of gradient descent", low=1)
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        now, course = torch.full((3,), self.start, dtype=torch.float64), []
+        for step in range(self.steps + 1):
+            value, slope = self.loss_and_slope(now)
+            course.append([step, value, *now.tolist()])
+            now = now - self.lr * slope
+        write_json(folder / "course.json", course[::KEPT])
+
+    def loss(self, numbers: Tensor) -> Tensor:
+        """−ln q of (β, α, ξ)."""
+        beta, alpha, xi = numbers
+        n, others = self.n_pairs, self.n_labels - self.n_pairs
+        p = beta.exp() / (beta.exp() + 2 * n - 1)
+        a = (alpha * p).exp() / ((alpha * p).exp() + n - 1)
+        right, wrong = (xi * a).exp(), (n - 1) * (xi * (1 - a) / (n - 1)).exp()
+        return (right + wrong + others).log() - xi * a
+
+    def loss_and_slope(self, numbers: Tensor) -> tuple[float, Tensor]:
+        """The loss and its gradient."""
+        at = numbers.clone().requires_grad_()
+        value = self.loss(at)
+        (slope,) = torch.autograd.grad(value, at)
+        return float(value.detach()), slope
+
+    def first_slope(self) -> float:
+        """In closed form, the slope in ξ where α and ξ are 0: 1/L − 1/N."""
+        return 1 / self.n_labels - 1 / self.n_pairs
+
+
+def learnt_at(course: list[list[float]], labels: int) -> float:
+    """The first step with a loss below a tenth of ln L; ∞ if there is none."""
+    return next((row[0] for row in course if row[1] < 0.1 * math.log(labels)), math.inf)

@@ -1,0 +1,214 @@
+"""The claims of `induction_formation`, from its table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Unpack
+
+import numpy
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, Limit, Values, around, bound, judge
+from hopscope.experiments.long_table import ratios, values
+
+BY_HAND = "by hand"
+PICKS_ONE = math.log(2)  # who picks one of the two labels of the context
+NEAR = 0.1  # of that: what counts as the plateau (ours)
+STRONG = 0.5  # attention to the right label over that to the wrong one: an induction head (ours)
+HIGH, LOW = 0.75, 0.25  # shares of ln 2 between which the change is timed
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The phase change; heads; what they are made of; data; controls."""
+    yield from change(table)
+    yield from heads(table)
+    yield from parts(table)
+    yield judge(
+        "labels_delay_more_than_classes",
+        "Three times the labels put the phase change off by more than four times the classes (paper: from .25 to 1.3 "
+        "million sequences, and only mildly): the time with more labels over that with more classes, seed by seed.",
+        ratios(table, "labels", "classes"),
+        "time with more labels over time with more classes",
+        section="5",
+        rows=table[table.condition.isin(["labels", "classes"])],
+        among=table,
+        above=1,
+        of="median",
+        source="paper",
+    )
+    yield from controls(table)
+
+
+def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    """Held to a threshold of ours, over the free runs."""
+    return judge(id, sentence, numbers, what, section="3", rows=rows, source="ours", **limit)
+
+
+def change(table: DataFrame) -> Iterator[Claim]:
+    """The plateau, and how it ends."""
+    free = values(table, "free", "loss", "validation")
+    yield held(
+        "plateau_at_ln_2",
+        "Before its phase change the model spends most of the time near ln 2, the loss of who picks one of the "
+        "context's two labels: the share of that time within 0.1 of it.",
+        per_run(free, share_near),
+        "share of the time before the change",
+        free,
+        at_least=0.5,
+        of="median",
+    )
+    yield held(
+        "it_ends_abruptly",
+        "The loss falls from three quarters of ln 2 to one quarter in less time than all that came before took.",
+        per_run(free, fall),
+        "time of the fall over the time before it",
+        free,
+        below=1,
+        of="median",
+    )
+
+
+def per_run(rows: DataFrame, measured: object) -> Series:
+    """A number for each run, from its steps and losses."""
+    assert callable(measured)
+    ordered = rows.sort_values("step").groupby("run")
+    return Series({run: measured(part.step.to_numpy(), part.value.to_numpy()) for run, part in ordered}, dtype=float)
+
+
+def passing(steps: numpy.ndarray, losses: numpy.ndarray, level: float) -> float:
+    """The first step with a loss below a share of ln 2; NaN if there is none."""
+    below = losses < level * PICKS_ONE
+    return float(steps[below.argmax()]) if below.any() else math.nan
+
+
+def share_near(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
+    """Of the steps before the change, the share with a loss near ln 2."""
+    before = losses[steps < passing(steps, losses, HIGH)]
+    return float((numpy.abs(before - PICKS_ONE) < NEAR).mean()) if len(before) else math.nan
+
+
+def fall(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
+    """How long the change took, over when it began."""
+    began = passing(steps, losses, HIGH)
+    return (passing(steps, losses, LOW) - began) / began if began else math.nan
+
+
+def heads(table: DataFrame) -> Iterator[Claim]:
+    """How many there are, and what each is worth."""
+    strength, alone = (values(table, "free", kind) for kind in ("strength", "alone"))
+    whole = values(table, "free", "accuracy", "whole").set_index("run").value
+    best = alone.groupby("run").value.max()
+    yield held(
+        "several_heads",
+        f"Several heads of layer 1 become induction heads, with strengths above {STRONG} (paper: five of eight, "
+        ".418 .736 .708 .845 .289 .553 .104 .570).",
+        (strength.value > STRONG).groupby(strength.run).sum(),
+        "heads with a strength above 0.5",
+        strength,
+        at_least=2,
+    )
+    yield held(
+        "the_best_alone_is_less",
+        "The best head alone is right less often than all together (paper: .980 against .99999): accuracy lost.",
+        whole[best.index] - best if len(best) else [],
+        "accuracy lost",
+        alone,
+        above=0,
+    )
+    yield held(
+        "heads_add_up",
+        "What two heads do together is the sum of what each does alone: correlation over all pairs of the margin of "
+        "two, and the sum of their margins.",
+        additivity(table),
+        "correlation",
+        values(table, "free", "margin"),
+        at_least=0.9,
+        of="median",
+    )
+
+
+def additivity(table: DataFrame) -> list[float]:
+    """Per free run, the correlation of pairs' margins with the sums of single ones, both over that of no head."""
+    found = []
+    for _, part in values(table, "free", "margin").groupby("run"):
+        margin = part.set_index("name").value
+        gains = margin - margin["none"]
+        pairs = [name for name in gains.index if " " in name]
+        sums = [gains[name.split()].sum() for name in pairs]
+        found.append(float(numpy.corrcoef(gains[pairs], sums)[0, 1]) if len(pairs) > 1 else math.nan)
+    return found
+
+
+def parts(table: DataFrame) -> Iterator[Claim]:
+    """What layer 0 is for, and that answers come from patterns."""
+
+    def of(name: str) -> DataFrame:
+        return values(table, "free", "accuracy", name)
+
+    serves, nothing, others = (
+        of(name) for name in ("layer 0 for patterns alone", "nothing of layer 0", "patterns of others")
+    )
+    yield held(
+        "layer_0_serves_patterns",
+        "With all that layer 0 writes taken away, and the patterns of layer 1 kept, it stays right (paper: .99986).",
+        serves.value,
+        "accuracy",
+        serves,
+        at_least=0.98,
+        of="median",
+    )
+    yield held(
+        "without_layer_0_a_guess",
+        "With the patterns recomputed without it one of the two labels is guessed.",
+        nothing.value,
+        "accuracy",
+        nothing,
+        of="median",
+        within=around(0.5, 0.15),
+    )
+    yield held(
+        "patterns_of_others_a_guess",
+        "Control: with layer 1 attending as in another sequence one of the two labels is guessed.",
+        others.value,
+        "accuracy",
+        others,
+        within=around(0.5, 0.1),
+    )
+    new = of("withheld labels")
+    yield held(
+        "withheld_labels",
+        "Pairs of labels that never stood together in training are answered, too.",
+        new.value,
+        "accuracy",
+        new,
+        at_least=0.9,
+        of="median",
+    )
+
+
+def controls(table: DataFrame) -> Iterator[Claim]:
+    """The circuit as weights, and no training at all."""
+    hand = values(table, BY_HAND, "accuracy", "whole")
+    strong = values(table, BY_HAND, "strength")
+    yield judge(
+        "by_hand",
+        "Control: the circuit as weights answers everything, with strength 1.",
+        hand.value,
+        "accuracy",
+        section="ours",
+        rows=hand,
+        among=table,
+        also=[bound("strength", strong.value, at_least=0.999)],
+        source="ours",
+        at_least=0.999,
+    )
+    first = values(table[table.step == 0], "free", "seen", "induction")
+    yield held(
+        "untrained",
+        "Control: untrained, no head has an induction strength to speak of.",
+        first.value,
+        "strength of the best head",
+        first,
+        below=0.1,
+    )

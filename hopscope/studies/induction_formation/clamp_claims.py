@@ -1,0 +1,123 @@
+"""The claims of `induction_clamps`, from its table alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.long_table import learnt, ratios, values
+
+#: Who is faster than whom, and what the paper found, in millions of sequences (section 5).
+ORDER = {
+    "previous_token_is_faster": (
+        "previous",
+        "none",
+        "With a head of layer 0 held on the token before, the phase change is sooner (paper: .17 against .25 to .3).",
+    ),
+    "perfect_layer_is_faster_still": (
+        "perfect",
+        "previous",
+        "With a layer 0 without fault it is sooner still (paper: .06 against .17).",
+    ),
+    "copying_is_faster_than_layer_0": (
+        "copy",
+        "perfect",
+        "With copying for nothing it is sooner than with a layer 0 without fault (paper: .03 against .06).",
+    ),
+    "matching_is_fastest": (
+        "match",
+        "copy",
+        "With matching for nothing it is soonest of all (paper: .02 against .03).",
+    ),
+}
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The order of speed, one step of it each; layer 0's part; the toy."""
+    for id, (one, other, sentence) in ORDER.items():
+        yield judge(
+            id,
+            f"{sentence} The time with it over the time without, seed by seed.",
+            ratios(table, one, other),
+            "time over time",
+            section="5",
+            rows=table[table.condition.isin([one, other])],
+            among=table,
+            below=1,
+            of="median",
+            source="paper",
+        )
+    yield from first_layer(table)
+    yield from toy(table)
+
+
+def first_layer(table: DataFrame) -> Iterator[Claim]:
+    """Without it there is no phase change; for patterns alone it is enough."""
+    rows = values(table, "silent", "learnt")
+    yield judge(
+        "no_layer_0_no_change",
+        "With layer 0 silenced there is no phase change while it is watched.",
+        [math.isfinite(step) for step in learnt(table, "silent").values()],
+        "runs that change",
+        section="ours",
+        rows=rows,
+        among=table,
+        at_most=0,
+        of="share of",
+        source="ours",
+    )
+    rows = values(table, "patterns", "learnt")
+    yield judge(
+        "patterns_are_all_it_is_for",
+        "With layer 0 heard by patterns alone, its values taken away, every run changes.",
+        [math.isfinite(step) for step in learnt(table, "patterns").values()],
+        "runs that change",
+        section="ours",
+        rows=rows,
+        among=table,
+        at_least=1,
+        of="share of",
+        source="ours",
+    )
+
+
+def toy(table: DataFrame) -> Iterator[Claim]:
+    """The product of three vectors: the more is clamped, the sooner; and by the closed form where two are."""
+    rows = values(table, "toy", "toy")
+    medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
+    shown = ", ".join(f"{median:g}" for median in medians)
+    yield judge(
+        "toy_order",
+        "Of the product of three vectors the loss is halved the sooner the more of them are clamped at their targets: "
+        f"medians of steps with none, one and two clamped ({shown}), each over the one before.",
+        [later / sooner for sooner, later in itertools.pairwise(medians)],
+        "median over the median with one less",
+        section="5",
+        rows=rows,
+        among=table,
+        below=1,
+        source="paper",
+    )
+    both = rows[rows.name == "bc"].set_index("run").value
+    closed = values(table, "toy", "closed").set_index("run").value
+    yield judge(
+        "toy_closed_form",
+        "With two clamped the steps are those of the closed form.",
+        (both - closed).abs(),
+        "difference in steps",
+        section="ours",
+        rows=rows,
+        among=table,
+        source="ours",
+        at_most=0,
+        also=[bound("steps known", float(both.notna().sum()), above=0)],
+    )
+
+
+def middle(steps: Series) -> float:
+    """The median, in which NaN is never; NaN of none."""
+    return float(steps.fillna(math.inf).median()) if len(steps) else math.nan
