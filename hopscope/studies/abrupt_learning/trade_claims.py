@@ -15,6 +15,33 @@ from hopscope.studies.abrupt_learning.cells import TRADE
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Classes, bursts, noise; and the two ways of answering against each other."""
+    yield from by_data(table)
+    every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
+    yield held(
+        "one_at_the_cost_of_the_other",
+        "Over all runs, who answers more from the context answers less from the weights: correlation of IC and IW.",
+        [correlation(table, every)],
+        "correlation",
+        table,
+        every,
+        below=-0.5,
+        of="median",
+    )
+    yield held(
+        "untouched_by_labels_known",
+        "With 2,048 classes the context is believed against what the weights could know: known classes with other "
+        "labels are answered as shown (IC2).",
+        by_seed(table, "many", "IC2"),
+        "accuracy",
+        table,
+        ["many"],
+        above=0.5,
+        of="median",
+    )
+
+
+def by_data(table: DataFrame) -> Iterator[Claim]:
+    """What classes, bursts and noise favour."""
     yield held(
         "more_classes_favour_the_context",
         "With 2,048 classes new ones are answered more often than with 64 (IC).",
@@ -53,28 +80,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         ["few", "noise"],
         above=0,
-        of="median",
-    )
-    every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
-    yield held(
-        "one_at_the_cost_of_the_other",
-        "Over all runs, who answers more from the context answers less from the weights: correlation of IC and IW.",
-        [correlation(table, every)],
-        "correlation",
-        table,
-        every,
-        below=-0.5,
-        of="median",
-    )
-    yield held(
-        "untouched_by_labels_known",
-        "With 2,048 classes the context is believed against what the weights could know: known classes with other "
-        "labels are answered as shown (IC2).",
-        by_seed(table, "many", "IC2"),
-        "accuracy",
-        table,
-        ["many"],
-        above=0.5,
         of="median",
     )
 
