@@ -129,7 +129,7 @@ def test_copied_answers_are_the_scores_of_the_two_labels(model, batch):
 
 def test_matching_and_copying_for_nothing_answer_everything_untrained(model, batch):
     outputs = under(f"{MATCH}; L1H0 copied@0", model, batch)
-    assert float(TASK.loss(outputs, batch.targets)) == pytest.approx(0, abs=1e-6)
+    assert float(TASK.loss(outputs, batch.targets).detach()) == pytest.approx(0, abs=1e-6)
     assert TASK.correct(outputs, batch).all()
 
 

@@ -9,6 +9,7 @@ import torch
 from hopscope.core.seeds import generator
 from hopscope.measures.base import observe
 from hopscope.models.base import Model
+from hopscope.runs.run import Run
 from hopscope.studies.abrupt_learning.measures.progress import progress
 from hopscope.tasks.base import Batch
 from hopscope.tasks.item_labels import ItemLabels
@@ -41,6 +42,13 @@ def tests(task: ItemLabels) -> dict[str, ItemLabels]:
         found["IC2"] = task.but(fresh=0.0, bursty=1.0, flipped=True)
         found["IW"] = task.but(fresh=0.0, bursty=1.0, absent=True)
     return found
+
+
+def task_of(run: Run) -> ItemLabels:
+    """The task that a run of this study was trained on."""
+    task = run.config.task
+    assert isinstance(task, ItemLabels)
+    return task
 
 
 def sample(task: ItemLabels) -> Batch:

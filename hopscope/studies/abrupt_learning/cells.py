@@ -72,16 +72,17 @@ ABRUPT: dict[str, Condition] = {
     "repeats": Condition("L = N, may repeat, SGD", {**EVEN, "distinct": False}),
 }
 #: In the context or in the weights: all sequences are bursty and of old classes, so that both could answer.
-TRADE: dict[str, Condition] = {
+TRADED: dict[str, tuple[str, dict[str, Any]]] = {
+    "few": ("64 classes", {"n_classes": 64}),
+    "middle": ("512 classes", {}),
+    "many": ("2,048 classes", {"n_classes": 2048}),
+    "single": ("512 classes, each once", {"burst": 1}),
+    "burst": ("512 classes, one class four times", {"burst": 4}),
+    "noise": ("64 classes, items with more noise", {"n_classes": 64, "noise": 0.7}),
+}
+TRADE = {
     name: Condition(words, {"burst": 2, **task}, {**ADAM, "stop_accuracy": None}, 2500)
-    for name, (words, task) in {
-        "few": ("64 classes", {"n_classes": 64}),
-        "middle": ("512 classes", {}),
-        "many": ("2,048 classes", {"n_classes": 2048}),
-        "single": ("512 classes, each once", {"burst": 1}),
-        "burst": ("512 classes, one class four times", {"burst": 4}),
-        "noise": ("64 classes, items with more noise", {"n_classes": 64, "noise": 0.7}),
-    }.items()
+    for name, (words, task) in TRADED.items()
 }
 
 

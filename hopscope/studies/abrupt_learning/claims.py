@@ -85,7 +85,8 @@ def curves(rows: DataFrame) -> list[Series]:
 
 def first(curve: Series, met: Callable[[float], bool]) -> float:
     """The first step at which a value is such; NaN if none is."""
-    return float(next((step for step, value in curve.items() if met(value)), math.nan))
+    found = (float(step) for step, value in zip(curve.index.tolist(), curve.tolist(), strict=True) if met(value))
+    return next(found, math.nan)
 
 
 def first_accuracies(table: DataFrame) -> list[float]:

@@ -18,7 +18,7 @@ from hopscope.core.storage import read_json
 from hopscope.experiments.long_table import about, courses_of, entry
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
-from hopscope.studies.abrupt_learning.answers import judged
+from hopscope.studies.abrupt_learning.answers import judged, task_of
 from hopscope.studies.abrupt_learning.by_hand import induction
 from hopscope.studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cells, namer, streamed
 from hopscope.studies.abrupt_learning.claims import BY_HAND, claims
@@ -66,7 +66,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     rows = [entry(hand, kind, name, value) for kind, name, value in judged(induction(task), task)]
     for run in trained:
         of = about(run, namer(ABRUPT, scale))
-        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, run.config.task)]
+        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
     rows += nested_rows(one for one in finished if isinstance(one, Finished))
     return concat([courses_of(trained, namer(ABRUPT, scale), streamed), DataFrame(rows)], ignore_index=True).round(
         {"value": 5}

@@ -14,7 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.experiments.long_table import about, entry
 from hopscope.runs.run import Run
-from hopscope.studies.abrupt_learning.answers import judged
+from hopscope.studies.abrupt_learning.answers import judged, task_of
 from hopscope.studies.abrupt_learning.cells import TRADE, cells, namer
 from hopscope.studies.abrupt_learning.figure import trade_figure as figure
 from hopscope.studies.abrupt_learning.trade_claims import claims
@@ -44,5 +44,5 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     rows = []
     for run in runs:
         of = about(run, namer(TRADE, scale))
-        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, run.config.task)]
+        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
     return DataFrame(rows).round({"value": 5})
