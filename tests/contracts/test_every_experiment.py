@@ -33,7 +33,7 @@ def test_runs_are_distinct(name, scale):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_docstring_names_its_source_and_times_are_stated(name):
     source = experiment(name)
-    assert any(word in source.__doc__.lower() for word in ("section", "figure", "appendix", "card"))
+    assert any(word in source.__doc__.lower() for word in ("section", "figure", "appendix", "arxiv"))
     assert list(source.SECONDS) == offered(name) and set(SCALES) - set(offered(name)) <= {"long"}
     assert source.SECONDS["quick"] <= 10
     assert source.SECONDS["cpu"] <= 12 * 60
