@@ -110,6 +110,9 @@ def sentence(error: click.UsageError) -> str:
 PLAINLY = (
     (r"is not a valid (integer|float) range$", r"is not a valid \1"),
     (r"is not a valid float$", "is not a number"),
+    (r"(\S+) is not in the range ([^<>=\s]+)<=x<=(\S+)$", r"it must be from \2 to \3; got \1"),
+    (r"(\S+) is not in the range x>=(\S+)$", r"it must be at least \2; got \1"),
+    (r"(\S+) is not in the range x<=(\S+)$", r"it must be at most \2; got \1"),
     (r"\. Did you mean (.*?)\??$", r" (did you mean \1?)"),
     (r"; did you mean (.*?)\??$", r" (did you mean \1?)"),
     (r"\. \(Possible options: (.*)\)$", r" (is it one of \1?)"),

@@ -44,7 +44,7 @@ def test_the_same_command_again_finds_the_build(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["0"], "0 is not in the range"),
+        (["0"], "; got 0"),
         (["2", "--algorithm", "doublng"], "did you mean 'doubling'"),
         (["2", "--layers", "1"], "needs 3 layers"),
         (["2", "--d-vocab", "99"], "--d-vocab is for symbolic_retrieval"),

@@ -60,7 +60,7 @@ def test_the_demo_is_called_by_its_name(tmp_path, monkeypatch):
         ),
         (["RUN", "--export", "page.html", "--weights", "5"], "has no checkpoint of step 5; it has 0, 4, 8, 12"),
         (["RUN", "--results", "nosuch"], "there is no folder nosuch"),
-        (["RUN", "--port", "99999"], "99999 is not in the range 0<=x<=65535"),
+        (["RUN", "--port", "99999"], "it must be from 0 to 65535; got 99999"),
         (["RUN", "--export", "no/such/page.html"], "could not write no/such/page.html: there is no folder no/such"),
         (["RUN", "--export", "."], "could not write .: it is a folder"),
     ],

@@ -458,9 +458,9 @@ def test_the_command_asks_everything_and_keeps_a_table(tmp_path, capsys):
         (["--hops", "0"], "hops must be at least 1"),
         (["--hops", "x"], "'x' is not a valid integer"),
         (["--formulation", "functions", "--hops", "5"], "functions always has 2 hops"),
-        (["--count", "0"], "count must be at least 1"),
+        (["--count", "0"], "'--count': it must be from 1 to 1000000; got 0"),
         (["--model", "nosuch"], "there is no model 'nosuch'"),
-        (["stray"], "unexpected extra argument"),
+        (["stray"], "got more than was expected: stray"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, arguments, words):
