@@ -225,4 +225,4 @@ def candidate_names(batch: Batch, row: int) -> list[str]:
     named = {tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in values.items()}
     if isinstance(task, VectorTask):
         return [named.get(tuple(candidate.tolist()), "·") for candidate in task.candidates(batch.draw)[row]]
-    return [named.get((token,), "·") for token in range(getattr(task, "n_answers", 0))]
+    return [named.get((token,), "·") for token in range(getattr(task, "n_logits", 0))]

@@ -127,5 +127,5 @@ def copied(model: Model, batch: Batch, part: Part, replace: Replacements) -> Flo
     name = f"blocks.{part.layer}.attn.hook_pattern"
     rows = model(batch.inputs, replace=replace, cache=[name])[1][name][:, part.head, task.query_positions]
     shown = task.shown(batch)
-    holds = (shown[..., None] == torch.arange(task.n_answers, device=shown.device)).to(rows.dtype)
+    holds = (shown[..., None] == torch.arange(task.n_logits, device=shown.device)).to(rows.dtype)
     return (rows @ holds).clamp(min=LEAST).log()

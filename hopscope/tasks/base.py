@@ -256,20 +256,20 @@ class TokenTask(Task):
     """A task whose answers are tokens; its loss is the cross-entropy in nats.
 
     Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
-    after the other: `len(hop_names) · n_answers` numbers. Inputs are tokens, too, unless a task sets `d_input`.
+    after the other: `len(hop_names) · n_logits` numbers. Inputs are tokens, too, unless a task sets `d_input`.
     """
 
     #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
     global_answer: int | None = None
 
     @property
-    def n_answers(self) -> int:
-        """Number of different answers: all tokens that there are, unless inputs are vectors."""
+    def n_logits(self) -> int:
+        """Logits of each hop, one for every answer that can be named: all tokens, unless inputs are vectors."""
         return self.d_vocab or 0
 
     @property
     def d_output(self) -> int:
-        return len(self.hop_names) * self.n_answers
+        return len(self.hop_names) * self.n_logits
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""
@@ -289,7 +289,7 @@ class TokenTask(Task):
 
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop vocab"]:
         """Outputs by hop."""
-        return outputs.float().unflatten(-1, (-1, self.n_answers))
+        return outputs.float().unflatten(-1, (-1, self.n_logits))
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
@@ -308,4 +308,4 @@ class TokenTask(Task):
 
     def uniform(self, n: int | None = None) -> float:
         """Cross-entropy in nats of n equally likely tokens (by default all): ln n."""
-        return math.log(n or self.n_answers)
+        return math.log(n or self.n_logits)

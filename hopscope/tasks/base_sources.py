@@ -29,7 +29,7 @@ class SourceTask(TokenTask):
 
     @property
     def d_output(self) -> int:
-        return self.n_answers
+        return self.n_logits
 
     @property
     def hop_names(self) -> tuple[str, ...]:

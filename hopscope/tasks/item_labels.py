@@ -120,7 +120,7 @@ class ItemLabels(TokenTask):
         return self.n_pairs // self.burst
 
     @property
-    def n_answers(self) -> int:
+    def n_logits(self) -> int:
         return self.n_labels
 
     @property

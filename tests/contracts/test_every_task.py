@@ -124,9 +124,9 @@ def perfect_outputs(task: Task, targets: torch.Tensor) -> torch.Tensor:
     """What a model would put out that knows every answer."""
     if isinstance(task, VectorTask | RegressionTask):
         return targets
-    one_hot = torch.nn.functional.one_hot(targets.clamp(min=0), task.n_answers) * 100.0
+    one_hot = torch.nn.functional.one_hot(targets.clamp(min=0), task.n_logits) * 100.0
     one_hot = torch.where((targets == NOT_ASKED)[..., None], 0.0, one_hot)
-    if task.d_output == task.n_answers:  # one set of logits, whichever hop is asked
+    if task.d_output == task.n_logits:  # one set of logits, whichever hop is asked
         return one_hot.sum(2)
     return one_hot.flatten(2)
 
