@@ -173,30 +173,30 @@ WRONG = {
     "another library's": (lambda s: rename_all(s), ["no state dict of a TransformerLens", "it holds layer.", "more"]),
     "a missing tensor": (
         lambda s: s.pop("blocks.1.attn.W_K"),
-        ["blocks.1.attn.W_K is missing; its shape should be (2, 16, 8)"],
+        ["blocks.1.attn.W_K is missing; its shape should be 2 × 16 × 8"],
     ),
     "no first layer": (lambda s: s.pop("blocks.0.attn.W_Q"), ["blocks.0.attn.W_Q is missing", "(heads, d_model"]),
     "a missing layer": (lambda s: drop(s, "blocks.1."), ["blocks.1.", "is missing"]),
-    "a missing bias": (lambda s: s.pop("unembed.b_U"), ["unembed.b_U is missing; its shape should be (4,)"]),
+    "a missing bias": (lambda s: s.pop("unembed.b_U"), ["unembed.b_U is missing; its shape should be 4"]),
     "RMSNorm": (lambda s: [drop(s, f"{n}.b") for n in norms()], ["ln1.b is missing", "RMSNorm is not supported"]),
     "no last norm": (lambda s: drop(s, "ln_final"), ["ln_final.w is missing"]),
     "a layer without an MLP": (lambda s: drop(s, "blocks.2.mlp"), ["blocks.2.mlp.W_in is missing"]),
     "flat heads": (
         lambda s: s.update({"blocks.0.attn.W_Q": torch.ones(16, 16)}),
-        ["blocks.0.attn.W_Q should be (heads, d_model, d_head); its shape is (16, 16)"],
+        ["blocks.0.attn.W_Q should be (heads, d_model, d_head); its shape is 16 × 16"],
     ),
     "no heads": (lambda s: s.update({"blocks.0.attn.W_Q": torch.ones(0, 16, 8)}), ["heads must be at least 1"]),
     "a wrong shape": (
         lambda s: s.update({"blocks.2.attn.W_O": torch.ones(2, 16, 8)}),
-        ["blocks.2.attn.W_O should have the shape (2, 8, 16); it has (2, 16, 8)"],
+        ["blocks.2.attn.W_O should have the shape 2 × 8 × 16; it has 2 × 16 × 8"],
     ),
     "outputs of another task": (
         lambda s: s.update({"unembed.W_U": torch.ones(16, 9)}),
-        ["unembed.W_U should have the shape (16, 4) (d_model, d_output of retrieval); it has (16, 9)"],
+        ["unembed.W_U should have the shape 16 × 4 (d_model × d_output of retrieval); it has 16 × 9"],
     ),
     "inputs of another task": (
         lambda s: s.update({"embed.W_E": torch.ones(7, 16)}),
-        ["embed.W_E should have the shape (8, 16) (d_input, d_model of retrieval); it has (7, 16)"],
+        ["embed.W_E should have the shape 8 × 16 (d_input × d_model of retrieval); it has 7 × 16"],
     ),
     "two embeddings": (lambda s: s.update(W_E=s["embed.W_E"]), ["holds both W_E and embed.W_E"]),
     "a gate": (
@@ -252,7 +252,7 @@ def test_too_few_positions_and_another_vocabulary():
     found = state(TOKENS)
     with pytest.raises(BadInput, match=r"pos_embed.W_pos has 5 positions, but a sequence of symbolic_retrieval has 6"):
         import_model(found | {"pos_embed.W_pos": torch.ones(5, 16)}, TOKENS)
-    with pytest.raises(BadInput, match=r"embed.W_E should have the shape \(9, 16\) \(d_vocab, d_model of symbolic"):
+    with pytest.raises(BadInput, match=r"embed.W_E should have the shape 9 × 16 \(d_vocab × d_model of symbolic"):
         import_model(found, TOKENS.but(d_vocab=9))
     with pytest.raises(BadInput, match=r"embed.b_E has no place"):
         import_model(found | {"embed.b_E": torch.ones(16)}, TOKENS)
