@@ -173,7 +173,7 @@ def shape_of(found: Tensors, name: str, meaning: str, n_axes: int) -> tuple[int,
         raise BadInput(f"{name} is missing; it should be {meaning}")
     shape = tuple(found[name].shape)
     if len(shape) != n_axes:
-        raise BadInput(f"{name} should be {meaning}; its shape is {shape}")
+        raise BadInput(f"{name} should be {meaning}; its shape is {shown(shape)}")
     return shape
 
 
