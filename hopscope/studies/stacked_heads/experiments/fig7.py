@@ -2,7 +2,7 @@
 
 The paper follows the paths of one model, Transformer D (24 layers, D = 4), over its checkpoints: a path has emerged
 when its mean attention goes above 0.5. What two cores train in minutes is that model's shape and its order of facts
-with a prior for the previous token in layer 0 (`transformer_d_prior`), five seeds, the circuit of each found by
+with a prior for the previous token in layer 0 (`transformer_d_prior`), three seeds, the circuit of each found by
 `hopscope.circuits`; the order is compared over seeds (docs/emergence.md).
 """
 
@@ -59,7 +59,7 @@ def runs(scale: str) -> Iterator[Config]:
         small = with_prior.config(steps=12, batch=16, log_every=4, val_size=32, checkpoints="4", decay_steps=4)
         yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
         return
-    yield from (with_prior.config(seed=seed) for seed in range(5))
+    yield from (with_prior.config(seed=seed) for seed in range(3))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
