@@ -34,7 +34,7 @@ USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOT
 GROUPS = {
     "Start here": ("demo", "list", "sample", "explore"),
     "Train": ("train", "show", "draw", "runs", "sweep", "import", "build"),
-    "Read circuits": ("circuit", "emerge", "depth"),
+    "Read circuits": ("circuit", "emerge", "depth", "export"),
     "Language models": ("ask", "evaluate", "heads"),
     "Reproduce": ("reproduce", "report"),
     "Keep house": ("verify", "doctor", "new"),

@@ -229,7 +229,7 @@ def test_symbols_of_token_tasks():
     assert symbols_at(batch, 1) == [f"t{token}" for token in batch.inputs[1].tolist()]
     batch = HopK(length=12).sample(2, 1)
     first, *letters = symbols_at(batch, 0)
-    assert first == "·"
+    assert first == f"k={int(batch.inputs[0, 0]) - batch.task.undefined - 1}"
     assert letters == ["abcd"[x] for x in batch.inputs[0, 1:].tolist()]
 
 
