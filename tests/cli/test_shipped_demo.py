@@ -42,7 +42,7 @@ def quick(monkeypatch, circuit, tmp_path):
     monkeypatch.setitem(RECIPES, "three_hops", tiny._replace(training=training))
     monkeypatch.setattr("hopscope.drawing.circuit_report.discover", lambda *_, **__: circuit)
     monkeypatch.setattr("hopscope.drawing.circuit_report.draw", lambda *_, **__: [])
-    monkeypatch.setattr("hopscope.drawing.run_pictures.pictures", lambda run: [("problem", "a problem", Figure())])
+    monkeypatch.setattr("hopscope.drawing.run_pictures.pictures", lambda *_: [("problem", "a problem", Figure())])
 
 
 @pytest.fixture
