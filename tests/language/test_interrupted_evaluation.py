@@ -142,7 +142,7 @@ def test_the_command_refuses_a_server_that_ignores_echo_by_name(tmp_path, capsys
 
 
 def test_the_command_stops_with_a_sentence_where_the_endpoint_is_not_there_at_all(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("hopscope.language.backends.endpoint.Patience", lambda: QUICK.but(silence=0.3))
+    monkeypatch.setattr("hopscope.language.opening.patience_of", lambda _: QUICK.but(silence=0.3))
     with FaultServer() as server:
         asked = command(server, tmp_path, "--protocol", "resample", "--count", "4")
     assert main(asked) == 1
