@@ -29,7 +29,7 @@ def fallback(model: Model, task: Task) -> str | None:
     ):
         if not ours(kind, rule, known):
             return f"The page does not compute {kind} {rule}; it knows {', '.join(known)}."
-    if type(task.sample(1).roles) is not Roles:
+    if type(task.sample(1).searched) is not Roles:
         return "The page computes tasks whose positions have roles; this task's have relations."
     if scoring(task) is None:
         return f"The page knows squared errors and cross-entropies; the losses of {task.name()} are of another kind."
