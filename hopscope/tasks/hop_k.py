@@ -16,11 +16,12 @@ from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.relations import Relations, pointing
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer
+from hopscope.tasks.base_one_answer import OneAnswerTask
 
 
 @dataclass(frozen=True)
-class HopK(TokenTask):
+class HopK(OneAnswerTask):
     """A number of hops k, then letters; at every letter, k times: go to what followed its last occurrence.
 
     ```
@@ -45,10 +46,6 @@ class HopK(TokenTask):
     def undefined(self) -> int:
         """The token `~`."""
         return self.n_letters
-
-    @property
-    def d_output(self) -> int:
-        return self.d_vocab
 
     @property
     def n_positions(self) -> int:
@@ -114,10 +111,6 @@ class HopK(TokenTask):
         answers = torch.where(asked >= 0, letters, self.undefined)
         hop = torch.arange(self.n_hops + 1, device=answers.device)
         return torch.where(draw["hops"][:, :, None] == hop, answers[..., None], NOT_ASKED)
-
-    def hop_losses(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
-        # One set of logits serves every number of hops: a sequence asks for one of them.
-        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
 
     def loss(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
         """Mean over all positions, so that each sequence weighs the same whatever it asks."""

@@ -21,13 +21,14 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, BestAnswer
+from hopscope.tasks.base_one_answer import OneAnswerTask
 
 BAYES_SAMPLE = 1024  # sequences from which the Bayes loss is estimated
 
 
 @dataclass(frozen=True)
-class RepeatedSegment(TokenTask):
+class RepeatedSegment(OneAnswerTask):
     """Random tokens, into which one segment is pasted twice; what comes next in the second copy?
 
     ```
@@ -70,10 +71,6 @@ class RepeatedSegment(TokenTask):
     @property
     def n_positions(self) -> int:
         return self.length
-
-    @property
-    def d_output(self) -> int:
-        return self.d_vocab
 
     @property
     def query_positions(self) -> slice:
@@ -171,25 +168,6 @@ class RepeatedSegment(TokenTask):
         return Roles(("query", "key[1]", "value[1]"), torch.stack([chain, key, value], 1))
 
     # Losses --------------------------------------------------------------------------------------------------
-
-    def hop_losses(
-        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
-    ) -> Float[Tensor, "hop"]:
-        # One set of logits serves both: every position is asked for one token.
-        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
-
-    def loss(
-        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
-    ) -> Float[Tensor, ""]:
-        """Mean over all tokens that are asked, as in the paper."""
-        asked = targets.amax(-1).flatten()  # NOT_ASKED is negative, so this is the one answer
-        total = F.cross_entropy(outputs.float().flatten(0, 1), asked, ignore_index=NOT_ASKED, reduction="sum")
-        return total / (asked != NOT_ASKED).sum().clamp(min=1)
-
-    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of the second copy alone."""
-        answers = batch.targets[..., -1]
-        return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]
 
     @property
     def entropy(self) -> float:

@@ -19,7 +19,8 @@ from hopscope.core.storage import read_json
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, BestAnswer
+from hopscope.tasks.base_one_answer import OneAnswerTask
 
 ASSET = Path(__file__).parents[1] / "data" / "tinyshakespeare_bigrams.json"
 WORDS = {" ": "space", "\n": "newline", "$": "dollar"}  # what people read instead
@@ -78,7 +79,7 @@ def shakespeare() -> Bigrams:
 
 
 @dataclass(frozen=True)
-class TriggerBigrams(TokenTask):
+class TriggerBigrams(OneAnswerTask):
     """Characters drawn from the bigrams of Shakespeare's plays, but for a few triggers.
 
     After a trigger comes its output, which is drawn anew for every sequence, the same at every occurrence:
@@ -116,10 +117,6 @@ class TriggerBigrams(TokenTask):
     def d_vocab(self) -> int:  # type: ignore[override]
         """Number of different characters."""
         return len(self.bigrams.characters)
-
-    @property
-    def d_output(self) -> int:
-        return self.d_vocab
 
     @property
     def n_positions(self) -> int:
@@ -235,25 +232,6 @@ class TriggerBigrams(TokenTask):
         return {self.named(token): torch.tensor(token) for token in range(self.d_vocab)}
 
     # Losses --------------------------------------------------------------------------------------------------
-
-    def hop_losses(
-        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
-    ) -> Float[Tensor, "hop"]:
-        # One set of logits serves all: every position is asked for one character.
-        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
-
-    def loss(
-        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
-    ) -> Float[Tensor, ""]:
-        """Mean over all positions that are asked, as in the paper."""
-        asked = targets.amax(-1).flatten()  # NOT_ASKED is negative, so this is the one answer
-        total = F.cross_entropy(outputs.float().flatten(0, 1), asked, ignore_index=NOT_ASKED, reduction="sum")
-        return total / (asked != NOT_ASKED).sum().clamp(min=1)
-
-    def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of predictable characters alone."""
-        answers = batch.targets[..., -1]
-        return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]
 
     @cached_property
     def floor(self) -> float:  # type: ignore[override]

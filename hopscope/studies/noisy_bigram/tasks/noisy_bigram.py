@@ -14,13 +14,14 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
-from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
+from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer
+from hopscope.tasks.base_one_answer import OneAnswerTask
 
 TRIGGER = 0  # the token q
 
 
 @dataclass(frozen=True)
-class NoisyBigram(TokenTask):
+class NoisyBigram(OneAnswerTask):
     """Random tokens, in which a fixed trigger q is followed by the sequence's own token y, or by noise τ; q comes last.
 
     ```
@@ -53,10 +54,6 @@ class NoisyBigram(TokenTask):
     def global_answer(self) -> int:  # type: ignore[override]
         """What follows the trigger in every sequence alike: τ."""
         return self.noise
-
-    @property
-    def d_output(self) -> int:
-        return self.d_vocab
 
     @property
     def n_positions(self) -> int:
@@ -130,11 +127,6 @@ class NoisyBigram(TokenTask):
         noisy = draw["noisy"]
         noise = torch.where(noisy, self.noise, NOT_ASKED)
         return torch.stack([torch.where(noisy, NOT_ASKED, draw["correct"]), noise], -1)
-
-    def hop_losses(
-        self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
-    ) -> Float[Tensor, "hop"]:
-        return super().hop_losses(outputs.repeat(1, 1, targets.shape[-1]), targets)
 
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
