@@ -94,13 +94,14 @@ def mean_role_attention(
             ax.set_title(f"L{layer}H{head}  {relation} chain" if detailed else f"L{layer}H{head} {relation}")
             name_axes(ax, names, left=column == 0, below=r == 1 and index + columns >= len(heads), across=attended)
     add_scale(figure, image, "mean attention")
-    add_caption(figure, "attention from role to role", f"Rows attend to columns{greyed(strengths)}. {COUNTING}")
+    grey = greyed(strengths.numpy(force=True))
+    add_caption(figure, "attention from role to role", f"Rows attend to columns{grey}. {COUNTING}")
     return figure
 
 
-def greyed(strengths: Tensor | numpy.ndarray) -> str:
+def greyed(strengths: numpy.ndarray) -> str:
     """What the caption says of grey cells, where there are any."""
-    return "; grey: no such path" if numpy.isnan(numpy.asarray(strengths)).any() else ""
+    return "; grey: no such path" if numpy.isnan(strengths).any() else ""
 
 
 def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:

@@ -17,6 +17,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.transforms import Bbox
 
 from hopscope.core.storage import write_file
 
@@ -49,9 +51,31 @@ class Picture(Figure):
         return rendered(self, "png")
 
 
+class SettledLayout(ConstrainedLayoutEngine):
+    """The constrained layout, rounded.
+
+    Its solver takes terms in the order of their addresses in memory, so that positions differ in their last bit from
+    drawing to drawing. An SVG writes six decimals of a point: now and then one of them flips.
+    """
+
+    DECIMALS = 7  # of the figure's size: less than a pixel of any figure by far, more than the solver's noise by far
+
+    def execute(self, fig: Figure) -> None:
+        """Lay a figure out: its panels, and the axes in them."""
+        super().execute(fig)
+        panels = list(fig.subfigs)
+        for panel in panels:
+            panel.bbox_relative.set_points(panel.bbox_relative.get_points().round(self.DECIMALS))
+            panels += panel.subfigs
+        for ax in fig.axes:
+            if ax.get_in_layout():  # who placed axes by hand meant it
+                ax.set_position(Bbox(ax.get_position(original=True).get_points().round(self.DECIMALS)))
+                ax.set_in_layout(True)  # which setting a position takes away
+
+
 def picture(width: float, height: float) -> Picture:
     """An empty figure of this size in inches, laid out without overlaps."""
-    return Picture(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout=SettledLayout())
 
 
 def canvas(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:

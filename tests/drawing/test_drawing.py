@@ -14,6 +14,7 @@ from pandas import DataFrame
 
 from hopscope.drawing import attention_maps, compared_curves, hop_curves, mean_role_attention, problem_diagram, save
 from hopscope.drawing.attention_maps import groups
+from hopscope.drawing.style import picture, rendered
 from hopscope.problem.roles import path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
@@ -137,3 +138,23 @@ def test_grey_is_promised_only_where_there_is_some(missing):
         strengths[0, 1, 0, 0, 1] = torch.nan
     figure = mean_role_attention(strengths, ["query", "key[1]"])
     assert ("grey" in figure._supxlabel.get_text()) is missing
+
+
+def test_role_maps_are_drawn_of_strengths_that_carry_a_gradient():
+    """Who calls a model without `no_grad` and asks for the picture, as the lecture does."""
+    mean_role_attention(torch.zeros(1, 2, 1, 2, 2, requires_grad=True) * 1, ["query", "key[1]"])
+
+
+def test_layouts_are_rounded_for_their_solver_differs_in_the_last_bit():
+    """Nested panels, too; else every so often one decimal of an SVG differs between two drawings of one table."""
+    figure = picture(6, 4)
+    above, below = figure.subfigures(2, 1, height_ratios=[1.25, 1])
+    for panel in (above, below):
+        for ax in panel.subplots(1, 3):
+            ax.set_title("a title that takes room")
+    rendered(figure, "svg")
+    positions = [ax.get_position(original=True).get_points() for ax in figure.axes]
+    positions += [panel.bbox_relative.get_points() for panel in (above, below)]
+    assert len(figure.axes) == 6
+    assert all((points == points.round(7)).all() for points in positions)
+    assert len({tuple(points[0]) for points in positions[:6]}) >= 3  # they were laid out at all
