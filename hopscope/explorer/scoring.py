@@ -124,9 +124,9 @@ def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
     if batch.targets.is_floating_point():
         if isinstance(task, RegressionTask):
             by_place = n > 1 and n == batch.targets.shape[1]
-            more = {"scale": task.scale, "right_below": task.solved_below, "by_place": by_place}
-            width = task.d_output if by_place else task.d_output // n
-            yield from (Scoring("numbers", hops, width, total=total, **more) for total in totals)
+            rule = Scoring("numbers", hops, task.d_output if by_place else task.d_output // n, by_place=by_place)
+            rule = replace(rule, scale=task.scale, right_below=task.solved_below)
+            yield from (replace(rule, total=total) for total in totals)
         elif batch.targets.shape[-1] == task.d_output and task.d_output % n == 0:
             yield from (Scoring("vectors", hops, task.d_output // n, total=total) for total in totals)
     elif batch.targets.shape[-1] == n:
