@@ -36,8 +36,11 @@ def page() -> str:
     for name in catalogue.names("cli.commands"):
         command = hopscope.get_command(context, name)
         assert command is not None
-        parts.append(f"## hopscope {name}\n\n```text\n{help_of(command, [name])}\n```\n")
-        if example := PER_VARIANT.get(name):
+        example, told = PER_VARIANT.get(name), help_of(command, [name])
+        if example:  # a variant that is added later is in `hopscope list`, and leaves the page as it is
+            told = f"{told.partition(chr(10) + 'Commands:')[0].rstrip()}\n\nCommands: those that hopscope list names."
+        parts.append(f"## hopscope {name}\n\n```text\n{told}\n```\n")
+        if example:
             assert isinstance(command, click.Group)
             variant = command.get_command(context, example)
             assert variant is not None

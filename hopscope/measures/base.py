@@ -107,6 +107,14 @@ def unmet(name: str, task: Task, shape: Shape) -> str | None:
     return next((need.words for need in needs if not need.met(task, shape)), None)
 
 
+def numbers_of(name: str, seen: Observation) -> dict[str, float]:
+    """What a measure makes of what is seen. Raises BadInput if that is anything but numbers by name."""
+    found = catalogue.find("measures", name)(seen)
+    if not isinstance(found, dict) or not all(isinstance(value, int | float) for value in found.values()):
+        raise BadInput(f"the measure {name} must return numbers by name, such as {{'score': 0.5}}; got {found!r:.60}")
+    return found
+
+
 def check_needs(names: list[str], task: Task, shape: Shape) -> None:
     """Raise BadInput for a measure that does not apply."""
     for name in names:

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from hopscope.configuration.config import Config
-from hopscope.core import catalogue, environment
+from hopscope.core import environment
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import held
-from hopscope.measures.base import Observation
+from hopscope.measures.base import Observation, numbers_of
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
 from hopscope.training.trainer import Trainer, optimizer_tensors, restore_optimizer
@@ -209,7 +209,7 @@ class Session:
         with torch.compiler.set_stance("force_eager"):
             outputs = self.trainer.outputs(batch, clamps)
             seen = Observation(self.trainer.model, batch, held(clamps, self.trainer.model, batch))
-            measured = {n: catalogue.find("measures", n)(seen) for n in self.config.training.measure_names}
+            measured = {n: numbers_of(n, seen) for n in self.config.training.measure_names}
         hops = task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
         if not math.isfinite(val_loss) or not math.isfinite(train_loss or 0.0):

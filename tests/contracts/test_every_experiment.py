@@ -33,8 +33,10 @@ def test_runs_are_distinct(name, scale):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_docstring_names_its_source_and_times_are_stated(name):
     source = experiment(name)
-    assert any(word in source.__doc__.lower() for word in ("section", "figure", "appendix", "arxiv"))
-    assert list(source.SECONDS) == offered(name) and set(SCALES) - set(offered(name)) <= {"long"}
+    sources = ("section", "figure", "appendix", "arxiv", "(ours")
+    assert any(word in source.__doc__.lower() for word in sources), f"{name}: name the source, or say (ours)"
+    assert list(source.SECONDS) == offered(name), f"{name}: SECONDS has the scales in order: {', '.join(SCALES)}"
+    assert set(SCALES) - set(offered(name)) <= {"long"}, f"{name}: only the scale long may be missing from SECONDS"
     assert source.SECONDS["quick"] <= 10
     assert source.SECONDS["cpu"] <= 12 * 60
     assert source.SECONDS.get("long", 0) <= 3 * 3600

@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from hopscope import Architecture, Transformer
+from hopscope.core import catalogue
 from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.measures import observe
 from hopscope.measures.attention_on_path import attention_on_path
+from hopscope.measures.base import numbers_of
 from hopscope.measures.hop_loss import hop_loss
 from hopscope.measures.induction_score import induction_score
 from hopscope.measures.prefix_score import prefix_score
@@ -135,3 +138,12 @@ def test_guessing_a_random_symbol_is_right_once_in_twelve():
     seen.__dict__["outputs"] = torch.randn(seen.batch.targets.shape, generator=torch.Generator().manual_seed(1))
     for share in retrieval_accuracy(seen).values():
         assert share == pytest.approx(1 / 12, abs=4 * math.sqrt(1 / 12 / (4096 * 4)))
+
+
+@pytest.mark.parametrize("returned", [0.5, {"score": "much"}, None])
+def test_what_a_measure_returns_is_numbers_by_name_or_refused_in_a_sentence(returned, monkeypatch):
+    """A stranger's measure that returned a float was written into metrics.jsonl as it was."""
+    seen = seen_with(previous)
+    monkeypatch.setattr(catalogue, "find", lambda folder, name: lambda seen: returned)
+    with pytest.raises(BadInput, match="measure mine must return numbers by name"):
+        numbers_of("mine", seen)

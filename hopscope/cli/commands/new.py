@@ -198,7 +198,8 @@ def next_steps(root: Path, kind: str, name: str, path: Path) -> list[str]:
     ours = root == catalogue.LIBRARY.path
     hopscope = "hopscope" if ours else f"hopscope --with {shown(root)}"
     tests = f"pytest tests/contracts -k {name}"
-    tests = f"make check && {tests}" if ours else f"{outside.VARIABLE}={root} {tests}    # in a clone of hopscope"
+    there = f"{outside.VARIABLE}={root} {tests}    # in a clone of hopscope"
+    tests = f"make check && make docs && {tests}" if ours else there
     steps = [f"{hopscope} {then.format(name=name)}" for then in KINDS[kind].then]
     said = f"{shown(path)} is written: a skeleton that works. Make it yours, then:"
     return [said, *(f"  {step}" for step in (tests, *steps))]
