@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from bench.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
@@ -23,7 +24,6 @@ from hopscope.studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from tests.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 
 
 def found_in(made):
