@@ -79,6 +79,25 @@ def test_a_plain_model_is_accepted():
     assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"]
 
 
+class PatternsAlone(Transformer):
+    """The least that the contract asks of a model: it offers its patterns, and nothing else."""
+
+    starts_at_layers = False
+
+    @property
+    def activation_names(self):
+        return [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(self.blocks))]
+
+
+def test_models_that_offer_patterns_alone_have_circuits_without_certificates():
+    """The search came to its end, and certificates then asked for queries that nobody could replace."""
+    model = copiers(20.0).model
+    assert discover(model, TASK).supplies
+    model.__class__, model.starts_at_layers = PatternsAlone, False
+    circuit = discover(model.eval(), TASK)
+    assert circuit.verdict == "circuit" and circuit.supplies == ()
+
+
 # Minimality and completeness -------------------------------------------------------------------------------------
 
 
