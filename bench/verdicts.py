@@ -374,13 +374,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def stored(file: Files) -> list[Outcome]:
     """What `write` wrote."""
     models = json.loads(file.read_text())["models"]
-    return [Outcome(**{"about": {}, **one, "scores": [Score(**score) for score in one["scores"]]}) for one in models]
+    return [
+        Outcome(
+            **{"about": {}, "circuits": 0, "tried": 0, **one, "scores": [Score(**score) for score in one["scores"]]}
+        )
+        for one in models
+    ]
 
 
 def write(file: str, options: argparse.Namespace, outcomes: Sequence[Outcome], seconds: float) -> None:
     """Everything, as it stands."""
     about = {"hopscope": code_version(), "seed": options.seed, "each": options.each, "controls": options.controls}
-    models = [{k: v for k, v in asdict(o).items() if v not in ({}, "", 0.0)} for o in outcomes]
+    models = [{k: v for k, v in asdict(o).items() if v not in ({}, "")} for o in outcomes]
     said = [{"aim": text, "holds": met} for text, met in aims(outcomes)]
     Files(file).write_text(
         json.dumps({**about, "seconds": round(seconds), "aims": said, "models": models}, separators=(",", ":")) + "\n"

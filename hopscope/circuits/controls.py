@@ -63,20 +63,21 @@ def random_sets(evaluator: Evaluator, size: int, threshold: float, n: int = 1000
 def with_wrong_chains(batch: Batch, seed: int = 0) -> Batch:
     """The same sequences with roles that lie.
 
-    Where there are chains, those of queries are renamed at random, none keeping its own. Where there is one chain, or
-    positions are named by relations (`hop_k`, `k_fold`), every sequence gets the roles of another.
+    Where there are three chains or more, those of queries are renamed at random, none keeping its own. With two, the
+    other one would be the right one; so there, with one, and where positions are named by relations (`hop_k`,
+    `k_fold`), every sequence gets the roles of another.
 
     Raises:
-        ValueError: there is one chain, and all sequences have the same roles.
+        ValueError: there are fewer than three chains, and all sequences have the same roles.
     """
     roles, random = batch.searched, generator(seed, "wrong chains", 0)
     n_chains = 0 if isinstance(roles, Relations) else int(roles.chain.max()) + 1
     wrong = Batch(batch.task, batch.draw)
-    if n_chains < 2:
+    if n_chains < 3:
         lie = of_another(roles, int(torch.randint(1, max(2, len(batch)), (1,), generator=random)))
         if same(roles, lie):
             raise ValueError(
-                "there is one chain, and all sequences have the same roles: there are none to take instead"
+                "all sequences have the same roles, and there are no three chains: there is none to take for another"
             )
     else:
         shift = int(torch.randint(1, n_chains, (1,), generator=random))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -20,6 +21,9 @@ from tests.circuits.plain_evaluator import Plain, Unit, subsets
 
 FILES = sorted(TRAINED.glob("*.safetensors"))
 SEEDS = (0, 1, 2)
+#: Solved, and yet without a circuit of paths: by hand a head that divides its attention cannot be said.
+REFUSED = {"hop_k", "trigger_bigrams", "two_hop"}
+SURE = 1.96  # standard errors
 FRESH = 4096  # sequences on which what is close is decided
 
 
@@ -75,18 +79,18 @@ def test_positions_without_a_role_are_rows_of_the_other_evaluator_too():
 # Trained models --------------------------------------------------------------------------------------------------
 
 
-def losses(lab: Plain, units: frozenset[Unit], strengths: dict[Unit, float], identity) -> list[torch.Tensor]:
-    """By hand, live, and live with rows whole: of every sequence."""
-    hand = lab.by_hand({one: strengths[one] for one in units if one[3]})
-    changes = [lab.kept(map(whole, units), identity), lab.kept(units, identity), hand]
-    return [lab.losses(lab.outputs(change)) for change in changes]
+def losses(lab: Plain, units: frozenset[Unit], strengths: dict[Unit, float], identity) -> Iterator[torch.Tensor]:
+    """Live with rows whole, live, and by hand: of every sequence."""
+    yield lab.losses(lab.outputs(lab.kept(map(whole, units), identity)))
+    yield lab.losses(lab.outputs(lab.kept(units, identity)))
+    yield lab.losses(lab.outputs(lab.by_hand({one: strengths[one] for one in units if one[3]})))
 
 
-def works(labs: list[Plain], units: frozenset[Unit], strengths, bound: float, identity, sure: float = 1.96) -> bool:
-    """Whether all three losses are below the bound by so many standard errors; a few sequences reject what is far."""
+def works(labs: list[Plain], units: frozenset[Unit], strengths, bound: float, identity) -> bool:
+    """Whether all three losses are below the bound by more than their error; a few sequences reject what is far."""
     for lab, times in zip(labs, (2.0, 1.2, 1.0), strict=True):
         for one in losses(lab, units, strengths, identity):
-            error = sure * float(one.std()) / math.sqrt(len(one)) if lab is labs[-1] else 0.0
+            error = SURE * float(one.std()) / math.sqrt(len(one)) if lab is labs[-1] else 0.0
             if float(one.mean()) + error >= times * bound:
                 return False
     return True
@@ -99,24 +103,23 @@ def chosen(circuit: Circuit) -> frozenset[Unit]:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
-    """As docs/circuits.md defines it, on sequences that no search saw."""
+    """As docs/circuits.md defines it, on sequences that no search saw; what one seed accepts, all do."""
     model, task = trained(file)
     circuits = [discover(model, task, Discovery(seed=seed)) for seed in SEEDS]
-    assert [circuit.verdict for circuit in circuits] == ["circuit"] * len(SEEDS), [c.reason for c in circuits]
     labs = [plain(model, task, n, seed=n) for n in (16, 256, FRESH)]
     seen: list[torch.Tensor] = []
     labs[1].outputs(seen=seen)
-    for circuit in circuits:
+    for circuit in (circuit for circuit in circuits if circuit.accepted):
         units = chosen(circuit)
         strengths = {one: labs[1].strength(one, seen) for one in units if one[3]}
         identity = [row for row in labs[0].rows if "L{}H{} {}".format(*row) in circuit.protocol["identity"]]
-        for one in losses(labs[-1], units, strengths, identity):
-            assert float(one.mean()) < circuit.threshold
+        assert all(float(one.mean()) < circuit.threshold for one in losses(labs[-1], units, strengths, identity))
         smaller = [s for s in subsets(units) if works(labs, s, strengths, circuit.threshold, identity)]
         assert not smaller, (sorted(map(str, units)), [sorted(map(str, s)) for s in smaller])
-    stable = compared(list(SEEDS), circuits)
-    told = [sorted(str(found.path) for found in circuit.paths) for circuit in circuits]
-    assert stable.agree == 1, (stable, told)
+    told = [(circuit.verdict, sorted(str(found.path) for found in circuit.paths)) for circuit in circuits]
+    assert [circuit.accepted for circuit in circuits] == [file.stem not in REFUSED] * len(SEEDS), told
+    if file.stem not in REFUSED:
+        assert compared(list(SEEDS), circuits).agree == 1, told
 
 
 def test_no_file_is_large_and_every_task_is_there():
