@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,7 +26,8 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
-STAGES = ((2, 3.0), (16, 1.5), (128, 1.0))  # sequences, and times the threshold from which a set is given up
+STAGES = ((2, 3.0), (16, 1.5), (128, 1.5))  # sequences, and times the threshold from which a set is given up
+CLEAR, SURE = 0.2, 2048  # times the threshold below which a set is taken at once; sequences that decide on others
 TOGETHER = 512  # sequences in one forward pass
 WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
 SEEN = 0.02  # share of a row's attention that makes a path worth trying
@@ -118,9 +120,23 @@ class Trier:
             worst = torch.maximum(lab_losses(lab, list(map(Kept, left))), lab_losses(lab, hand)) if left else []
             kept = [(units, float(loss)) for units, loss in zip(left, worst, strict=True)]
             left = [units for units, loss in kept if loss < times * self.threshold]
-        self.margin = max([self.margin, *(loss / self.threshold for _, loss in kept if loss < self.threshold)])
-        self.known |= dict.fromkeys(left, True)
+        sure = {units for units, loss in kept if loss < CLEAR * self.threshold}
+        sure |= {units for units in left if units not in sure and self.worst(units) < self.threshold}
+        found = [(units, loss) for units, loss in kept if units in sure]
+        self.margin = max([self.margin, *(loss / self.threshold for _, loss in found)])
+        self.known |= dict.fromkeys(sure, True)
         return [units for units in sets if self.known[units]]
+
+    @cached_property
+    def many(self) -> Evaluator:
+        """The sequences that decide on what is near the threshold."""
+        return Evaluator(self.model, self.task.sample(SURE, 999))
+
+    def worst(self, units: Units) -> float:
+        """The greatest of the three losses of a set, on many sequences."""
+        hand = Hard({u: self.weights[u] for u in units if isinstance(u, Path)})
+        changes = [Kept(frozenset(map(row_of, units))), Kept(units), hand]
+        return max(float(lab_losses(self.many, [change])[0]) for change in changes)
 
     def minimal(self, units: Units) -> bool:
         """Whether a set suffices and no proper subset does; of large ones, all removals of up to three are tried."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from bench.adversaries import BUILDS, CONTROLS, Adversary, adversary, named
+from bench.adversaries import BUILDS, CONTROLS, KINDS, Adversary, adversary, named
 from bench.exhaustive import Trier, Truth, Units, all_circuits
 from hopscope.circuits.baselines.base import smallest
 from hopscope.circuits.circuit import Circuit
@@ -175,7 +175,11 @@ def details(mine: Units, truths: Sequence[Units]) -> dict[str, Any]:
 
 
 def those_of_others(made: Adversary, truths: Collection[Units]) -> Iterable[Score]:
-    """What each baseline finds: its smallest set below the task's threshold, live, on sequences as ours has them."""
+    """What each baseline finds: its smallest set below the task's threshold, live, on sequences as ours has them.
+
+    Rows of positions without a role are left to them all, for they cannot name them; so the truth is without these.
+    """
+    truths = [frozenset(unit for unit in one if isinstance(unit, Path)) for one in truths]
     for name in catalogue.names("circuits.baselines"):
         random = generator(0, "circuit discovery", 0, "cpu")
         lab = Yardstick(Evaluator(made.model, made.task.sample(Discovery().discovery, random)))
@@ -351,6 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--others", type=int, default=2, help="of each kind, how many baselines see (2)")
     parser.add_argument("--seed", type=int, default=0, help="of everything (0)")
     parser.add_argument("--replay", metavar="NAME", help="only this one, seed/kind/number")
+    parser.add_argument("--kinds", metavar="A,B", help="only these")
     parser.add_argument("--json", metavar="FILE", help="also write everything here")
     parser.add_argument("--tables", metavar="FILE", help="only the tables of what was written there")
     options = parser.parse_args(arguments)
@@ -363,7 +368,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     print(f"seed {options.seed}; any of these again: {REPLAY} NAME", flush=True)
     outcomes, began = [], time.process_time()
+    chosen = options.kinds.split(",") if options.kinds else KINDS
     for kind, number in interleaved(options.each, options.controls):
+        if kind not in chosen:
+            continue
         outcomes.append(examine(adversary(options.seed, kind, number), number < options.others))
         print(line(outcomes[-1]), flush=True)
         if options.json:

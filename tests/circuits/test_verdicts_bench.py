@@ -7,6 +7,7 @@ import json
 import random
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path as Files
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from bench.verdicts import (
     report,
     stored,
     write,
+    wrong_by_kind,
 )
 from hopscope.circuits.controls import with_wrong_chains
 from hopscope.circuits.discovery import Discovery, discover
@@ -39,6 +41,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 
+ROOT = Files(__file__).parents[2]
 FEW = Discovery(discovery=32, selection=32, report=64)
 NOT_SEARCHED = {"associations"}  # one position, which attends to itself
 
@@ -239,3 +242,12 @@ def test_the_prompt_to_replay_is_quoted():
     made = adversary(1, "untrained", 0)
     outcome = examine(made)
     assert outcome.ours.said == "none" and line(outcome).startswith("1/untrained/0: hit, none")
+
+
+def test_the_page_has_the_numbers():
+    """docs/circuits_benchmark.md holds the tables of what the last run wrote, and every aim that it speaks of."""
+    page = (ROOT / "docs" / "circuits_benchmark.md").read_text()
+    outcomes = stored(ROOT / "bench" / "verdicts.json")
+    assert len(outcomes) == 20 * len(BUILDS) + 60 * len(CONTROLS)
+    for made in (by_kind(outcomes), by_method(outcomes), wrong_by_kind(outcomes)):
+        assert made in page
