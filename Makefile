@@ -12,7 +12,7 @@ NOTEBOOKS_PINS = explorer/notebooks-constraints.txt
 pip = PIP_CONSTRAINT=$(2) PIP_BUILD_CONSTRAINT=$(2) $(1)/bin/pip install -q --disable-pip-version-check -c $(2)
 INSTALL = $(call pip,$(VENV),$(PINS))
 
-.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check constraints all clean
+.PHONY: demo setup test lint check slow installs bench bench-many bench-circuits bench-builds bench-verdicts bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -53,6 +53,9 @@ bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and
 
 bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their truth hidden
 	$(BIN)/python -m bench.builds --n 100 --seed 0
+
+bench-verdicts: $(VENV)/dev  ## 460 adversaries of discovery, its verdicts and the baselines' (a quarter of an hour)
+	$(BIN)/python -m bench.verdicts --seed 14 --others 4 --json bench/verdicts.json
 
 bench-questions: $(VENV)/dev  ## a million questions against the independent solver, and every shortcut
 	$(BIN)/python -m bench.questions

@@ -22,6 +22,7 @@ from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
 HOOKS: Mapping[Part, str] = {"query": "q", "key": "k", "value": "v"}
+NAMES = ("hook_resid_pre", "hook_attn_out", "attn.hook_pattern")  # of every layer, beside queries, keys and values
 LEAST_SHARE = 0.25  # of the attention, or of what the path is worth in loss: below, a supply is not reported (ours)
 
 
@@ -64,11 +65,23 @@ def certify(
         units: the circuit.
         null: of all that is not in it, but for the rows that are
         identity: they attend to themselves.
+
+    Returns:
+        None for a model whose queries, keys and values cannot be replaced (`can_be_asked`).
     """
+    if not can_be_asked(evaluator):
+        return []
     circuit = Intact(evaluator, units, null, identity)
     paths = sorted(unit for unit in units if isinstance(unit, Path))
     pairs = [(path, source) for path in paths for source in paths if source.layer < path.layer]
     return [supply for path, source in pairs for supply in circuit.supplies(path, source)]
+
+
+def can_be_asked(evaluator: Evaluator) -> bool:
+    """Whether the model offers what certificates replace; patterns, all that circuits ask for, are not enough."""
+    names = (*NAMES, *(f"attn.hook_{short}" for short in HOOKS.values()))
+    needed = {f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names}
+    return needed <= {*evaluator.model.activation_names}
 
 
 class Intact:
@@ -79,8 +92,7 @@ class Intact:
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
-        names = ("hook_resid_pre", "hook_attn_out", "attn.hook_pattern")
-        kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
+        kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in NAMES]
         outputs, self.whole = self.run(self.units, {}, kept)
         self.loss = self.loss_of(outputs)
         self.without: dict[tuple[Unit, int], Cache] = {}

@@ -14,6 +14,7 @@ import torch
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
+from hopscope.problem.relations import Relations
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 
@@ -60,15 +61,46 @@ def random_sets(evaluator: Evaluator, size: int, threshold: float, n: int = 1000
 
 
 def with_wrong_chains(batch: Batch, seed: int = 0) -> Batch:
-    """The same sequences with the chains of queries renamed at random, none keeping its own: roles that lie."""
-    roles = batch.roles
-    n_chains = int(roles.chain.max()) + 1
-    if n_chains < 2:
-        raise ValueError("with one chain there is none to take for another")
-    shift = int(torch.randint(1, n_chains, (1,), generator=generator(seed, "wrong chains", 0)))
-    chain = roles.chain.clone()
-    queries = chain[:, 0]
-    chain[:, 0] = torch.where(queries >= 0, (queries + shift) % n_chains, queries)
+    """The same sequences with roles that lie.
+
+    Where there are three chains or more, those of queries are renamed at random, none keeping its own. With two, the
+    other one would be the right one; so there, with one, and where positions are named by relations (`hop_k`,
+    `k_fold`), every sequence gets the roles of another.
+
+    Raises:
+        ValueError: there are fewer than three chains, and all sequences have the same roles.
+    """
+    roles, random = batch.searched, generator(seed, "wrong chains", 0)
+    n_chains = 0 if isinstance(roles, Relations) else int(roles.chain.max()) + 1
     wrong = Batch(batch.task, batch.draw)
-    wrong.__dict__["roles"] = Roles(roles.names, chain)
+    if n_chains < 3:
+        lie = of_another(roles, int(torch.randint(1, max(2, len(batch)), (1,), generator=random)))
+        if same(roles, lie):
+            raise ValueError(
+                "all sequences have the same roles, and there are no three chains: there is none to take for another"
+            )
+    else:
+        shift = int(torch.randint(1, n_chains, (1,), generator=random))
+        chain = roles.chain.clone()
+        queries = chain[:, 0]
+        chain[:, 0] = torch.where(queries >= 0, (queries + shift) % n_chains, queries)
+        lie = Roles(roles.names, chain)
+    wrong.__dict__["searched"] = lie
+    if not isinstance(lie, Relations):
+        wrong.__dict__["roles"] = lie
     return wrong
+
+
+def of_another(roles: Roles, by: int = 1) -> Roles:
+    """The roles of the sequence so many before, or its relations; what is alike in all sequences stays."""
+    if isinstance(roles, Relations):
+        matches = {name: match.roll(by, 0) for name, match in roles.matches.items()}
+        return Relations(roles.names, roles.chain.roll(by, 0), matches)
+    return Roles(roles.names, roles.chain.roll(by, 0))
+
+
+def same(one: Roles, other: Roles) -> bool:
+    """Whether two say the same of every sequence."""
+    if isinstance(one, Relations) and isinstance(other, Relations):
+        return all(torch.equal(match, other.matches[name]) for name, match in one.matches.items())
+    return torch.equal(one.chain, other.chain)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from bench.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
@@ -23,7 +24,6 @@ from hopscope.studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
-from tests.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 
 
 def found_in(made):
@@ -77,6 +77,25 @@ def test_a_plain_model_is_accepted():
     circuit = found_in(copiers(20.0))
     assert circuit.verdict == "circuit"
     assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"]
+
+
+class PatternsAlone(Transformer):
+    """The least that the contract asks of a model: it offers its patterns, and nothing else."""
+
+    starts_at_layers = False
+
+    @property
+    def activation_names(self):
+        return [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(self.blocks))]
+
+
+def test_models_that_offer_patterns_alone_have_circuits_without_certificates():
+    """The search came to its end, and certificates then asked for queries that nobody could replace."""
+    model = copiers(20.0).model
+    assert discover(model, TASK).supplies
+    model.__class__, model.starts_at_layers = PatternsAlone, False
+    circuit = discover(model.eval(), TASK)
+    assert circuit.verdict == "circuit" and circuit.supplies == ()
 
 
 # Minimality and completeness -------------------------------------------------------------------------------------

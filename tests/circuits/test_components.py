@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 
+from bench.hand_made import TASK, copiers
 from hopscope.circuits.components.attribution import eap, eap_ig
 from hopscope.circuits.components.graph import component_edges
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
@@ -25,7 +26,6 @@ from hopscope.models.transformer import Architecture, Transformer
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
-from tests.hand_made import TASK, copiers
 
 
 def drawn(task, **shape):

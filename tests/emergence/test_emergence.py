@@ -10,6 +10,7 @@ import pandas
 import pytest
 import torch
 
+from hopscope import Architecture, Config, Training, train
 from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
@@ -24,6 +25,7 @@ from hopscope.emergence.track import check_comparable, follow, follow_all, serve
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
 from hopscope.runs.run import load
+from hopscope.tasks.induction import Induction
 from tests.small_runs import trained
 
 STEPS = [0, 10, 20, 30, 40, 50, 60, 70]
@@ -365,6 +367,23 @@ def test_a_gap_is_refined_by_retraining_to_the_bit(tiny, tmp_path, capsys):
     stored = json.loads((tmp_path / "out" / "emergence.json").read_text())["runs"][0]
     gaps = [o for o in (stored["paths"][0]["onset"], *stored["hops"].values()) if o["status"] == "seen"]
     assert all(gap["by"] - gap["after"] == 1 for gap in gaps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_rare_checkpoints_tell_no_onset_that_frequent_ones_deny(tmp_path, seed):
+    """One run with checkpoints every 100 steps and every 10: the rare ones' intervals hold what the others see."""
+    found = {}
+    for every in (100, 10):
+        recipe = {"steps": 400, "batch": 64, "lr": 3e-3, "log_every": 100, "val_size": 64, "checkpoints": str(every)}
+        shape = Architecture(n_layers=2, d_model=64, mlp=False, positions="relative(start='L0 1:4')")
+        config = Config(Induction(length=12, d_vocab=24), shape, Training(**recipe, seed=seed))
+        run = train(config, tmp_path / str(every), threads=1, compile="off")
+        found[every] = follow(run, [Path.parse("L0H0 value[1]->key[1]"), Path.parse("L1H0 query->value[1]")], n=64)
+    for rare, frequent in zip(found[100].paths, found[10].paths, strict=True):
+        if frequent.onset.status == "seen":
+            assert rare.onset.low <= frequent.onset.step <= rare.onset.high, (rare.onset, frequent.onset)
+    assert any(path.onset.status == "seen" for path in found[10].paths)
 
 
 def test_what_does_not_come_out_the_same_is_not_refined(tiny, monkeypatch):

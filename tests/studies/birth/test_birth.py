@@ -32,6 +32,14 @@ from hopscope.tasks.retrieval import Retrieval
 # The corpus ------------------------------------------------------------------------------------------------------
 
 
+def test_the_corpus_has_numbers_also_where_models_are_only_counted():
+    """`hopscope train trigger_bigrams` counts its weights without storage first, and the table is made but once."""
+    stored = read_json(ASSET)
+    with torch.device("meta"):
+        corpus = Bigrams(stored["characters"], stored["counts"])
+    assert corpus.first.device.type == "cpu" and float(corpus.first.sum()) == pytest.approx(1.0)
+
+
 def test_the_corpus_is_the_one_of_the_published_figures():
     corpus = shakespeare()
     assert len(corpus.characters) == 65

@@ -38,7 +38,7 @@ class Bigrams:
 
     def __init__(self, characters: str, counts: list[list[int]]):
         self.characters = characters
-        table = torch.tensor(counts, dtype=torch.float64)
+        table = torch.tensor(counts, dtype=torch.float64, device="cpu")  # also where a model is only being counted
         self.first = table.sum(1) / table.sum()
         self.then = table / table.sum(1, keepdim=True)
 

@@ -1,7 +1,8 @@
-"""Transformers for `induction` whose weights are written by hand: adversaries of circuit discovery, circuits known.
+"""Transformers for tasks of tokens whose weights are written by hand: adversaries of circuit discovery.
 
-The stream has a part for each thing that a position holds: its token, its place, and whatever heads copy. Attention
-only, no LayerNorm, so that each head does what its two lines say: what it matches, and what it moves.
+The stream has a part for each thing that a position holds: its token, its place, and whatever heads copy. There is no
+LayerNorm, and an MLP only where one is asked for, so that each head does what its two lines say: what it matches, and
+what it moves.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import torch
 from torch import Tensor
 
 from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.base import TokenTask
 from hopscope.tasks.induction import Induction
 
 TASK = Induction(length=12, d_vocab=24)
 SHARP = 40.0
+STEEP = 40.0  # slope of neurons that tell 0 from 1
 
 #: (part of the attending position, part of the attended one, which of theirs each of mine looks for)
 Match = tuple[str, str, Tensor]
@@ -32,19 +35,35 @@ class Maker:
         parts: further parts of the stream and their widths.
         causal: whether positions see only what came before.
         task: whose model it is.
+        neurons: of each layer's MLP; 0: there is none.
+        d_head: width of heads; by default more than enough.
     """
 
     def __init__(
-        self, layers: int, heads: int = 1, parts: Mapping[str, int] = {}, causal: bool = True, task: Induction = TASK
+        self,
+        layers: int,
+        heads: int = 1,
+        parts: Mapping[str, int] = {},
+        causal: bool = True,
+        task: TokenTask = TASK,
+        neurons: int = 0,
+        d_head: int | None = None,
     ):
-        self.task, self.n, self.v = task, task.n_positions, task.d_vocab
+        self.task, self.n, self.v = task, task.n_positions, task.d_vocab or 0
         widths = {"token": self.v, "place": self.n, "out": self.v, **parts}
         self.at, start = {}, 0
         for name, width in widths.items():
             self.at[name] = slice(start, start + width)
             start += width
         shape = Architecture(
-            n_layers=layers, n_heads=heads, d_model=start, d_head=start + 40, layer_norm=False, mlp=False, causal=causal
+            n_layers=layers,
+            n_heads=heads,
+            d_model=start,
+            d_head=d_head or start + 40,
+            layer_norm=False,
+            mlp=neurons > 0,
+            d_mlp=neurons or None,
+            causal=causal,
         )
         self.model = Transformer.for_task(shape, task)
         for parameter in self.model.parameters():
@@ -69,6 +88,23 @@ class Maker:
             attention.W_O.data[head, row : row + width, self.at[target]] = torch.eye(width)
             row += width
 
+    def table(self, layer: int, source: str, target: str, by: float = 1.0, flag: tuple[str, int] | None = None) -> None:
+        """Neurons that write what a part says clearly into another; with a flag, where that is set.
+
+        A neuron answers to one entry: gelu(c (x − 1/2)) is 0 up to a half, and c/2 at 1. They are put behind those that
+        the layer has.
+        """
+        mlp, n = self.model.blocks[layer].mlp, self.at[source].stop - self.at[source].start
+        first = int(mlp.W_in.data.abs().sum(0).gt(0).sum())
+        own = range(first, first + n)
+        mlp.W_in.data[range(self.at[source].start, self.at[source].stop), own] = STEEP
+        mlp.b_in.data[own.start : own.stop] = -STEEP / 2
+        mlp.W_out.data[own, range(self.at[target].start, self.at[target].start + n)] = 2 * by / STEEP
+        if flag:
+            part, index = flag
+            mlp.W_in.data[self.at[part].start + index, own.start : own.stop] += STEEP
+            mlp.b_in.data[own.start : own.stop] -= STEEP
+
     def previous(self, sharp: float = SHARP) -> Match:
         """Attend one place back; the first position has none, and sees itself."""
         return "place", "place", sharp * torch.eye(self.n).roll(-1, 1).tril(-1)
@@ -89,6 +125,16 @@ class Maker:
         mask = torch.zeros(len(how), 1)
         mask[place] = 1
         return mine, theirs, how * mask
+
+    def places(self, chosen: Sequence[int], sharp: float = SHARP) -> Match:
+        """From wherever, attend to some places rather than to others."""
+        how = torch.zeros(self.n, self.n)
+        how[:, list(chosen)] = sharp
+        return "place", "place", how
+
+    def not_itself(self, sharp: float = SHARP) -> Match:
+        """From wherever, leave oneself alone."""
+        return "place", "place", -3 * sharp * torch.eye(self.n)
 
     def same(self, mine: str, theirs: str, sharp: float = SHARP) -> Match:
         """Attend to where their part is what mine is."""

@@ -1,0 +1,191 @@
+"""The circuits of a small model, by trying every set: what discovery is held to.
+
+Nothing of discovery's search is used, nor its evaluator while sets of rows are tried: patterns are replaced by one
+tensor of what is kept. A set of units suffices if, with the uniform null, its loss is below the task's threshold in all
+three ways (docs/circuits.md): its rows whole, live; its paths, live; all patterns by hand. It is minimal if no proper
+subset suffices. Every set of rows up to a size is tried live; and in those that pass every set of paths on which their
+rows put at least 2 % of their attention, in the model as it is or while all other rows are null.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.evaluator import Evaluator, Hard, Kept
+from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.interventions.patterns import null
+from hopscope.models.base import Model
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Task
+
+Units = frozenset[Unit]
+STAGES = ((2, 3.0), (16, 1.5), (128, 1.5))  # sequences, and times the threshold from which a set is given up
+CLEAR, SURE = 0.2, 2048  # times the threshold below which a set is taken at once; sequences that decide on others
+TOGETHER = 512  # sequences in one forward pass
+WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
+SEEN = 0.02  # share of a row's attention that makes a path worth trying
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What trying came to.
+
+    Attributes:
+        circuits: all minimal ones up to the size.
+        size: units of the largest sets that were tried.
+        sets: how many sets of rows were.
+        clear: the least ratio by which the loss of a circuit is below the threshold.
+    """
+
+    circuits: list[Units]
+    size: int
+    sets: int
+    clear: float
+
+
+class Trier:
+    """A model on sequences, and whether sets of units suffice."""
+
+    def __init__(self, model: Model, task: Task, seed: int = 0):
+        self.model, self.task = model, task
+        self.batches = [task.sample(n, 1000 + seed + n) for n, _ in STAGES]
+        self.labs = [Evaluator(model, batch) for batch in self.batches]
+        self.ground = self.labs[-1].ground
+        self.roles = self.ground.query_roles
+        whole, nothing = (lab_losses(self.labs[-1], [Kept(frozenset(self.ground.rows)), Kept(frozenset())])).tolist()
+        self.model_loss, self.threshold = whole, task.circuit_threshold(whole, nothing)
+        #: Of paths by hand; one that is asleep in the model as it is (a backup) has some weight, too.
+        self.weights = {path: max(share, SEEN) for path, share in self.labs[-1].strengths.items()}
+        self.known: dict[Units, bool] = {}
+        self.margin = 0.0
+
+    # Rows ----------------------------------------------------------------------------------------------------
+
+    def rows_alive(self, sets: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
+        """The sets of rows that suffice live."""
+        left = list(sets)
+        for stage, (_, times) in enumerate(STAGES):
+            losses = self.row_losses(left, stage)
+            left = [rows for rows, loss in zip(left, losses, strict=True) if loss < times * self.threshold]
+        return left
+
+    @torch.no_grad()
+    def row_losses(self, sets: Sequence[frozenset[Row]], stage: int) -> list[float]:
+        """Live, all other rows uniform."""
+        batch, shape = self.batches[stage], self.model.architecture
+        ground = self.labs[stage].ground
+        held = torch.stack([ground.holders(role) for role in self.roles], 1).float()  # batch role position
+        even = null("uniform", ground.sees)
+        place = {role: i for i, role in enumerate(self.roles)}
+        per = max(1, TOGETHER // len(batch))
+        found: list[float] = []
+        for start in range(0, len(sets), per):
+            some = sets[start : start + per]
+            kept = torch.zeros(len(some), shape.n_layers, shape.n_heads, len(self.roles))
+            for i, rows in enumerate(some):
+                for row in rows:
+                    kept[i, row.layer, row.head, place[row.query]] = 1.0
+
+            def mixed(layer: int, actual: Tensor, kept: Tensor = kept) -> Tensor:
+                own = torch.einsum("shr,brq->sbhq", kept[:, layer], held) > 0
+                return torch.where(own.flatten(0, 1)[..., None], actual, even)
+
+            replace = {
+                f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: mixed(layer, actual)
+                for layer in range(shape.n_layers)
+            }
+            inputs = batch.inputs.repeat(len(some), *[1] * (batch.inputs.ndim - 1))
+            outputs = self.model(inputs, replace=replace, at=self.task.query_positions)
+            found += [float(self.task.loss(one, batch.targets)) for one in outputs.unflatten(0, (len(some), -1))]
+        return found
+
+    # Paths ---------------------------------------------------------------------------------------------------
+
+    def suffice(self, sets: Iterable[Units]) -> list[Units]:
+        """The sets of units that suffice."""
+        sets = list(dict.fromkeys(sets))
+        left = [units for units in sets if units not in self.known]
+        self.known |= dict.fromkeys(left, False)
+        rows = set(self.rows_alive(list(dict.fromkeys(frozenset(map(row_of, units)) for units in left))))
+        left = [units for units in left if frozenset(map(row_of, units)) in rows]
+        for (_, times), lab in zip(STAGES, self.labs, strict=True):
+            hand = [Hard({u: self.weights[u] for u in units if isinstance(u, Path)}) for units in left]
+            worst = torch.maximum(lab_losses(lab, list(map(Kept, left))), lab_losses(lab, hand)) if left else []
+            kept = [(units, float(loss)) for units, loss in zip(left, worst, strict=True)]
+            left = [units for units, loss in kept if loss < times * self.threshold]
+        sure = {units for units, loss in kept if loss < CLEAR * self.threshold}
+        sure |= {units for units in left if units not in sure and self.worst(units) < self.threshold}
+        found = [(units, loss) for units, loss in kept if units in sure]
+        self.margin = max([self.margin, *(loss / self.threshold for _, loss in found)])
+        self.known |= dict.fromkeys(sure, True)
+        return [units for units in sets if self.known[units]]
+
+    @cached_property
+    def many(self) -> Evaluator:
+        """The sequences that decide on what is near the threshold."""
+        return Evaluator(self.model, self.task.sample(SURE, 999))
+
+    def worst(self, units: Units) -> float:
+        """The greatest of the three losses of a set, on many sequences."""
+        hand = Hard({u: self.weights[u] for u in units if isinstance(u, Path)})
+        changes = [Kept(frozenset(map(row_of, units))), Kept(units), hand]
+        return max(float(lab_losses(self.many, [change])[0]) for change in changes)
+
+    def minimal(self, units: Units) -> bool:
+        """Whether a set suffices and no proper subset does; of large ones, all removals of up to three are tried."""
+        least = 0 if len(units) <= 12 else len(units) - 3
+        subsets = [frozenset(c) for n in range(least, len(units)) for c in itertools.combinations(sorted_(units), n)]
+        return bool(self.suffice([units])) and not self.suffice(subsets)
+
+
+def lab_losses(lab: Evaluator, changes: Sequence[Kept | Hard]) -> Tensor:
+    return torch.stack([loss.mean() for loss in lab.sequence_losses(changes)])
+
+
+def sorted_(units: Iterable[Unit]) -> list[Unit]:
+    return sorted(units, key=str)
+
+
+def all_circuits(trier: Trier, meant: int) -> Truth:
+    """Every minimal circuit up to the size of the one that was meant, or one more if there are few enough sets."""
+    rows = trier.ground.rows
+    sets = [sum(math.comb(len(rows), n) for n in range(size + 1)) for size in range(len(rows) + 1)]
+    shape = trier.model.architecture
+    per_set = shape.n_layers * shape.d_model * trier.task.n_positions
+    size = min(max([meant, *(n for n, number in enumerate(sets) if number * per_set <= WORK)]), meant + 1, len(rows))
+    groups = [frozenset(chosen) for n in range(1, size + 1) for chosen in itertools.combinations(rows, n)]
+    alive = sorted(trier.rows_alive(groups), key=len)
+    found: list[Units] = []
+    for n in range(1, size + 1):
+        candidates = [units for group in alive if len(group) <= n for units in choices(trier, group, n)]
+        candidates = [units for units in dict.fromkeys(candidates) if not any(one <= units for one in found)]
+        found += trier.suffice(candidates)
+    return Truth(found, size, len(groups), trier.margin)
+
+
+def seen(trier: Trier, path: Path, patterns: Sequence[Tensor]) -> bool:
+    """Whether a path gets attention, in the model as it is or as patterns have it."""
+    return max(trier.labs[-1].strengths[path], trier.labs[1].attention(path, patterns)) >= SEEN
+
+
+def choices(trier: Trier, rows: frozenset[Row], n: int) -> list[Units]:
+    """Sets of n units of some rows, at least one of each."""
+    lab = trier.labs[1]
+    patterns = lab.patterns_under(Kept(rows))
+    pools = [
+        [path for path in trier.ground.paths_in(row) if seen(trier, path, patterns)] if row.query != NO_ROLE else [row]
+        for row in sorted(rows)
+    ]
+    if not all(pools):
+        return []
+    if n == len(rows):
+        return [frozenset(chosen) for chosen in itertools.product(*pools)]
+    every = [frozenset(chosen) for chosen in itertools.combinations(list(itertools.chain(*pools)), n)]
+    return [chosen for chosen in every if len(set(map(row_of, chosen))) == len(rows)]
