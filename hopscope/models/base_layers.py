@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import Tap, passes
+from hopscope.models.base_kernels import gelu
 from hopscope.models.positions.base import Positions
 
 
@@ -128,7 +129,7 @@ class MLP(nn.Module):
         self.b_out = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        hidden = F.gelu(F.linear(x, self.W_in.T, self.b_in), approximate="tanh")
+        hidden = gelu(F.linear(x, self.W_in.T, self.b_in))
         return F.linear(hidden, self.W_out.T, self.b_out)
 
 
@@ -149,9 +150,13 @@ class Block(nn.Module):
         mask: Float[Tensor, "query key"],
         tap: Tap | None = None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
+        at: slice | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
+        """The stream behind the layer; `at`, the positions where anything reads it: the MLP is computed there only."""
         resid = passes(tap, "hook_resid_pre", resid)
         resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens))
+        if at is not None:
+            resid = resid[:, at]
         if self.mlp is not None and self.ln2 is not None:
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))

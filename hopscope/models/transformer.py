@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -22,24 +22,14 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
+from hopscope.models.base_kernels import KERNELS, where_read
 from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
-__all__ = [
-    "MLP",
-    "Architecture",
-    "AttentionLayer",
-    "Block",
-    "Cache",
-    "LayerNorm",
-    "Replacement",
-    "Replacements",
-    "Tap",
-    "Transformer",
-    "passes",
-]
+__all__ = ["MLP", "Architecture", "AttentionLayer", "Block", "Cache", "LayerNorm"]
+__all__ += ["Replacement", "Replacements", "Tap", "Transformer", "passes"]
 
 INIT_STD = 0.02  # GPT-2
 
@@ -236,8 +226,7 @@ class Transformer(Model):
         """How many numbers each output of a weight sums up."""
         shape = self.architecture
         read = {"W_O": shape.n_heads * shape.head_width, "W_out": shape.mlp_width}
-        if weight == "W_E" and self.b_E is not None:
-            return len(self.W_E)
+        read |= {} if self.b_E is None else {"W_E": len(self.W_E)}
         return read.get(weight, shape.d_model)
 
     @property
@@ -298,7 +287,9 @@ class Transformer(Model):
                 attention reads tokens, which a residual stream does not tell.
         """
         if not replace and cache is False and not start_at_layer and stop_at_layer is None:
-            return self.unembed(self.run_blocks(self.embed(inputs, None), None, tokens=inputs), at, None)
+            read = where_read(at, self.blocks[-1], inputs.device)
+            resid = self.run_blocks(self.embed(inputs, None), None, tokens=inputs, at=read)
+            return self.unembed(resid, at if read is None else None, None)
         tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
         resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs)
@@ -317,16 +308,21 @@ class Transformer(Model):
         return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
-        self, resid: Tensor, tap: Tap | None, start: int = 0, stop: int | None = None, tokens: Tensor | None = None
+        self,
+        resid: Tensor,
+        tap: Tap | None,
+        start: int = 0,
+        stop: int | None = None,
+        tokens: Tensor | None = None,
+        at: slice | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        n = resid.shape[1]
-        mask = self.mask[:n, :n]
+        mask = self.mask[: resid.shape[1], : resid.shape[1]]
         tokens = tokens if self.reads_tokens else None
         if start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
         for layer, block in enumerate(self.blocks[start:stop], start):
             local = tap.within(layer) if tap is not None else None
-            resid = block(resid, mask, local, tokens)
+            resid = block(resid, mask, local, tokens, at if layer == len(self.blocks) - 1 else None)
             if tap is not None and local is not None:
                 tap.kept.update(local.kept)
         return resid
@@ -343,6 +339,10 @@ class Transformer(Model):
         self, stream: Float[Tensor, "batch position d_model"], at: slice | None
     ) -> Float[Tensor, "batch position d_output"]:
         return self.unembed(stream, at, None)
+
+    def kernels(self, dtype: str) -> Mapping[str, str]:
+        ours = dtype == "bfloat16" and self.device.type == "cpu" and self.architecture.mlp
+        return KERNELS if ours else {}
 
     def compile_parts(self) -> None:
         """Compile a block, once for all layers: they run the same code."""

@@ -97,6 +97,14 @@ def demand_of_search(shape: Shape, task: Task, sequences: Iterable[int], paramet
     return Demand(parameters, 4 * parameters, 4 * together * patterns, 4 * together * here * (task.d_input or 1))
 
 
+def demand_of_components(shape: Shape, task: Task, sequences: Iterable[int], parameters: int = 0) -> Demand:
+    """What a search for a circuit of components needs at least: it keeps what every one puts out, and what for it."""
+    sources = 1 + shape.n_layers * (shape.n_heads + shape.mlp)
+    numbers = sum(sequences) * task.n_positions
+    kept = 2 * numbers * sources * shape.d_model
+    return Demand(parameters, 4 * parameters, 4 * kept, 4 * numbers * (task.d_input or 1))
+
+
 def check_search(shape: Shape, task: Task, sequences: Iterable[int], options: str) -> None:
     """Raise BadInput for sets of sequences that do not fit; `options` says which make them smaller."""
     demand_of_search(shape, task, sequences).refuse("this search", f"make {options} smaller")

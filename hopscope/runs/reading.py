@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,13 +65,19 @@ class RunReader:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {self.config.task.name()}, step {self.step}{', done' if self.done else ''})"
 
+    def meant(self) -> str:
+        """The run beside a folder that is none with the nearest name, `demo` among them, if one is near."""
+        beside = [path.parent for path in self.path.parent.glob("*/config.json")]
+        near = get_close_matches(self.path.name, [*(path.name for path in beside), "demo"], 1)
+        return f"; did you mean {str(self.path.with_name(near[0]))!r}?" if near and not self.path.exists() else ""
+
     # Reading -------------------------------------------------------------------------------------------------
 
     @cached_property
     def config(self) -> Config:
         """Task, architecture and training. Raises BadInput if the folder is no run."""
         if not (self.path / "config.json").is_file():
-            raise BadInput(f"{self.path} is not a run folder: it has no config.json")
+            raise BadInput(f"{self.path} is not a run folder: it has no config.json{self.meant()}")
         stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")

@@ -140,7 +140,8 @@ class Session:
         compiled = self.decide_to_compile(compile)
         if compiled:
             self.trainer.compile()
-        described = environment.describe(device, compiled, plugins=config.plugins) | about
+        kernels = self.trainer.model.kernels(config.training.dtype)
+        described = environment.describe(device, compiled, kernels, config.plugins) | about
         run.begin_session(described, self.step, experiment)
         seed, size = config.training.seed_eval, config.training.val_size
         self.validation = config.task.sample(size, generator(seed, "validation", 0, device))

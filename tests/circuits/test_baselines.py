@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import pytest
 import torch
@@ -261,9 +262,15 @@ def test_a_higher_price_shuts_more_gates(lab):
 # All of them -----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def proposals(lab):
+    """What a baseline proposes, asked for once."""
+    return cache(lambda name: list(catalogue.find("circuits.baselines", name)(lab, 0)))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_baseline_scores_every_path(lab, name):
-    for proposal in catalogue.find("circuits.baselines", name)(lab, 0):
+def test_every_baseline_scores_every_path(lab, proposals, name):
+    for proposal in proposals(name):
         assert set(proposal.scores) == set(lab.evaluator.ground.paths)
         assert sorted(proposal.order) == sorted(proposal.scores)
         least = smallest(proposal, lab, 0.05)
@@ -277,9 +284,9 @@ def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"random_order", "attribution"}))
-def test_every_baseline_beats_chance_at_the_truth(lab, built, name):
+def test_every_baseline_beats_chance_at_the_truth(proposals, built, name):
     truth = set(map(Path.from_dict, built.truth["schedule"]))
-    assert max(auroc(p.scores, truth) for p in catalogue.find("circuits.baselines", name)(lab, 0)) > 0.7
+    assert max(auroc(p.scores, truth) for p in proposals(name)) > 0.7
 
 
 def test_bisection_finds_where_prefixes_begin_to_pass(lab, monkeypatch):

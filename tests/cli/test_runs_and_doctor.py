@@ -87,6 +87,7 @@ def test_every_command_is_in_a_group_and_the_help_shows_all(capsys):
         ("train retrieval --schedule cosin", "cosine"),
         ("evaluate --model known:oracle --protocol gredy_strict", "greedy_strict"),
         ("new taks x", "task"),
+        ("draw demmo", "'demo'"),
     ],
 )
 def test_what_was_meant_is_guessed(line, meant, capsys):
@@ -100,6 +101,9 @@ WORDED = {
     "ask equations --count x": "'x' is not a valid integer;",
     "train retrieval --lr x": "'x' is not a number;",
     "list a b c": "got more than was expected: a b c;",
+    "train retreival": "there is no task 'retreival' (did you mean 'retrieval'?)",
+    "trian": "there is no command 'trian' (did you mean 'train'?)",
+    "runs nosuch": "there is no folder nosuch: 'hopscope train' makes the folder runs",
     "show demo --jsn": "no such option '--jsn' (did you mean '--json'?); see 'hopscope show --help'",
 }
 

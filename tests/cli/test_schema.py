@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pandas
 import pytest
+import safetensors.torch
 
+from hopscope.cli import hopscope as root
 from hopscope.cli import main
-from hopscope.runs.run import SHIPPED
+from hopscope.configuration.presets import RECIPES
+from hopscope.runs.importing import to_transformer_lens
+from hopscope.runs.run import SHIPPED, Run
 from tests.small_runs import trained
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
@@ -32,7 +37,13 @@ COMMANDS = {
     "verify": "verify run",
     "circuit": f"circuit demo {SEARCH} --out found",
     "circuit --dry-run": "circuit demo --dry-run",
+    "circuit --seeds": f"circuit demo {SEARCH} --alternatives 1 --seeds 2 --out seeds",
+    "circuit --unit": "circuit demo --unit nodes --discovery 8 --report 8 --out nodes",
+    "circuit --unit --dry-run": "circuit demo --unit nodes --dry-run",
+    "demo": "demo --out little --threads 1",  # of few steps: see the fixture
+    "import": "import weights.safetensors --task retrieval --hops 1 --chains 2 --out imported",
     "emerge": "emerge demo --n 8 --path L3H0_query->value[2] --out emerged",
+    "emerge --all": "emerge demo --n 8 --all --out all",
     "build": "build 1 --out built",
     "depth": "depth 2",
     "ask": "ask equations",
@@ -41,9 +52,32 @@ COMMANDS = {
     "reproduce": "reproduce fig2 --scale quick",
     "reproduce --dry-run": "reproduce curriculum --dry-run",
     "reproduce --list": "reproduce --list",
+    "sweep": "sweep fig2 --scale quick",
+    "sweep --dry-run": "sweep curriculum --dry-run",
     "report": f"report --results {RESULTS}",
     "doctor": "doctor",
 }
+#: Flags that change what is done, or what people see, and no field: where another command shows it, with its heading.
+SAME = {
+    "runs --compare": ("runs run --compare", "runs"),
+    "verify --write": ("verify run --write", "verify"),
+    "report --studies": (f"report --studies --results {RESULTS}", "report"),
+    "report --paper": (f"report --paper --results {RESULTS}", "report"),
+    "report --markdown": (f"report --markdown --results {RESULTS}", "report"),
+    "evaluate --wide": ("evaluate --wide --model known:oracle --count 3 --layout code --out evaluated", "evaluate"),
+}
+#: The same of flags that need an endpoint, delete, or take long; and of choices of how something is computed.
+UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --redraw", "emerge --streamed"} | {
+    "build --task",
+    "depth --mask",
+    "depth --heads",
+    "emerge --null",
+    "import --mask",
+    "train --compile",
+    "train --mirror",
+}
+#: A command that takes minutes: a file that it wrote, and that holds what it prints.
+WRITTEN = {"heads": RESULTS / "heads_smollm2" / "heads.json"}
 FILES = {
     "config.json": "run/config.json",
     "sessions.jsonl": "run/sessions.jsonl",
@@ -61,13 +95,18 @@ FILES = {
 #: Objects whose names are data: hops, settings, losses, files and so on. Their values are described once, as `NAME`.
 NAMED = re.compile(
     r"(^|\.)(hop_losses|files|settings|task|model|training|origin|environment|loss|loss\[\]|interval|accuracy"
-    r"|accuracy_interval|seconds|labels|identity|registers|scores|protocol|request|layout|backend|said|circuits|held|hops"
-    r"|order|first_order|hop_effects|measures)$"
+    r"|accuracy_interval|seconds|labels|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
+    r"|held|hops|order|first_order|hop_effects|measures)$"
 )
+#: Those whose values are objects of their own.
+NAMED_OBJECTS = re.compile(r"(^|\.)(units|curves)$")
 #: Objects that stand in many places, described once under these headings.
 SHARED = {
     "path": {"layer", "head", "query", "key", "chain"},
     "onset": {"status", "step", "low", "high", "after", "by", "falls"},
+    "estimate": {"mean", "low", "high"},
+    "share": {"faithfulness", "low", "high"},
+    "scored": {"head", "score"},
 }
 
 
@@ -78,10 +117,11 @@ def fields(value: Any, path: str = "") -> Iterator[str]:
             yield from fields(part, f"{path}[]")
     elif isinstance(value, dict) and {*value} not in SHARED.values():
         for name, part in value.items():
-            named = NAMED.search(path)
+            described = NAMED_OBJECTS.search(path)
+            named = described or NAMED.search(path)
             below = f"{path}.{'NAME' if named else name}".lstrip(".")
             yield below
-            if not named:
+            if described or not named:
                 yield from fields(part, below)
 
 
@@ -100,19 +140,25 @@ def outputs(tmp_path_factory) -> dict[str, Any]:
     import io
     import os
 
-    folder, before = tmp_path_factory.mktemp("outputs"), Path.cwd()
+    folder, before, recipe = tmp_path_factory.mktemp("outputs"), Path.cwd(), RECIPES["three_hops"]
+    training = {"steps": 3, "batch": 4, "val_size": 8, "log_every": 1, "checkpoints": "1", "dtype": "float32"}
+    RECIPES["three_hops"] = recipe._replace(model={"n_layers": 1, "n_heads": 1, "d_model": 16}, training=training)
     os.chdir(folder)
     found = {}
     try:
-        for name, line in COMMANDS.items():
+        for name, line in (COMMANDS | {name: line for name, (line, _) in SAME.items()}).items():
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as err:
                 code = main([*(word.replace("_query", " query") for word in line.split()), "--json"])
             assert code == 0, (name, err.getvalue())
             found[name] = json.loads(out.getvalue())
+            if name == "train":
+                safetensors.torch.save_file(to_transformer_lens(Run("run").model), "weights.safetensors")
         found |= {name: read(folder / path) for name, path in FILES.items()}
+        found |= {name: read(path) for name, path in WRITTEN.items()}
     finally:
         os.chdir(before)
+        RECIPES["three_hops"] = recipe
     return found
 
 
@@ -123,11 +169,50 @@ def described() -> dict[str, set[str]]:
         title, _, text = part.partition("\n")
         same = re.search(r"^As `(.+?)`", text, re.MULTILINE)  # `runs`: a heading above
         rows = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+        within = re.findall(r"^\| `([^`]+)` \| as `([^`]+)` \|", text, re.MULTILINE)
+        # Of what is nested, as much as is there: which fields that can be is tested where they are described.
+        rows += [f"{field}.{inner.rstrip('?')}?" for field, other in within for inner in found[other]]
         found[title.strip().strip("`")] = ({*found[same[1]]} if same else set()) | {*rows}
     return found
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *FILES])
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command, of those with a task or the like as argument one form."""
+    for name in group.list_commands(context := click.Context(group)):
+        found = group.get_command(context, name)
+        assert found is not None
+        if not isinstance(found, click.Group):
+            yield " ".join(path) or name, found
+            if path:
+                return
+        else:
+            yield from commands(found, *path, name)
+
+
+def printed_as_json() -> Iterator[str]:
+    """Everything that prints JSON: commands with --json, alone and with each flag that may change what they print."""
+    for name, command in commands(root):
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        flags = [o for o in options if (o.is_flag and not o.secondary_opts) or isinstance(o.type, click.Choice)]
+        if any("--json" in flag.opts for flag in flags):
+            yield name
+            yield from (f"{name} {flag.opts[0]}" for flag in flags if flag.opts[0] not in ("--json", "--open"))
+
+
+def test_every_output_is_described():
+    """A command, or a flag, that is added prints something that the page says, or this fails."""
+    known = {*COMMANDS, *SAME, *UNTRIED, *WRITTEN}
+    assert [name for name in printed_as_json() if name not in known] == []
+    assert len({*printed_as_json()}) > 25
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_flags_for_people_change_no_field(outputs, name):
+    told = {field.rstrip("?") for field in described()[SAME[name][1]]}
+    assert {*fields(outputs[name])} <= told
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *FILES, *WRITTEN])
 def test_the_page_has_every_field_and_none_that_there_is_not(outputs, name):
     there, told = {*fields(outputs[name])}, described()[name]
     optional = {field for field in told if field.endswith("?")}

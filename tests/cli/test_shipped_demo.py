@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 
 import pytest
@@ -47,11 +46,10 @@ def quick(monkeypatch, circuit, tmp_path):
 
 @pytest.fixture
 def after(quick, tmp_path, monkeypatch, capsys):
-    """The folder that a command leaves behind where there was none, as a new copy."""
-    number = itertools.count()
+    """The empty folder in which commands then run; which are said to have run there before."""
 
-    def run(*names: str) -> int:
-        folder = tmp_path / str(next(number))
+    def run(*names: str) -> Path:
+        folder = tmp_path / "empty"
         folder.mkdir()
         monkeypatch.chdir(folder)
         codes = [main(COMMANDS[name]) for name in names]
@@ -62,13 +60,14 @@ def after(quick, tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("first", COMMANDS)
-def test_commands_about_the_demo_come_in_any_order(after, first):
-    """Whatever ran before, each does its work; nothing but `demo` makes a run of that name."""
-    for second in COMMANDS:
-        folder = after(first, second)
+@pytest.mark.parametrize("order", [list(COMMANDS), list(COMMANDS)[::-1]], ids=["forwards", "backwards"])
+def test_commands_about_the_demo_come_in_any_order(after, order):
+    """Whatever ran before, each does its work; nothing but `demo` makes a run of that name. Of two, either is first."""
+    folder = after()
+    for number, name in enumerate(order):
+        assert main(COMMANDS[name]) == 0, order[: number + 1]
         made = {path.name for path in folder.iterdir()}
-        assert ("demo" in made) == ("demo" in (first, second))
+        assert ("demo" in made) == ("demo" in order[: number + 1])
         if "demo" in made:
             run = load("demo")
             assert run.path.name == "demo" and run.done and run.config.model.n_layers == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,25 @@ def test_what_takes_long_is_said_again_and_what_does_not_is_not(live, monkeypatc
     said = screen.getvalue()[len(before) :]
     assert said.count("drawing \u2026") >= 3 and said.count("\n") == (0 if live else said.count("drawing"))
     assert said.endswith("\r\x1b[K") is live
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_steps_that_follow_quickly_are_said_at_once_on_a_terminal_and_by_and_by_in_a_log(live, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", screen := Screen() if live else io.StringIO())
+    with Narrator("reading", quiet=0.2) as watch:
+        for step in range(1000):
+            watch.now_at(f"step {step}")
+        assert ("step 500" in screen.getvalue()) is live
+        time.sleep(0.5)
+    said = screen.getvalue()
+    assert "step 999" in said and (live or said.count("\n") <= 4)
+
+
+def test_what_is_told_by_the_way_has_one_source():
+    """Who would say how far it is says it with a Narrator, or with a bar for what is counted; nobody prints by hand."""
+    commands = Path(terminal.__file__).parents[1] / "cli" / "commands"
+    by_hand = [p.name for p in commands.glob("*.py") if re.search(r"isatty\(\)|\\x1b\[", p.read_text())]
+    assert by_hand == []
 
 
 def test_nobody_is_told_of_what_is_quick(monkeypatch):

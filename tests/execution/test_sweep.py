@@ -52,7 +52,7 @@ def wait_until_gone(pids: list[int], seconds: float) -> None:
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     driver = start(folder)
-    _, err = driver.communicate(timeout=120)
+    _, err = driver.communicate(timeout=900)
     assert driver.returncode == 0, err.decode()
     assert b"16 of 16 runs done" in err
     return folder
@@ -87,7 +87,7 @@ def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> int:
         elif workers:
             os.kill(draw.choice(workers), signal.SIGKILL)
             hit += 1
-    _, err = driver.communicate(timeout=240)
+    _, err = driver.communicate(timeout=900)
     assert driver.returncode == 0, err.decode()
     return hit
 
@@ -106,7 +106,7 @@ def test_workers_that_a_scheduler_stops_are_replaced_and_the_bits_are_the_same(t
                 os.kill(pid, signal.SIGTERM)
                 told.add(pid)
         time.sleep(0.02)
-    _, err = driver.communicate(timeout=120)
+    _, err = driver.communicate(timeout=900)
     assert driver.returncode == 0 and len(told) >= 2, err.decode()
     assert_equal(tmp_path, undisturbed)
 
@@ -121,7 +121,7 @@ def test_a_driver_waits_for_what_another_trains(tmp_path, undisturbed):
             time.sleep(0.05)
         time.sleep(2)
         assert driver.poll() is None and not (held.path / "DONE").exists()
-    _, err = driver.communicate(timeout=60)
+    _, err = driver.communicate(timeout=900)
     assert driver.returncode == 0, err.decode()
     assert_equal(tmp_path, undisturbed)
 
@@ -153,13 +153,13 @@ def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturb
     while not working_in(tmp_path) and driver.poll() is None:
         time.sleep(0.05)
     driver.kill()
-    driver.communicate(timeout=60)
+    driver.communicate(timeout=900)
     until = time.monotonic() + 30
     while working_in(tmp_path):
         assert time.monotonic() < until, "a worker outlived its driver"
         time.sleep(0.1)
     driver = start(tmp_path, "--engine", "ray")
-    _, err = driver.communicate(timeout=240)
+    _, err = driver.communicate(timeout=900)
     assert driver.returncode == 0, err.decode()
     assert_equal(tmp_path, undisturbed)
 
@@ -220,10 +220,10 @@ def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path,
 
 def test_a_spent_budget_stops_the_workers_and_the_same_command_goes_on(tmp_path, undisturbed):
     driver = start(tmp_path, "--budget", "1s")  # less than a worker needs to import torch and train eight runs
-    driver.communicate(timeout=60)
+    driver.communicate(timeout=900)
     assert driver.returncode == 0 and not (tmp_path / "results" / "table.csv").exists()
     driver = start(tmp_path)
-    driver.communicate(timeout=120)
+    driver.communicate(timeout=900)
     assert_equal(tmp_path, undisturbed)
 
 
@@ -232,7 +232,7 @@ def test_an_interrupt_stops_the_workers_too(tmp_path):
     while not (workers := workers_of(driver.pid)) or not (tmp_path / "runs").exists():
         time.sleep(0.05)
     driver.send_signal(signal.SIGINT)
-    driver.communicate(timeout=40)
+    driver.communicate(timeout=900)
     assert driver.returncode == 130
     wait_until_gone(workers, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import multiprocessing
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import cache_folder, write_folder
 from hopscope.language import checkpoints
@@ -87,6 +89,25 @@ def test_a_damaged_file_and_bad_settings_are_refused(folder, tmp_path):
         open_model(str(folder), dtype="int3")
     with pytest.raises(BadInput, match="threads must be at least 1"):
         open_model(str(folder), threads=0)
+
+
+@pytest.mark.parametrize("command", ["evaluate --model {}", "heads --model {} --out out"])
+def test_weights_that_do_not_fit_are_refused_before_they_are_read(command, folder, tmp_path, monkeypatch, capsys):
+    """A file of a terabyte, all holes: whoever reads it, be it for its sha256, is at it for hours."""
+    huge = tmp_path / "huge"
+    huge.mkdir()
+    (huge / "config.json").write_bytes((folder / "config.json").read_bytes())
+    size = 1 << 40
+    header = json.dumps({"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+    with (huge / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + size)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoints, "memory_free", lambda: 1 << 33)
+    assert main(command.format("huge").split()) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "huge in float32 needs at least 1024.0 GiB of memory, and 8.0 GiB are free" in said and "bfloat16" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["huge"]
 
 
 def test_a_file_that_is_no_gguf_is_refused_and_leaves_no_cache(tmp_path, monkeypatch):

@@ -84,6 +84,8 @@ def test_discovery_itself_refuses_what_does_not_fit():
         "circuit demo --discovery 1000000000",
         "circuit demo --selection 1000000000 --dry-run",
         "circuit demo --report 1000000000",
+        "circuit demo --unit edges --discovery 1000000000",
+        "circuit demo --unit nodes --report 1000000000 --dry-run",
         "emerge demo --n 100000000000",
         "train retrieval --examples 100000000000 --dry-run",
         "train retrieval --val-size 1000000000 --dry-run",
@@ -162,6 +164,18 @@ def test_a_dry_run_of_a_search_times_a_pass(tmp_path, monkeypatch, capsys):
     shipped = load(SHIPPED)
     needed = demand_of_search(shipped.config.model, shipped.task, Discovery().sizes, shipped.model.n_parameters)
     assert found["memory_bytes"] == needed.memory and found["pass_seconds"] > 0
+    assert not tree(tmp_path)
+
+
+@pytest.mark.parametrize("unit", ["edges", "nodes"])
+def test_a_dry_run_of_a_search_in_components_times_a_pass(unit, tmp_path, monkeypatch, capsys):
+    """It keeps what 1 + 4 · (1 + 1) components put out, and what stands for it, at 20 positions of 128 numbers."""
+    monkeypatch.chdir(tmp_path)
+    found = ask(f"circuit demo --unit {unit} --discovery 10 --report 30 --dry-run", capsys)
+    shipped = load(SHIPPED)
+    kept = 2 * 9 * 40 * shipped.task.n_positions * 128
+    inputs = 40 * shipped.task.n_positions * shipped.task.d_input
+    assert found["memory_bytes"] == 4 * (shipped.model.n_parameters + kept + inputs) and found["pass_seconds"] > 0
     assert not tree(tmp_path)
 
 

@@ -127,3 +127,21 @@ def test_a_start_from_nothing_forgets_what_was_before(half):
 def test_the_shipped_demo_loads_with_what_it_recorded():
     assert set(FIRST) <= set(load("demo").sessions[0]["environment"])
     assert load("demo").bit_exact and not load("demo").changed
+
+
+def test_a_run_of_before_a_kernel_resumes_and_says_once_that_it_is_not_bit_exact(tmp_path):
+    low, folder = config(dtype="bfloat16"), tmp_path / "run"
+
+    def go_on() -> None:
+        calls = iter(range(100))
+        with pytest.raises(Interrupted):
+            train(low, folder, threads=1, should_stop=lambda: next(calls) == 1)
+
+    go_on()
+    edit(folder, {"kernels": ""})  # as versions without kernels recorded it
+    with pytest.warns(UserWarning, match="other kernels: it goes on, but is no longer bit-exact .*gelu_bfloat16=1"):
+        go_on()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = train(low, folder, threads=1)
+    assert run.done and not run.bit_exact and set(run.changed) == {"kernels"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,15 @@ from hopscope.core.environment import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
-from hopscope.runs.demand import check_search, demand_of_search
+from hopscope.runs.demand import Demand, check_search, demand_of_components, demand_of_search
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
     from hopscope.circuits.components.circuit import ComponentCircuit
     from hopscope.drawing.circuit_report import Investigation
+
+Demanded = Callable[..., Demand]
+SIZES = "--discovery, --selection or --report"
 
 
 def run(
@@ -46,13 +50,14 @@ def run(
 ) -> None:
     """Find, store, draw, tell."""
     if unit != "paths":
-        if dry_run or open_it:
-            raise BadInput(f"--dry-run and --open are for --unit paths; a search of {unit} has neither")
-        run_components(folder, step, out, as_json, {**given, "unit": unit})
+        if open_it:
+            raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
+        run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
         return
     settings, source = pick(Discovery, given), load(folder)
     if dry_run:
-        estimate(source, settings, step, as_json)
+        check_search(source.config.model, source.task, settings.sizes, SIZES)
+        estimate(source, demand_of_search, settings.sizes, step, as_json)
         return
     say_unverified([source.path])
     with Narrator("loading") as watch:
@@ -74,16 +79,14 @@ def as_value(found: Investigation) -> dict[str, Any]:
     return {**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words}
 
 
-def estimate(source: Run, settings: Discovery, step: int | None, as_json: bool) -> None:
+def estimate(source: Run, demand_of: Demanded, sizes: Sequence[int], step: int | None, as_json: bool) -> None:
     """What the search needs at least, and how long one pass of all its sequences takes; nothing is written."""
-    shape, task = source.config.model, source.task
-    check_search(shape, task, settings.sizes, "--discovery, --selection or --report")
-    model = source.model if step is None else source.at(step)
-    needed = demand_of_search(shape, task, settings.sizes, model.n_parameters)
+    model, task = source.model if step is None else source.at(step), source.task
+    needed = demand_of(source.config.model, task, sizes, model.n_parameters)
     batch = task.sample(MEASURED, 0)
     began = time.perf_counter()
     model(batch.inputs, at=task.query_positions)
-    each = (time.perf_counter() - began) * sum(settings.sizes) / MEASURED
+    each = (time.perf_counter() - began) * sum(sizes) / MEASURED
     if as_json:
         print_json({"memory_bytes": needed.memory, "memory_free_bytes": memory_free(), "pass_seconds": round(each, 3)})
         return
@@ -91,13 +94,21 @@ def estimate(source: Run, settings: Discovery, step: int | None, as_json: bool) 
     say(f"time: {duration(each)} for one pass of all sequences; a search takes some hundred, more in deep models")
 
 
-def run_components(folder: Path, step: int | None, out: Path | None, as_json: bool, given: dict[str, Any]) -> None:
+def run_components(
+    folder: Path, step: int | None, out: Path | None, dry_run: bool, as_json: bool, given: dict[str, Any]
+) -> None:
     """The same in edges, or in heads and MLPs."""
     from hopscope.circuits.components.search import Components, find_components
     from hopscope.drawing.components import store_components
 
     source, place = load(folder), out or place_for(folder, "circuit")
     settings = pick(Components, given)
+    sizes = [settings.discovery, settings.report]
+    needed = demand_of_components(source.config.model, source.task, sizes)
+    needed.refuse("this search", "make --discovery or --report smaller")
+    if dry_run:
+        estimate(source, demand_of_components, sizes, step, as_json)
+        return
     say_unverified([source.path])
     model = source.model if step is None else source.at(step)
     with Narrator() as watch:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
@@ -17,7 +16,7 @@ from hopscope.circuits.evaluator import NULLS
 from hopscope.cli.options import console, print_json, say, say_unverified
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
-from hopscope.core.terminal import tinted
+from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import count
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement, precedes
@@ -28,8 +27,6 @@ from hopscope.problem import paths
 from hopscope.problem.relations import Relations
 from hopscope.runs.demand import check_search
 from hopscope.runs.run import Run, load, place_for
-
-QUIET = 2.0  # seconds between two lines of progress where stderr is no terminal
 
 
 @click.command("emerge")
@@ -92,18 +89,19 @@ def command(
     def choose(run: Run) -> list[paths.Path]:
         return strong_paths(run, was_streamed=was_streamed) if strong else asked
 
-    runs, watch = [load(folder) for folder in folders], Ticker()
+    runs = [load(folder) for folder in folders]
     for run in runs:
         check_search(run.config.model, run.task, [n], "--n")
     say_unverified(run.path for run in runs)
-    found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, n=n, seed=seed, null=null)
-    if every:
-        how = {"n": n, "seed": seed, "null": null}
-        found = [refine(run, one, every, watch, **how) for run, one in zip(runs, found, strict=True)]
-    order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
-    watch("drawing")
-    written = store(found, runs, order, first, out or folder_for(folders))
-    watch.end()
+    how: dict[str, Any] = {"n": n, "seed": seed, "null": null}
+    with Narrator("loading") as narrator:
+        watch = narrator.now_at
+        found = follow_all(runs, choose, was_streamed=was_streamed, watch=watch, **how)
+        if every:
+            found = [refine(run, one, every, watch, **how) for run, one in zip(runs, found, strict=True)]
+        order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
+        watch("drawing")
+        written = store(found, runs, order, first, out or folder_for(folders))
     if as_json:
         print_json(as_value(found, order, first))
     else:
@@ -117,25 +115,6 @@ def folder_for(folders: Sequence[Path]) -> Path:
     if len(folders) > 1:
         return Path("emergence")
     return place_for(folders[0], "emergence")
-
-
-class Ticker:
-    """Says on stderr what is being done: on one line of a terminal; else on a new one, at most every two seconds."""
-
-    def __init__(self) -> None:
-        self.live, self.told = sys.stderr.isatty(), time.monotonic()
-
-    def __call__(self, words: str) -> None:
-        if self.live:
-            print(f"\r\x1b[Khopscope: {words} …", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self.told > QUIET:
-            self.told = time.monotonic()
-            print(f"hopscope: {words} …", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Leave the line as if nothing had been said."""
-        if self.live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def as_value(found: Sequence[Emergence], order: Agreement, first: Agreement) -> dict[str, object]:

@@ -44,7 +44,10 @@ def runs_in(folder: Path) -> list[Run]:
     from hopscope.runs.run import Run
 
     if not folder.is_dir():
-        raise BadInput(f"there is no folder {folder}; say where the runs are")
+        raise BadInput(
+            f"there is no folder {folder}: 'hopscope train' makes the folder runs where it is called; "
+            "'hopscope runs DIR' lists those in another"
+        )
     places = [folder, *folder.iterdir()]
     found = [place for place in places if (place / "config.json").is_file()]
     return [Run(place) for place in sorted(found, key=lambda place: (-place.stat().st_mtime, place.name))]

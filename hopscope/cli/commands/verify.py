@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hopscope.cli.options import as_json, print_json, say
+from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 
 if TYPE_CHECKING:
-    from hopscope.runs.integrity import Checked, Watch
-
-QUIET = 2.0  # seconds without a word
+    from hopscope.runs.integrity import Checked
 
 
 @click.command("verify")
@@ -36,7 +31,14 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
     from hopscope.runs.run import SHIPPED, is_shipped
 
     found = [each for folder in folders for each in folders_in(SHIPPED if is_shipped(folder) else folder)]
-    with progress(sum(map(size, found))) as watch:
+    total, done = sum(map(size, found)), 0
+    with Narrator("verifying") as narrator:
+
+        def watch(read: int) -> None:
+            nonlocal done
+            done += read
+            narrator.now_at(f"verifying: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
+
         checked = [check(folder, watch) for folder in found]
     for index, one in enumerate(checked):
         if write and one.state == "unverified":
@@ -50,34 +52,6 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
 def size(folder: Path) -> int:
     """Bytes of the files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Watch]:
-    """How far it is, on stderr, if it takes longer than two seconds: a bar, or lines where that is no terminal."""
-    from rich.progress import DownloadColumn, TimeRemainingColumn
-
-    from hopscope.core import terminal
-
-    err = terminal.console(stderr=True)
-    bar = terminal.bar(DownloadColumn(), TimeRemainingColumn(), on=err, transient=True)
-    task, told, done = bar.add_task("verifying", total=total), time.monotonic(), 0
-
-    def watch(read: int) -> None:
-        nonlocal told, done
-        done += read
-        bar.update(task, completed=done)
-        if time.monotonic() - told > QUIET:
-            told = time.monotonic()
-            if err.is_terminal:
-                bar.start()
-            else:
-                print(f"hopscope: verified {done / 1e6:.0f} of {total / 1e6:.0f} MB …", file=sys.stderr, flush=True)
-
-    try:
-        yield watch
-    finally:
-        bar.stop()
 
 
 def as_value(one: Checked) -> dict[str, Any]:

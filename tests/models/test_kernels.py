@@ -1,0 +1,106 @@
+"""Kernels for bfloat16 on a CPU: they change nothing beyond bfloat16's rounding, and in float32 not a bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hopscope.configuration.config import Config, Training
+from hopscope.models import base_kernels, base_layers, transformer
+from hopscope.models.base_kernels import gelu
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.trainer import Trainer
+
+ULP = 2.0**-8  # half the distance to the next number, as a share of it: what rounding to bfloat16 costs
+
+
+def every_number() -> Tensor:
+    """All 65,536 bit patterns, but for what is no number, and sizes that no activation has."""
+    found = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    return found[found.abs() < 1e4]
+
+
+def exactly(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and derivative in float64, from the definition by tanh (its cancellation left to float64)."""
+    wide = x.double().requires_grad_()
+    inner = (2 / torch.pi) ** 0.5 * (wide + 0.044715 * wide**3)
+    value = wide * torch.sigmoid(2 * inner)
+    assert torch.allclose(value, 0.5 * wide * (1 + inner.tanh()), rtol=0, atol=1e-12)
+    return value.detach(), torch.autograd.grad(value.sum(), wide)[0]
+
+
+def test_gelu_of_every_number_is_the_exact_one_rounded():
+    x = every_number().requires_grad_()
+    y = gelu(x)
+    (slope,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    value, derivative = exactly(x.detach())
+    assert y.dtype == slope.dtype == torch.bfloat16
+    assert ((y.double() - value).abs() <= 1.01 * ULP * value.abs() + 1e-30).all()
+    assert (
+        (slope.double() - derivative).abs() <= 1.01 * ULP * derivative.abs() + 1e-6
+    ).all()  # near its zeros: float32
+    with torch.no_grad():
+        assert torch.equal(gelu(x), y)
+
+
+@pytest.mark.parametrize("piece", [7, 64])
+def test_gelu_in_pieces_is_gelu_at_once(piece, monkeypatch):
+    x = torch.randn(5, 3, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+    whole = base_kernels.value_and_slope(x)
+    monkeypatch.setattr(base_kernels, "PIECE", piece)
+    assert all(torch.equal(a, b) for a, b in zip(base_kernels.value_and_slope(x), whole, strict=True))
+
+
+def trainer(dtype: str) -> Trainer:
+    training = Training(steps=9, batch=64, dtype=dtype, lr=3e-3)
+    config = Config(Retrieval(n_hops=2, n_chains=2), Architecture(n_layers=3, n_heads=2, d_model=32), training)
+    return Trainer(config, torch.device("cpu"))
+
+
+def gradient(trainer: Trainer) -> Tensor:
+    """Of the first batch, all weights in a row."""
+    trainer.loss(trainer.data.batch(0)).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in trainer.model.parameters()])
+
+
+def as_pytorch_has_it(monkeypatch) -> None:
+    monkeypatch.setattr(base_layers, "gelu", lambda x: F.gelu(x, approximate="tanh"))
+    monkeypatch.setattr(transformer, "where_read", lambda *_: None)
+
+
+def test_gradients_differ_from_pytorchs_by_less_than_bfloat16_does_from_float32(monkeypatch):
+    ours, exact = gradient(trainer("bfloat16")), gradient(trainer("float32"))
+    as_pytorch_has_it(monkeypatch)
+    theirs = gradient(trainer("bfloat16"))
+    assert not torch.equal(ours, theirs)
+    assert (ours - theirs).norm() < (theirs - exact).norm()
+    assert (ours - exact).norm() < 1.1 * (theirs - exact).norm()
+
+
+def test_the_last_mlp_is_computed_where_it_is_read(monkeypatch):
+    made = trainer("bfloat16")
+    batch, rows = made.data.batch(0), []
+    for block in made.model.blocks:
+        block.mlp.register_forward_pre_hook(lambda _, given: rows.append(given[0].shape[1]))
+    low = made.outputs(batch).detach()
+    n = batch.inputs.shape[1]
+    assert rows == [n, n, len(range(n)[batch.task.query_positions])]
+    as_pytorch_has_it(monkeypatch)
+    assert torch.allclose(low.float(), made.outputs(batch).float(), atol=2 * ULP * float(low.abs().max()))
+
+
+def test_float32_keeps_every_bit(monkeypatch):
+    ours = trainer("float32")
+    losses = [ours.step(step) for step in range(3)]
+    as_pytorch_has_it(monkeypatch)
+    plain = trainer("float32")
+    assert losses == [plain.step(step) for step in range(3)]
+    assert all(torch.equal(a, b) for a, b in zip(ours.model.parameters(), plain.model.parameters(), strict=True))
+
+
+def test_only_what_uses_them_records_them():
+    assert trainer("bfloat16").model.kernels("bfloat16") == base_kernels.KERNELS
+    assert trainer("float32").model.kernels("float32") == {}
