@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
@@ -37,6 +38,9 @@ class Attention(Variant, ABC):
         A name that begins with `W_` is drawn anew as all weights are (`Transformer.initialise`).
         """
         return {}
+
+    def draw(self, own: Own, generator: torch.Generator) -> None:
+        """Draw starting values of such parameters, in place, for rules that start at random ones; most do not."""
 
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
         """The mask for some sequences, of a rule that reads tokens: it broadcasts to (batch, head, query, key)."""
