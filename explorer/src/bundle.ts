@@ -72,12 +72,15 @@ export interface Task {
 
 /** The losses' rule (hopscope/explorer/scoring.py). */
 export interface Scoring {
-  kind: "vectors" | "tokens";
+  kind: "vectors" | "numbers" | "tokens";
   hops: string[];
   width: number;
   shared: boolean;
   unscored: number[];
   total: "hops" | "answers" | number;
+  scale: number;
+  right_below: number;
+  by_place: boolean;
 }
 
 export interface Model {
@@ -115,8 +118,9 @@ export interface BatchEntry {
   inputs: string;
   targets: string;
   chain: string;
+  matches: string | null;
   candidates: string | null;
-  asked: string;
+  asked: string | null;
   roles: string[];
   attended: string[];
   instances: Instance[];

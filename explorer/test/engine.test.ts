@@ -221,7 +221,17 @@ const SHAPES: Record<string, number[]> = {
     ),
   ),
 };
-const SCORING = { kind: "tokens", hops: ["x1"], width: 3, shared: false, unscored: [], total: "answers" } as const;
+const SCORING = {
+  kind: "tokens",
+  hops: ["x1"],
+  width: 3,
+  shared: false,
+  unscored: [],
+  total: "answers",
+  scale: 1,
+  right_below: 0,
+  by_place: false,
+} as const;
 
 function weights(seed = 0): Weights {
   const size = (shape: number[]): number => shape.reduce((one, other) => one * other, 1);

@@ -5,7 +5,7 @@ import type { Batch, Change, Path, Scoring, Shape, Weights } from "../src/engine
 
 /** An array as text: its type and its bytes in base64. */
 interface Coded {
-  dtype: "float32" | "float16" | "int32" | "int16";
+  dtype: "float32" | "float16" | "int32" | "int16" | "uint8";
   shape: number[];
   data: string;
 }
@@ -21,9 +21,9 @@ interface Case {
   repeat?: number;
 }
 
-const KINDS = { float32: Float32Array, float16: Uint16Array, int32: Int32Array, int16: Int16Array };
+const KINDS = { float32: Float32Array, float16: Uint16Array, int32: Int32Array, int16: Int16Array, uint8: Uint8Array };
 
-function decoded({ dtype, data }: Coded): Float32Array | Uint16Array | Int32Array | Int16Array {
+function decoded({ dtype, data }: Coded): Float32Array | Uint16Array | Int32Array | Int16Array | Uint8Array {
   const bytes = Buffer.from(data, "base64");
   return new KINDS[dtype](bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer);
 }
@@ -31,7 +31,8 @@ function decoded({ dtype, data }: Coded): Float32Array | Uint16Array | Int32Arra
 function batchOf(given: Record<string, unknown>): Batch {
   const own = Object.entries(given).map(([name, value]) => [name, isCoded(value) ? decoded(value) : value]);
   const batch = Object.fromEntries(own);
-  return { ...batch, roles: { names: given.roles, chain: batch.chain } } as Batch;
+  const { chain, attended, matches } = batch;
+  return { ...batch, roles: { names: given.roles, chain, ...(matches && { attended, matches }) } } as Batch;
 }
 
 function isCoded(value: unknown): value is Coded {

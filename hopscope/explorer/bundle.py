@@ -37,8 +37,8 @@ A run:
                     sentence why not. Tensors have PyTorch's names (`blocks.0.attn.W_QKV`).
     config          {seed, training: {…}}, for people
     metrics         {step, train_loss, val_loss, hop_losses: {hop: […]}}, lists over logged steps; null for what is none
-    batch           {seed, n, sizes, inputs, targets, chain, candidates, asked, roles, attended, instances, typing},
-                    below
+    batch           {seed, n, sizes, inputs, targets, chain, matches, candidates, asked, roles, attended, instances,
+                    typing}, below
     paths           [{name, layer, head, query, key, chain}], all that the model has; their order is that of strengths
     checkpoints     [{step, state, told, weights, strengths, patterns, reference, accuracy}], by step, below
     onsets          {path's name: {status, step, after, by, falls}} of all paths that were ever above one half
@@ -54,8 +54,11 @@ taken; losses over different numbers of sequences are never to be compared.
     targets         block float32 (n, query, d_output), or int32 (n, query, hop)
     chain           block int8 (n, role, position): the chain in which a position holds a role, −1 none, −2 no chain's
                     (`hopscope.problem.roles`); int32 where a task has many chains
-    candidates      block float32 (n, symbol, d_symbol) of vector tasks: the nearest is the answer; null for tokens
-    asked           block int32 (n, query, hop): the right candidate's index, or token; −100: nothing is asked
+    matches         block uint8 (n, relation, byte), of tasks that are searched in relations: a bit for every query and
+                    key, the lowest first, where the key stands in the relation to the query; null for roles
+    candidates      block float32 (n, symbol, d_symbol) of vector tasks: the nearest is the answer; null for others
+    asked           block int32 (n, query, hop): the right candidate's index, or token; −100: nothing is asked; null
+                    where numbers are answered
     roles, attended names of roles, and of those that paths may lead to
     instances       [{symbols, roles, facts, queries, answers, candidates}] of the first 8: per position the symbol's
                     name and the role's label; facts as [[premises], conclusion]; names of candidates

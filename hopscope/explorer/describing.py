@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.core.settings import BadInput, Variant
+from hopscope.core.settings import Variant
 from hopscope.emergence.onset import Onset, onset
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.native import fallback
@@ -19,6 +20,7 @@ from hopscope.explorer.typed import typing_of
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
+from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch, Task, VectorTask
 from hopscope.tasks.base_regression import RegressionTask
@@ -55,11 +57,7 @@ def has_heads(shape: Shape) -> bool:
 
 
 def describe(run: Run, name: str) -> dict[str, Any]:
-    """A run's entry in the manifest, without its batch and its checkpoints. Raises BadInput, Damaged."""
-    if isinstance(run.task, RegressionTask):
-        raise BadInput(
-            f"the explorer shows which symbols are answered, and {run.task.name()} asks for numbers; use draw"
-        )
+    """A run's entry in the manifest, without its batch and its checkpoints. Raises Damaged."""
     parts = run.config.as_dict()
     return {
         "identity": run.config.identity,
@@ -174,14 +172,17 @@ def passed(steps: list[int], curve: Any, threshold: float) -> dict[str, Any]:
 
 def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, Block]]:
     """A batch in the manifest, with its blocks; their names begin with `place`."""
-    batch, roles = seen.batch, seen.batch.roles
+    batch, roles = seen.batch, seen.batch.searched
     chains = roles.chain.numpy()
     blocks = {
         "inputs": Block.of(batch.inputs.numpy()),
         "targets": Block.of(batch.targets.numpy()),
         "chain": Block.of(chains.astype(numpy.int8 if chains.max(initial=0) < 127 else numpy.int32)),
-        "asked": Block.of(asked(batch).numpy()),
     }
+    if not isinstance(batch.task, RegressionTask):  # whose answers name nothing
+        blocks["asked"] = Block.of(asked(batch).numpy())
+    if isinstance(roles, Relations):
+        blocks["matches"] = Block.of(bits(roles))
     if isinstance(batch.task, VectorTask):
         blocks["candidates"] = Block.of(batch.task.candidates(batch.draw).numpy())
     named = {name: f"{place}/batch/{name}" for name in blocks}
@@ -190,6 +191,8 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
         "n": len(batch),
         "sizes": list(SIZES),
         "candidates": None,
+        "asked": None,
+        "matches": None,
         **named,
         "roles": list(roles.names),
         "attended": list(roles.attended),
@@ -197,6 +200,12 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
         "typing": typing_of(batch),
     }
     return entry, {named[name]: block for name, block in blocks.items()}
+
+
+def bits(relations: Relations) -> NDArray[numpy.uint8]:
+    """Which positions stand in which relation to which: of every sequence and relation a bit per query and key."""
+    found = torch.stack(list(relations.matches.values()), 1).flatten(2).numpy()
+    return numpy.packbits(found, axis=-1, bitorder="little")
 
 
 def asked(batch: Batch) -> Tensor:

@@ -10,7 +10,6 @@ from hopscope.core import catalogue
 from hopscope.explorer.scoring import scoring
 from hopscope.models.base import Model
 from hopscope.models.transformer import Transformer
-from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Task
 
 #: Variants by file name that the engine has; `explorer/src/engine/types.ts` lists the same.
@@ -29,8 +28,6 @@ def fallback(model: Model, task: Task) -> str | None:
     ):
         if not ours(kind, rule, known):
             return f"The page does not compute {kind} {rule}; it knows {', '.join(known)}."
-    if type(task.sample(1).searched) is not Roles:
-        return "The page computes tasks whose positions have roles; this task's have relations."
     if scoring(task) is None:
         return f"The page knows squared errors and cross-entropies; the losses of {task.name()} are of another kind."
     return None

@@ -1,4 +1,4 @@
-"""How outputs become losses, in words that another language can follow: vectors' squared errors or tokens' logits.
+"""How outputs become losses, in words that another language can follow: squared errors, or tokens' logits.
 
 Tasks say what their losses are by code. A rule here is taken for a task's own only where it gives the same numbers on
 random outputs, so that a new task needs no entry anywhere, and one whose losses are of another kind is noticed.
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.tasks.base import NOT_ASKED, Batch, Task
+from hopscope.tasks.base_regression import RegressionTask
 
 TRIED = 8  # sequences on which a rule is held against the task's own losses
 
@@ -26,20 +27,27 @@ class Scoring:
     """A rule for losses and right answers.
 
     Attributes:
-        kind: `vectors`, the mean squared error of a vector per hop; `tokens`, the cross-entropy in nats.
+        kind: `vectors`, the mean squared error of a vector per hop; `numbers`, that of real numbers, which name
+            nothing; `tokens`, the cross-entropy in nats.
         hops: names of the partial losses.
         width: numbers of a vector, or logits of a set.
         shared: whether one set of logits serves all hops.
         unscored: targets whose answers count as neither right nor wrong.
         total: the training loss: the mean over `hops` or over `answers`, or that of one hop, by its number.
+        scale: what squared errors of numbers are multiplied by.
+        right_below: the loss below which numbers count as right.
+        by_place: whether each query is a hop of its own; else each is asked every hop.
     """
 
-    kind: Literal["vectors", "tokens"]
+    kind: Literal["vectors", "numbers", "tokens"]
     hops: tuple[str, ...]
     width: int
     shared: bool = False
     unscored: tuple[int, ...] = ()
     total: Literal["hops", "answers"] | int = "hops"
+    scale: float = 1.0
+    right_below: float = 0.0
+    by_place: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """As in JSON."""
@@ -49,8 +57,11 @@ class Scoring:
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
     ) -> tuple[Float[Tensor, "batch query hop"], Bool[Tensor, "batch query hop"]]:
         """The loss of every answer, and whether it is asked."""
-        if self.kind == "vectors":
-            errors = (outputs - targets).square().unflatten(-1, (len(self.hops), self.width)).mean(-1)
+        if self.kind != "tokens":
+            errors = self.scale * (outputs - targets).square().unflatten(-1, (-1, self.width)).mean(-1)
+            if self.by_place:
+                asked = torch.eye(errors.shape[1], dtype=torch.bool, device=errors.device).expand(len(errors), -1, -1)
+                return errors * asked, asked
             return errors, torch.ones_like(errors, dtype=torch.bool)
         logits = self.logits(outputs)
         found = F.cross_entropy(logits.movedim(-1, 1), targets, ignore_index=NOT_ASKED, reduction="none")
@@ -85,8 +96,11 @@ class Scoring:
         )
 
     def scored(self, batch: Batch, outputs: Tensor) -> tuple[int, int]:
-        """How many answers are scored, and how many of them are right; of tokens."""
+        """How many answers are scored, and how many of them are right; not of vectors."""
         targets = batch.targets
+        if self.kind == "numbers":
+            errors, asked = self.answers(outputs, targets)
+            return int(asked.sum()), int((errors[asked] < self.right_below).sum())
         counted = targets != NOT_ASKED
         for token in self.unscored:
             counted &= targets != token
@@ -108,7 +122,12 @@ def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
     hops, n = task.hop_names, len(task.hop_names)
     totals: list[Any] = ["answers", "hops"] if n == 1 else ["hops", "answers", *range(n)]
     if batch.targets.is_floating_point():
-        if batch.targets.shape[-1] == task.d_output and task.d_output % n == 0:
+        if isinstance(task, RegressionTask):
+            by_place = n > 1 and n == batch.targets.shape[1]
+            rule = Scoring("numbers", hops, task.d_output if by_place else task.d_output // n, by_place=by_place)
+            rule = replace(rule, scale=task.scale, right_below=task.solved_below)
+            yield from (replace(rule, total=total) for total in totals)
+        elif batch.targets.shape[-1] == task.d_output and task.d_output % n == 0:
             yield from (Scoring("vectors", hops, task.d_output // n, total=total) for total in totals)
     elif batch.targets.shape[-1] == n:
         if task.d_output % n == 0 and int(batch.targets.max()) < task.d_output // n:

@@ -19,9 +19,12 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import AsIs, Change, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.units import Unit
+from hopscope.explorer.describing import bits
 from hopscope.explorer.scoring import scoring
 from hopscope.models.transformer import Transformer
 from hopscope.problem.paths import Path
+from hopscope.problem.relations import Relations
+from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, VectorTask
 
 EXPLORER = File(__file__).parents[2] / "explorer"
@@ -127,11 +130,19 @@ def sequences(batch: Batch) -> dict[str, Any]:
         "inputs": coded(batch.inputs),
         "queries": {"start": asking.start, "end": asking.stop},
         "targets": coded(batch.targets),
-        "roles": list(batch.roles.names),
-        "chain": coded(batch.roles.chain, torch.int16),
+        "roles": list(batch.searched.names),
+        "chain": coded(batch.searched.chain, torch.int16),
+        **related(batch.searched),
         "ideal_over": task.ideal_over,
         **named,
     }
+
+
+def related(roles: Roles) -> dict[str, Any]:
+    """Relations and what stands in them, where there are any."""
+    if not isinstance(roles, Relations):
+        return {}
+    return {"attended": list(roles.matches), "matches": coded(torch.from_numpy(bits(roles)), torch.uint8)}
 
 
 def coded(values: Tensor, kind: torch.dtype | None = None) -> dict[str, Any]:

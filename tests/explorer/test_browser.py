@@ -24,7 +24,9 @@ from hopscope.explorer.building import Builder
 from hopscope.explorer.page import export, inline, page_of, static
 from hopscope.explorer.server import Server
 from hopscope.problem.paths import Path
+from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.base import Batch
+from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
@@ -309,6 +311,34 @@ def test_a_task_that_cannot_be_typed_says_so(small, opened, tmp_path, monkeypatc
     page = opened(f"{(tmp_path / 'page.html').as_uri()}#view=try")
     page.page.get_by_text(told["told"]).wait_for()
     assert page.page.locator("textarea").count() == 0 and page.said == []
+
+
+# Positions that stand in relations, and answers that are numbers ---------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["relations", "numbers"])
+def unusual(request, tmp_path_factory) -> hopscope.Run:
+    """A run whose positions have no roles, or whose answers name nothing."""
+    task = {"relations": HopK(length=8, n_letters=3, n_hops=2), "numbers": LinearRegression(d_x=2, n_points=4)}
+    recipe = hopscope.Training(steps=2, batch=4, val_size=4, log_every=1, checkpoints="2")
+    config = hopscope.Config(task[request.param], hopscope.Architecture(n_layers=2, d_model=8), recipe)
+    return hopscope.train(config, tmp_path_factory.mktemp(request.param) / "run", threads=1, compile="off")
+
+
+def test_from_disk_any_run_is_shown_and_its_paths_are_knocked_out(unusual, opened, tmp_path):
+    export(Builder([unusual.path]), tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    manifest = json.loads(text.split('id="bundle">', 1)[1].split("</script>", 1)[0])
+    shown = SimpleNamespace(run=unusual, bundle=manifest["runs"][0])
+    path = Path.from_dict(next(path for path in shown.bundle["paths"] if path["layer"] == 1))
+    change = Silenced(frozenset({path}), unusual.task.null_pattern)
+    words = f"off=L{path.layer}H{path.head}.{path.query}.{path.key}.{path.chain}"
+    page = opened(f"{(tmp_path / 'page.html').as_uri()}#view=circuit&{words}")
+    assert page.losses() == near(known(shown, 2, AsIs()), known(shown, 2, change))
+    for view in VIEWS:
+        page.go(f"view={view}")
+        page.page.locator("main :is(h1, h2, p)").first.wait_for()
+    assert page.said == []
 
 
 def test_the_tour_goes_through_six_stops_and_is_reached_by_its_address(demo, opened):

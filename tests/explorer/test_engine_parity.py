@@ -14,9 +14,7 @@ from hopscope.explorer.native import ATTENTION, POSITIONS, fallback
 from hopscope.explorer.scoring import scoring
 from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Task
-from hopscope.tasks.base_regression import RegressionTask
 from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
 
 N = 6  # sequences of a case
@@ -27,6 +25,9 @@ SMALL = {
     "conditional_retrieval": {"n_chains": 2},
     "induction": {"length": 12},
     "factual_recall": {"length": 12},
+    "automaton_strings": {"length": 12},
+    "repeated_segment": {"length": 20},
+    "self_generated": {"length": 4},
 }
 
 
@@ -96,27 +97,10 @@ def check_as_is(models: list[Transformer], task: Task, within: float = 1e-5, **m
             agree(look["patterns"], torch.stack([p[row] for p in evaluator.patterns]).flatten(), within)
 
 
-def native(name: str) -> bool:
-    """Whether the page computes a task by itself: its positions have roles, and its losses a rule."""
-    task = small(name)
-    return type(task.sample(1).searched) is Roles and scoring(task) is not None
-
-
 TASKS = catalogue.names("tasks")
-NATIVE = [name for name in TASKS if native(name)]
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name not in NATIVE])
-def test_what_the_page_does_not_compute_is_said_in_a_sentence(name):
-    """Tasks whose positions are in relations, and tasks of numbers: all others are computed."""
-    task = small(name)
-    told = fallback(drawn(task), task)
-    relations = type(task.sample(1).searched) is not Roles
-    assert told is not None and ("relations" in told if relations else "of another kind" in told)
-    assert relations or isinstance(task, RegressionTask)
-
-
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", TASKS)
 def test_every_task_with_every_native_variant_gives_the_losses_of_pytorch(name):
     task = small(name)
     pairs = itertools.product(ATTENTION, positions(task))
@@ -134,7 +118,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", TASKS)
 def test_every_option_gives_the_losses_of_pytorch(name):
     task = small(name)
     check_as_is([drawn(task, i, **options) for i, options in enumerate(OPTIONS)], task)
@@ -158,7 +142,7 @@ def test_weights_in_float16_are_those_of_pytorch_rounded():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", TASKS)
 def test_right_answers_are_those_that_the_task_counts(name):
     """Near-perfect outputs would all be right: here weights are drawn, so that some are and some are not."""
     task = small(name)
@@ -208,7 +192,7 @@ def changes(evaluator: Evaluator, seed: int) -> list:
     ]
 
 
-CHANGED = [name for name in NATIVE if name != "associations"]  # one position sees itself alone
+CHANGED = [name for name in TASKS if name != "associations"]  # one position sees itself alone
 OTHERS = [(name, rule) for name in ("retrieval", "two_hop", "trigger_bigrams") for rule in ATTENTION[1:]]
 
 
@@ -283,9 +267,9 @@ def test_more_sequences_do_not_change_the_first():
 # Losses' rules -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", TASKS)
 def test_every_task_has_a_rule_of_losses(name):
-    task = catalogue.find("tasks", name)()
+    task = small(name)
     rule, batch = scoring(task), task.sample(30, 9)
     outputs = torch.randn(30, batch.targets.shape[1], task.d_output, generator=torch.Generator().manual_seed(1))
     agree(rule.hop_losses(outputs, batch.targets), task.hop_losses(outputs, batch.targets), 1e-6)

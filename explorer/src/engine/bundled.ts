@@ -61,7 +61,14 @@ export async function batchOf(
     inputs: await plain(batch.inputs),
     queries: { start, end },
     targets: await plain(batch.targets),
-    roles: { names: batch.roles, chain: Int16Array.from(bundle.integers(chain.entry, chain.data)) },
+    roles: {
+      names: batch.roles,
+      chain: Int16Array.from(bundle.integers(chain.entry, chain.data)),
+      ...(batch.matches && {
+        attended: batch.attended,
+        matches: Uint8Array.from((await plain(batch.matches)) as Int32Array),
+      }),
+    },
     ideal_over: task.ideal_over,
     ...(batch.candidates && { candidates: (await plain(batch.candidates)) as Float32Array }),
     ...(batch.asked && { asked: (await plain(batch.asked)) as Int32Array }),

@@ -23,14 +23,53 @@ export class Ground {
 
   /** Sets a mask (query key) where a sequence's pattern is part of a unit. Throws an Error for a role that is not there. */
   mark(unit: Unit, sequence: number, mask: Uint8Array): void {
-    if (isPath(unit)) this.#markPath(unit, sequence, mask);
+    if (isPath(unit) && this.batch.roles.matches) this.#markRelation(unit, sequence, mask);
+    else if (isPath(unit)) this.#markPath(unit, sequence, mask);
     else this.#markRow(unit, sequence, mask);
   }
 
   /** Whether a position holds a role, in any chain or none. */
   holds(role: string, sequence: number, position: number): boolean {
     if (role !== NO_ROLE) return this.#chain(role, sequence)[position] !== ABSENT;
-    return this.batch.roles.names.every((name) => this.#chain(name, sequence)[position] === ABSENT);
+    return (
+      this.batch.roles.names.every((name) => this.#chain(name, sequence)[position] === ABSENT) &&
+      !this.#related(sequence, position)
+    );
+  }
+
+  /** Whether a position stands in any relation to any other. */
+  #related(sequence: number, position: number): boolean {
+    const queries = Array.from({ length: this.batch.n_positions }, (_, query) => query);
+    const { attended = [] } = this.batch.roles;
+    return attended.some((_, relation) => queries.some((query) => this.#matches(sequence, relation, query, position)));
+  }
+
+  /** Whether a key stands in a relation, by its number, to a query. */
+  #matches(sequence: number, relation: number, query: number, key: number): boolean {
+    const { attended, matches } = this.batch.roles;
+    const width = this.batch.n_positions;
+    const bit = query * width + key;
+    const bytes = Math.ceil(width ** 2 / 8);
+    const byte = matches![(sequence * attended!.length + relation) * bytes + (bit >> 3)]!;
+    return ((byte >> (bit & 7)) & 1) === 1;
+  }
+
+  /** The part of a pattern from a place to what stands in a relation to it; of other chains there is nothing. */
+  #markRelation(path: Path, sequence: number, mask: Uint8Array): void {
+    const width = this.batch.n_positions;
+    const queries = this.#chain(path.query, sequence);
+    const relation = this.batch.roles.attended!.indexOf(path.key);
+    if (relation < 0) {
+      const known = this.batch.roles.attended!.join(", ");
+      throw new Error(`There is no relation ${path.key} here; the task has ${known}.`);
+    }
+    if (path.chain === "other") return;
+    for (let query = 0; query < width; query++) {
+      if (queries[query] === ABSENT) continue;
+      for (let key = 0; key < this.seen(query); key++) {
+        if (this.#matches(sequence, relation, query, key)) mask[query * width + key] = 1;
+      }
+    }
   }
 
   /** The chains in which a sequence's positions hold a role. */

@@ -36,7 +36,8 @@ export function score(
     scores.counts[at]! += 1;
     if (scoring.unscored.includes(answer.right)) continue;
     scores.scored[at]! += 1;
-    if (answer.named === answer.right) scores.right[at]! += 1;
+    const right = scoring.kind === "numbers" ? answer.loss < scoring.right_below : answer.named === answer.right;
+    if (right) scores.right[at]! += 1;
   }
   scores.totals[row] = total(scores, row, scoring);
 }
@@ -67,14 +68,17 @@ export function answers(
   const d_output = outputs.length / n_queries;
   for (let query = 0; query < n_queries; query++) {
     const own = outputs.subarray(query * d_output, (query + 1) * d_output);
-    for (let hop = 0; hop < scoring.hops.length; hop++) {
-      const place = (sequence * n_queries + query) * scoring.hops.length + hop;
-      const set = scoring.shared ? own : own.subarray(hop * scoring.width, (hop + 1) * scoring.width);
+    const asked = scoring.by_place ? 1 : scoring.hops.length; // of a query
+    for (let i = 0; i < asked; i++) {
+      const place = (sequence * n_queries + query) * asked + i;
+      const hop = scoring.by_place ? query : i;
+      const set =
+        scoring.shared || scoring.by_place ? own : own.subarray(hop * scoring.width, (hop + 1) * scoring.width);
       const answer =
-        scoring.kind === "vectors"
-          ? nearest(batch, sequence, place, set, scoring.width)
-          : likeliest(batch.targets[place]!, set.subarray(0, scoring.width));
-      found.push({ query, hop, ...answer });
+        scoring.kind === "tokens"
+          ? likeliest(batch.targets[place]!, set.subarray(0, scoring.width))
+          : nearest(batch, sequence, place, set, scoring.width);
+      found.push({ query, hop, ...answer, loss: answer.loss * scoring.scale });
     }
   }
   return found;

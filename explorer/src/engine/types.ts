@@ -91,19 +91,25 @@ export type Weights = Readonly<Record<string, Parameter>>;
  * How outputs become losses.
  *
  * - `vectors`: a query's outputs are one vector of `width` numbers per hop; the loss is the mean squared error.
+ * - `numbers`: likewise, times `scale`; they name nothing, and are right where the loss is below `right_below`.
  * - `tokens`: they are one set of `width` logits per hop, or with `shared` one for all hops; the loss is the
  *   cross-entropy in nats. Targets of −100 are not asked. Answers whose target is one of `unscored` count as neither
  *   right nor wrong.
  *
+ * With `by_place` each query is a hop of its own; else each is asked every hop.
+ *
  * `total` is the training loss: the mean of the hops' losses, the mean over all answers, or the loss of hop number i.
  */
 export interface Scoring {
-  kind: "vectors" | "tokens";
+  kind: "vectors" | "numbers" | "tokens";
   hops: readonly string[];
   width: number;
   shared: boolean;
   unscored: readonly number[];
   total: "hops" | "answers" | number;
+  scale: number;
+  right_below: number;
+  by_place: boolean;
 }
 
 /** What every position is for (`hopscope.problem.roles.Roles`): chain number, −1 absent, −2 of no chain. */
@@ -111,6 +117,10 @@ export interface Roles {
   names: readonly string[];
   /** batch role position */
   chain: Int16Array;
+  /** Of relations (`hopscope.problem.relations`), to which paths then lead: their names, and of every sequence and
+   * relation a bit for each query and key, the lowest first. */
+  attended?: readonly string[];
+  matches?: Uint8Array;
 }
 
 /** Sequences of one task, and all that is needed to change attention on them and to score answers. */

@@ -210,11 +210,13 @@ def test_a_layer_as_drawn_is_found_to_be_none():
 # Numbers are no symbols ------------------------------------------------------------------------------------------
 
 
-def test_the_explorer_says_that_it_shows_no_numbers(tmp_path):
+def test_the_explorer_shows_losses_alone(tmp_path):
     recipe = Training(steps=0, val_size=4)
     run = train(Config(TASK, LinearSelfAttentionShape(), recipe), tmp_path / "run", threads=1, compile="off")
-    with pytest.raises(BadInput, match="linear_regression asks for numbers"):
-        describe(run, "run")
+    told = describe(run, "run")
+    rule = told["task"]["scoring"]
+    assert (rule["kind"], rule["scale"], rule["right_below"]) == ("numbers", 0.5, TASK.solved_below)
+    assert "LinearSelfAttention" in told["model"]["fallback"]  # which the server then computes
 
 
 def test_positions_have_no_symbols_names_and_measures_of_symbols_do_not_apply():
