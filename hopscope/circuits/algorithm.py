@@ -15,9 +15,9 @@ CALLED = {
     "mixed": "something between one hop after the other and pointer doubling",
 }
 MERGED = {
-    "query": "all by itself",
-    "chain": "all made by facts ahead of it",
-    "both": "some made by facts ahead of it",
+    "query": "all by the query itself",
+    "chain": "all by facts ahead of the query",
+    "both": "some by facts ahead of the query",
 }
 
 
@@ -27,7 +27,7 @@ def algorithm_words(circuit: Circuit, task: Task) -> list[str]:
         return []
     schedules = schedules_of([found.path for found in circuit.paths], task.n_hops)
     return [
-        f"This is {CALLED[one.kind]}: {one.height} merges in a row bring the query {task.n_hops} hops, "
-        f"{MERGED[one.side]}."
+        f"The algorithm is {CALLED[one.kind]}: {one.height} successive merges, {MERGED[one.side]}, bring the query "
+        f"{task.n_hops} hops."
         for one in schedules[:1]
     ]

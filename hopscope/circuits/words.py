@@ -75,10 +75,10 @@ def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[s
 def refusal(circuit: Circuit) -> list[str]:
     """That a circuit is not accepted, or in part; and what the search came to."""
     if circuit.verdict == "partial":
-        return [f"A circuit in part: {circuit.reason}."]
-    came = "No set of paths was found that does what the model does."
+        return [f"The circuit is accepted only in part: {circuit.reason}."]
+    came = "The search found no set of paths that does what the model does."
     if circuit.paths:
-        came = f"The search came to {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+        came = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
     return [f"No circuit is accepted: {circuit.reason}.", came]
 
 
@@ -92,17 +92,21 @@ def by_layer(paths: Iterable[Found]) -> list[tuple[int, list[Found]]]:
 
 
 def layer_words(layer: int, paths: Sequence[Found], roles: Sequence[str]) -> str:
-    """One sentence on what a layer does."""
+    """What a layer does, a sentence for each path; one for all facts where it joins every one."""
     joining = [found for found in paths if joins_fact(found.path)]
-    rest = [found for found in paths if found not in joining]
     facts = {step for role in roles if (step := step_of(role))}
-    clauses = [attends(found, roles, paths) for found in rest]
     if len(joining) < 2 or {step_of(found.path.query) for found in joining} != facts or any(map(premise, roles)):
-        return f"In layer {layer} {listed([attends(found, roles, paths) for found in paths], ';')}."
-    whole = f"Layer {layer} makes every fact whole: the second token of each pair attends to the first"
+        first, *more = [attends(found, roles, paths) for found in paths]
+        return " ".join([f"In layer {layer} {first}.", *also(layer, more)])
+    whole = f"Layer {layer} joins the two tokens of every fact: the second token of each pair attends to the first"
     heads = f"heads {spans(f.path.head for f in joining)}, " if len({f.path.head for f in joining}) > 1 else ""
-    first = f"{whole} ({heads}{strengths(joining)})."
-    return " ".join([first, *([f"There, too, {listed(clauses, ';')}."] if clauses else [])])
+    rest = (attends(found, roles, paths) for found in paths if found not in joining)
+    return " ".join([f"{whole} ({heads}{strengths(joining)}).", *also(layer, rest)])
+
+
+def also(layer: int, clauses: Iterable[str]) -> list[str]:
+    """A sentence for each further clause on a layer."""
+    return [f"Also in layer {layer}, {clause}." for clause in clauses]
 
 
 def joins_fact(path: Path) -> bool:
@@ -162,13 +166,13 @@ def repeated(paths: Sequence[Found]) -> list[str]:
     for same in kinds.values():
         if len(same) > 1:
             layers = sorted({path.layer for path in same})
-            at = f"in layers {spans(layers)}" if len(layers) > 1 else f"by {len(same)} heads of layer {layers[0]}"
-            sentences.append(f"The same attention, {arrow(same[0])}, is used {times(len(same))}: {at}.")
+            at = f"in layers {spans(layers)}" if len(layers) > 1 else f"in {len(same)} heads of layer {layers[0]}"
+            sentences.append(f"The attention {arrow(same[0])} occurs {times(len(same))}, {at}.")
     return sentences
 
 
 def feeding(circuit: Circuit) -> list[str]:
-    """A sentence on which heads tell which others where to attend, or give them what they pass on."""
+    """A sentence for each head that tells others where to attend, or gives them what they pass on."""
     fed: dict[tuple[str, str], list[str]] = {}
     for supply in sorted(circuit.supplies, key=lambda s: (s.source, PARTS.index(s.part), s.path)):
         targets = fed.setdefault((head_of(supply.source), supply.part), [])
@@ -176,17 +180,15 @@ def feeding(circuit: Circuit) -> list[str]:
     by_source: dict[str, list[str]] = {}
     for (source, part), targets in fed.items():
         by_source.setdefault(source, []).append(f"the {PLURALS[part][len(targets) > 1]} of {listed(targets)}")
-    if not fed:
-        return []
-    clauses = [f"{source} {listed(parts, ',')}" for source, parts in by_source.items()]
-    return [f"Which head feeds which: {'; '.join(clauses)}."]
+    return [f"{source} feeds {listed(parts)}." for source, parts in by_source.items()]
 
 
 def unnamed(circuit: Circuit) -> list[str]:
     """Rows that have no path's name."""
     if not circuit.rows:
         return []
-    return [f"It also needs {count(len(circuit.rows), 'row')} that no role names: {listed(map(str, circuit.rows))}."]
+    rows = f"{count(len(circuit.rows), 'row')} at positions without a role: {listed(map(str, circuit.rows))}"
+    return [f"The circuit also needs {rows}."]
 
 
 # What it is worth ------------------------------------------------------------------------------------------------
@@ -196,9 +198,12 @@ def told_losses(circuit: Circuit) -> str:
     """The loss by hand, beside those of the model and of nothing."""
     loss = {name: digits(value.mean) for name, value in circuit.losses.items()}
     return (
-        f"With all patterns set by hand the loss is {loss['circuit']} (the model {loss['model']}, every head idle "
-        f"{loss['null']}; a circuit must stay below {circuit.threshold:.2g})."
+        f"With all patterns set by hand the loss is {loss['circuit']}. The model's own loss is {loss['model']}, and "
+        f"with every head idle it is {loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
     )
+
+
+ONE_LESS = "With one path left out, and the others attending as computed, the loss"
 
 
 def costs(circuit: Circuit) -> list[str]:
@@ -207,17 +212,17 @@ def costs(circuit: Circuit) -> list[str]:
     if not ranked:
         return []
     if len(ranked) == 1:
-        sentence = f"Without {told(ranked[0].path)} it is {digits(ranked[0].removal_loss)}."
+        sentence = f"Without {told(ranked[0].path)} the loss is {digits(ranked[0].removal_loss)}."
     elif len(ranked) > 4:
         most, least = (f"{digits(found.removal_loss)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
-        sentence = f"Leaving out one path brings it to between {least} and {most}."
+        sentence = f"{ONE_LESS} is between {least} and {most}."
     else:
         said = listed(f"{digits(found.removal_loss)} ({told(found.path)})" for found in ranked)
-        sentence = f"Leaving out one path brings it to {said}."
+        sentence = f"{ONE_LESS} is {said}."
     spare = [told(found.path) for found in ranked if found.removal_loss < circuit.threshold]
     if not spare or not circuit.accepted:
         return [sentence]
-    return [sentence, f"Without {listed(spare, last='or')} alone it stays below the threshold."]
+    return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold."]
 
 
 def size(circuit: Circuit, task: Task, least: int | None) -> str:
@@ -225,7 +230,7 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
     heads = {(found.path.layer, found.path.head) for found in circuit.paths}
     heads |= {(row.layer, row.head) for row in circuit.rows}
     layers = len({layer for layer, _ in heads})
-    words = f"It uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
+    words = f"The circuit uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
     hops = getattr(task, "n_hops", None)
     asked = f"for D = {hops}" if hops else "for this task"
     if least is None:
@@ -233,32 +238,27 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
     if layers == least:
         return f"{words}, the exact minimum {asked}."
     if layers < least:
-        return f"{words}, fewer than the {least} that theory holds to be the minimum {asked}."
-    return f"{words}; {count(least, 'layer')} {'is' if least == 1 else 'are'} the exact minimum {asked}."
+        return f"{words}, fewer than the {least} that theory gives as the minimum {asked}."
+    return f"{words}. The exact minimum {asked} is {count(least, 'layer')}."
 
 
 def others(circuit: Circuit) -> list[str]:
     """The other minimal circuits, by what they exchange; and what is claimed of more."""
     n, claim = len(circuit.alternatives), circuit.completeness.claim
-    more = MORE[claim].format(size=circuit.completeness.size)
     if n < 2:
-        return (
-            [] if claim != "not claimed" else [f"Other circuits that would do may exist: {circuit.completeness.how}."]
-        )
+        return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
     loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
-    shared = f"they share {count(firm, 'path')}" if firm else "they share no path"
+    found, more = f"The search found {n} minimal circuits", MORE[claim].format(size=circuit.completeness.size)
     if not loose:  # equal names: the sets differ in rows that no path names
-        return [f"{count(n, 'minimal circuit').capitalize()} were found, by the same paths; {more}."]
-    return [
-        f"{count(n, 'minimal circuit').capitalize()} were found and {more}; {shared} and differ in "
-        f"{loose}, which are interchangeable."
-    ]
+        return [f"{found} with the same paths. {more}"]
+    shared = count(firm, "path") if firm else "no path"
+    return [f"{found}. They share {shared} and differ in {loose}, which are interchangeable. {more}"]
 
 
 MORE = {
-    "proven": "there are no others of up to {size} paths",
-    "searched": "the search came to its end without others",
-    "not claimed": "there may be more",
+    "proven": "There are no others of up to {size} paths.",
+    "searched": "The search ended without finding others.",
+    "not claimed": "There may be more.",
 }
 
 
@@ -271,12 +271,12 @@ def taken_over(circuit: Circuit) -> list[str]:
 # Parts of speech -------------------------------------------------------------------------------------------------
 
 
-def listed(words: Iterable[str], comma: str = ",", last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`; with a semicolon as the comma also before the `and`."""
+def listed(words: Iterable[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
     *first, end = words
     if not first:
         return end
-    return f"{f'{comma} '.join(first)}{comma if comma == ';' else ''} {last} {end}"
+    return f"{', '.join(first)} {last} {end}"
 
 
 def spans(numbers: Iterable[int]) -> str:

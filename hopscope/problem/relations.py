@@ -31,8 +31,8 @@ WORDS = {
     "same-token": "other positions that hold the same token",
     "after-same-token": "positions that follow the same token",
     "count": "the number of hops",
-    "answer": "where its answer stands",
-    "nowhere": "the number of hops where it has no answer",
+    "answer": "the position of its answer",
+    "nowhere": "the number of hops, if it has no answer",
 }
 #: And the two places.
 PLACES = {"query": "the query", "each": "each position"}

@@ -44,21 +44,22 @@ def test_the_whole_paragraph():
     removals = [0.69, 0.35, 0.86, 0.107]
     paths = [found(text, removal=r) for text, r in zip(DEMO, removals, strict=True)]
     assert paragraph(circuit(*paths), Retrieval(), 3) == (
-        "Layer 0 makes every fact whole: the second token of each pair attends to the first (strength 1.00). "
+        "Layer 0 joins the two tokens of every fact: the second token of each pair attends to the first "
+        "(strength 1.00). "
         "In layer 1 the query attends to the second token of fact 1 (x1) (strength 1.00). "
         "In layer 3 the query attends to the second token of fact 2 (x2) (strength 1.00). "
-        "With all patterns set by hand the loss is 0.0024 (the model 0.0051, every head idle 0.91; a circuit must "
-        "stay below 0.05). "
-        "Leaving out one path brings it to 0.86 (L1H0 query→value[1]), 0.69 (L0H0 value[1]→key[1]), "
-        "0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
-        "It uses 3 heads in 3 layers, the exact minimum for D = 2."
+        "With all patterns set by hand the loss is 0.0024. The model's own loss is 0.0051, and with every head idle it "
+        "is 0.91. A circuit must stay below 0.05. "
+        "With one path left out, and the others attending as computed, the loss is 0.86 (L1H0 query→value[1]), "
+        "0.69 (L0H0 value[1]→key[1]), 0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
+        "The circuit uses 3 heads in 3 layers, the exact minimum for D = 2."
     )
 
 
 def test_a_circuit_in_part_is_told_as_one():
     words = paragraph(circuit(found(DEMO[2]), verdict="partial", reason="by hand it passes, but not live"), Retrieval())
-    assert words.startswith("A circuit in part: by hand it passes, but not live. In layer 1 the query attends")
-    assert "No circuit" not in words and "It uses" not in words
+    assert words.startswith("The circuit is accepted only in part: by hand it passes, but not live. In layer 1 the")
+    assert "No circuit" not in words and "circuit uses" not in words
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,13 @@ def test_a_circuit_in_part_is_told_as_one():
     [
         (
             "L1H0 query->value[1]; L2H0 query->value[2]; L3H0 query->value[3]",
-            "This is one hop after the other: 3 merges in a row bring the query 3 hops, all by itself.",
+            "The algorithm is one hop after the other: "
+            "3 successive merges, all by the query itself, bring the query 3 hops.",
         ),
         (
             "L1H0 query->value[1]; L1H0 value[2]->value[3]; L2H0 query->value[2]",
-            "This is pointer doubling: 2 merges in a row bring the query 3 hops, some made by facts ahead of it.",
+            "The algorithm is pointer doubling: "
+            "2 successive merges, some by facts ahead of the query, bring the query 3 hops.",
         ),
     ],
 )
@@ -78,7 +81,7 @@ def test_the_algorithm_is_named(further, words):
     joins = [f"L0H0 value[{k}]->key[{k}]" for k in (1, 2, 3)]
     told = paragraph(circuit(*map(found, [*joins, *further.split("; ")])), Retrieval(n_hops=3), 3)
     assert told.endswith(words)
-    assert "This is" not in paragraph(
+    assert "The algorithm" not in paragraph(
         circuit(*map(found, joins)), Retrieval(n_hops=3), 3
     )  # it does not bring an answer
 
@@ -90,18 +93,18 @@ def test_the_order_in_which_paths_are_given_does_not_matter():
 
 def test_one_head_and_one_layer_are_singular():
     words = paragraph(circuit(found("L0H0 query->value[1]")), Retrieval(n_hops=1), 2)
-    assert "uses one head in one layer, fewer than the 2 that theory holds to be the minimum for D = 1." in words
-    assert "Without L0H0 query→value[1] it is 0.50." in words
-    assert "1 layer is the exact" not in words
+    assert "uses one head in one layer, fewer than the 2 that theory gives as the minimum for D = 1." in words
+    assert "Without L0H0 query→value[1] the loss is 0.50." in words
+    assert "1 layer" not in words and "exact" not in words
 
 
 def test_more_layers_than_the_minimum():
     words = paragraph(circuit(*map(found, [*DEMO, "L2H0 query->value[2]"])), Retrieval(), 3)
-    assert words.endswith("It uses 4 heads in 4 layers; 3 layers are the exact minimum for D = 2.")
-    assert "The same attention, query→value[2], is used twice: in layers 2 and 3." in words
-    assert "brings it to between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
+    assert words.endswith("The circuit uses 4 heads in 4 layers. The exact minimum for D = 2 is 3 layers.")
+    assert "The attention query→value[2] occurs twice, in layers 2 and 3." in words
+    assert "the loss is between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
     one = paragraph(circuit(*map(found, DEMO)), Retrieval(), 1)
-    assert one.endswith("It uses 3 heads in 3 layers; one layer is the exact minimum for D = 2.")
+    assert one.endswith("The circuit uses 3 heads in 3 layers. The exact minimum for D = 2 is one layer.")
 
 
 def test_without_theory_no_minimum_is_spoken_of():
@@ -110,9 +113,9 @@ def test_without_theory_no_minimum_is_spoken_of():
 
 def test_heads_are_named_where_there_are_several():
     words = paragraph(circuit(found("L1H0 query->value[1]"), found("L1H2 query->value[1]", 0.734)), Retrieval())
-    assert "In layer 1 the query attends to the second token of fact 1 (x1) (head 0, strength 1.00); and the " in words
-    assert "(head 2, strength 0.73)." in words
-    assert "The same attention, query→value[1], is used twice: by 2 heads of layer 1." in words
+    assert "In layer 1 the query attends to the second token of fact 1 (x1) (head 0, strength 1.00). " in words
+    assert "Also in layer 1, the query attends to the second token of fact 1 (x1) (head 2, strength 0.73)." in words
+    assert "The attention query→value[1] occurs twice, in 2 heads of layer 1." in words
 
 
 def test_part_of_the_facts_is_not_every_fact():
@@ -133,20 +136,20 @@ def test_who_feeds_whom_is_told():
     pairs = [(fourth, "query", third), (fourth, "key", first), (third, "key", first), (third, "key", first)]
     supplies = tuple(Supply(path, part, source, 0.9, 0.1) for path, part, source in pairs)
     words = paragraph(circuit(*map(found, DEMO), supplies=supplies), Retrieval())
-    assert "Which head feeds which: L0H0 the keys of L1H0 and L3H0; L1H0 the query of L3H0." in words
+    assert "L0H0 feeds the keys of L1H0 and L3H0. L1H0 feeds the query of L3H0." in words
 
 
 def test_a_path_that_can_be_spared_is_named():
     words = paragraph(circuit(found(DEMO[0], removal=0.01), found(DEMO[2]), found(DEMO[3])), Retrieval())
-    assert "Without L0H0 value[1]→key[1] alone it stays below the threshold." in words
+    assert "Without L0H0 value[1]→key[1] alone the loss stays below the threshold." in words
 
 
 @pytest.mark.parametrize(
     ("claim", "end"),
     [
-        (Completeness("proven", "all tried", 4), "there are no others of up to 4 paths"),
-        (Completeness("searched", "far"), "the search came to its end without others"),
-        (Completeness("not claimed", "cut short"), "there may be more"),
+        (Completeness("proven", "all tried", 4), "There are no others of up to 4 paths."),
+        (Completeness("searched", "far"), "The search ended without finding others."),
+        (Completeness("not claimed", "cut short"), "There may be more."),
     ],
 )
 def test_interchangeable_paths_are_told(claim, end):
@@ -154,8 +157,8 @@ def test_interchangeable_paths_are_told(claim, end):
     sets = tuple(frozenset(map(Path.parse, texts)) for texts in (first, second))
     words = paragraph(circuit(*map(found, first), alternatives=sets, completeness=claim), Retrieval())
     assert words.endswith(
-        f"2 minimal circuits were found and {end}; they share 3 paths and differ in L3H0 query→value[2] and "
-        "L3H1 query→value[2], which are interchangeable."
+        "The search found 2 minimal circuits. They share 3 paths and differ in L3H0 query→value[2] and "
+        f"L3H1 query→value[2], which are interchangeable. {end}"
     )
 
 
@@ -163,18 +166,18 @@ def test_without_a_circuit_it_is_said_why():
     why = {"verdict": "none", "reason": "the model itself is at 0.9, not below the threshold of 0.05"}
     words = paragraph(circuit(alternatives=(), **why), Retrieval(), 3)
     assert words.startswith("No circuit is accepted: the model itself is at 0.9, not below the threshold of 0.05.")
-    assert "No set of paths was found" in words
-    assert "It uses" not in words and "minimum" not in words
+    assert "The search found no set of paths" in words
+    assert "circuit uses" not in words and "minimum" not in words
     near = paragraph(circuit(found(DEMO[0]), **why), Retrieval())
-    assert "The search came to one path, which does not suffice." in near
+    assert "The search found one path, which does not suffice." in near
     many = paragraph(circuit(*map(found, DEMO), **why), Retrieval())
-    assert "The search came to 4 paths, which do not suffice." in many
+    assert "The search found 4 paths, which do not suffice." in many
 
 
 def test_rows_without_a_role_are_told():
     words = paragraph(circuit(found(DEMO[0]), rows=(Row(0, 1, "(none)"),)), Retrieval())
-    assert "It also needs one row that no role names: L0H1 (none)." in words
-    assert "It uses 2 heads in one layer" in words
+    assert "The circuit also needs one row at positions without a role: L0H1 (none)." in words
+    assert "The circuit uses 2 heads in one layer" in words
 
 
 def test_other_tasks_have_their_own_words():

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from hopscope import Architecture, BadInput, Config, Training
+from hopscope.builds.item_induction import induction
 from hopscope.core.seeds import generator
 from hopscope.interventions.clamps import Clamp, answers, held, parse_clamps, replacements
 from hopscope.interventions.parts import Part, previous
-from hopscope.studies.induction_formation.by_hand import induction
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.trainer import Trainer

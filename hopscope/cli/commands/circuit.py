@@ -88,7 +88,7 @@ def estimate(source: Run, settings: Discovery, step: int | None, as_json: bool) 
         print_json({"memory_bytes": needed.memory, "memory_free_bytes": memory_free(), "pass_seconds": round(each, 3)})
         return
     say(f"memory: at least {needed.in_words()}{free_words()}")
-    say(f"time: {duration(each)} for one pass of all sequences; a search makes some hundred, more in deep models")
+    say(f"time: {duration(each)} for one pass of all sequences; a search takes some hundred, more in deep models")
 
 
 def run_components(folder: Path, step: int | None, out: Path | None, as_json: bool, given: dict[str, Any]) -> None:
@@ -156,10 +156,10 @@ def tell(source: Run, found: Investigation) -> None:
 MEASURED = 64  # sequences of the pass that is timed
 LOSSES = {
     "model": "the model as it is",
-    "circuit": "all patterns replaced by hand",
+    "circuit": "all patterns set by hand",
     "live": "these paths as computed, all else null",
-    "rows": "the rows of these paths, whole and as computed, all else null",
-    "null": "everything null",
+    "rows": "the whole rows of these paths as computed, all else null",
+    "null": "every head null",
 }
 
 command = click.Command(
@@ -167,34 +167,34 @@ command = click.Command(
     callback=run,
     params=[
         click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
-        click.Option(["--step"], type=int, help="Of which checkpoint; default the newest."),
+        click.Option(["--step"], type=int, help="Which checkpoint to search; default the newest."),
         click.Option(
             ["--unit"],
             type=click.Choice(["paths", "edges", "nodes"]),
             default="paths",
             show_default=True,
-            help="Of what: attention paths; edges between components (which output feeds which input, patched); "
-            "or heads and MLPs.",
+            help="What the circuit consists of: attention paths; edges between components (which output feeds which "
+            "input, patched); or heads and MLPs.",
         ),
         *(option for option in options_of(Discovery) if option.name != "null"),
         click.Option(
             ["--null"],
             metavar="NULL",
-            help="What is left of what is taken away: of a path's attention uniform (default), identity or resample; "
-            "of what an edge or node carries resample (default), mean or zero.",
+            help="What replaces what is removed: for a path's attention uniform (default), identity or resample; "
+            "for what an edge or node carries resample (default), mean or zero.",
         ),
         click.Option(
             ["--seeds"],
             type=click.IntRange(1),
             default=1,
             show_default=True,
-            help="Search with so many seeds, --seed and those after it, and say whether they agree (of paths alone).",
+            help="Search with this many seeds, from --seed on, and say whether they agree (only for paths).",
         ),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Where to; default DIR itself (for the demo that comes with hopscope, demo-circuit).",
+            help="Where to write; default DIR itself (for the packaged demo, demo-circuit).",
         ),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),

@@ -13,6 +13,11 @@ from hopscope.studies.episodic_memory.fit import NEAR
 CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
 COPIES = 0.2  # attention at lag +1 above which a head is said to copy (ours)
 CONTIGUOUS = 2.0  # contiguity from which answers are called contiguous (ours); 1 is even recall
+NEEDED = "serial recall needs induction heads"  # Mistry et al.; below, Ji-An et al.
+ABLATED = (
+    f"{NEEDED}; without its CMR-like heads GPT-2 small's in-context learning score goes from -.323 to 1.004, without "
+    "as many others to -.168"
+)
 TOGETHER = 0.8  # rank correlation over checkpoints from which two things are said to come together (ours)
 
 
@@ -183,16 +188,16 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """What is left of contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
-    for id, which, sentence, needed in (
-        ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", True),
-        ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", False),
+    for id, which, sentence, paper, needed in (
+        ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", ABLATED, True),
+        ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", NEEDED, False),
     ):
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
         limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
         yield judge(
             id,
-            f"{sentence} (paper: serial recall needs induction heads; the number is the share of contiguity − 1 left).",
+            f"{sentence} (paper: {paper}; the number is the share of contiguity − 1 left).",
             left,
             "share of contiguity left",
             section=EMERGENCE,

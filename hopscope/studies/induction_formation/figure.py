@@ -35,7 +35,7 @@ def figure(table: DataFrame) -> Figure:
 def clamps_figure(table: DataFrame) -> Figure:
     """Losses under each clamp, when the phase change was, and the toy."""
     shown = picture(11.5, 3.6)
-    losses, times, toy = shown.subplots(1, 3, width_ratios=[1.2, 1.2, 0.8])
+    losses, times, toy = shown.subplots(1, 3, width_ratios=[1.2, 1.1, 0.95])
     draw_losses(losses, table, list(CLAMPS))
     losses.set_xscale("log")
     losses.set_xlim(left=10)
@@ -59,7 +59,7 @@ def draw_losses(ax: Axes, table: DataFrame, names: list[str]) -> None:
         ax.plot(whole.index, whole["median"], color=colour(index), lw=1.6, label=name)
     for level, words in ((math.log(2), "ln 2"), (CHOSEN, "0.4 ln 2")):
         ax.axhline(level, color=GREY, lw=0.8, ls="--")
-        ax.text(1, level, words, transform=ax.get_yaxis_transform(), ha="right", va="bottom", color=GREY)
+        ax.text(1.01, level, words, transform=ax.get_yaxis_transform(), ha="left", va="center", color=GREY)
     ax.set_ylim(0, 1.7)
     ax.set_xlabel("optimizer steps of 32 sequences")
     ax.set_ylabel("validation loss (nats)")

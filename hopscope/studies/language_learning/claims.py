@@ -44,7 +44,8 @@ def about_heads(table: DataFrame) -> Iterator[Claim]:
     yield about(
         "n_gram_heads_help",
         f"Three n-gram heads bring two layers nearer to the automaton than softmax heads alone, after equally many "
-        f"steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}).",
+        f"steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}; paper: they close the gap to the n-gram "
+        "predictors, and take 1.14, or 6.7 %, off the perplexity of a language model of 340 million parameters).",
         (plain - ngram).dropna(),
         "softmax's distance less that with n-gram heads",
         table,
@@ -85,7 +86,7 @@ def about_recurrence(table: DataFrame) -> Iterator[Claim]:
     yield about(
         "recurrence_is_below_attention",
         "Linear attention, a recurrence, stays farther from the automaton than softmax attention "
-        f"({linear.mean():.3f} and {plain.mean():.3f}).",
+        f"({linear.mean():.3f} and {plain.mean():.3f}; paper: attention is ahead of recurrent and state-space models).",
         (linear - plain).dropna(),
         "its distance less softmax's",
         table,

@@ -9,10 +9,10 @@ import pytest
 import torch
 from pandas import DataFrame
 
+from hopscope.builds.item_induction import induction
 from hopscope.core.seeds import generator
 from hopscope.measures.base import observe
 from hopscope.models import Architecture
-from hopscope.studies.induction_formation.by_hand import induction
 from hopscope.studies.induction_formation.claims import BY_HAND
 from hopscope.studies.induction_formation.experiments import induction_clamps, induction_formation
 from hopscope.studies.induction_formation.heads import judged, margins

@@ -11,11 +11,11 @@ from typing import Any
 
 from pandas import DataFrame, concat
 
+from hopscope.builds.item_induction import induction
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.experiments.long_table import about, courses_of, entry
 from hopscope.runs.run import Run
-from hopscope.studies.induction_formation.by_hand import induction
 from hopscope.studies.induction_formation.cells import FREE, TASK, best, cells, namer
 from hopscope.studies.induction_formation.claims import BY_HAND, claims
 from hopscope.studies.induction_formation.figure import figure

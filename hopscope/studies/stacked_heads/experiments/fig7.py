@@ -59,7 +59,7 @@ def runs(scale: str) -> Iterator[Config]:
         small = with_prior.config(steps=12, batch=16, log_every=4, val_size=32, checkpoints="4", decay_steps=4)
         yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
         return
-    yield from (with_prior.config(seed=seed) for seed in range(3))
+    yield from (with_prior.config(seed=seed) for seed in range(5))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

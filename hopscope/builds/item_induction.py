@@ -1,4 +1,4 @@
-"""The induction circuit as weights: a control whose numbers are known.
+"""The induction circuit of items and labels as weights: a control whose numbers are known.
 
 One head a layer, no LayerNorm. The stream holds, one behind the other: what the input says (item, label), and a
 register for the item before. Layer 0's bias by distance looks at the token before; its head copies the item from there

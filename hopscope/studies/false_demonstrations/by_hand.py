@@ -1,0 +1,24 @@
+"""A model that knows better and is talked out of it, as weights: the positive control of `false_demonstrations` (ours).
+
+The induction circuit of items and labels, and an unembedding that reads the class' own label off the item. The stream
+holds the item from the start, so that every early layer answers by class; the head of layer 1 copies the context's
+label, which is twice as loud. Without that head nothing of the context is heard.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from hopscope.builds.item_induction import LOUD, induction
+from hopscope.models.transformer import Transformer
+from hopscope.tasks.item_labels import ItemLabels
+
+
+@torch.no_grad()
+def overthinker(task: ItemLabels) -> Transformer:
+    """The model, for a task with no more classes than an item has numbers, so that a linear map tells them apart."""
+    model = induction(task)
+    own = F.one_hot(torch.arange(task.n_classes) % task.n_labels, task.n_labels).float()
+    model.W_U[: task.d_item] = LOUD / 2 * torch.linalg.pinv(task.classes) @ own
+    return model

@@ -1,0 +1,150 @@
+"""The claims of `repeated_data`, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy
+import pandas
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+
+PAPER = "Hernandez et al., abstract"
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Held-out loss by repetition, copying, the size that it is worth, and the controls."""
+    whole = table[table.width == table.width.max()]
+    fresh, mixed = whole[(whole.pool == 0) & ~whole.alone], whole[whole.pool > 0]
+    alone, pools = whole[whole.alone], sorted(mixed.pool.unique())
+    worst = mixed.groupby("pool").loss.mean().idxmax() if len(mixed) else math.nan
+    hurt = by_seed(mixed[mixed.pool == worst])
+    told = ", ".join(f"{pool:g}: {loss:.2f}" for pool, loss in mixed.groupby("pool").loss.mean().items())
+    few, many = (by_seed(mixed[mixed.pool == pool]) for pool in (pools[-1], pools[0]))
+    yield judge(
+        "middle_repetition_is_worst",
+        "Held-out loss is worst at a number of repetitions in between: it is above that of both the most often and the "
+        f"least often repeated data (mean losses by pool: {told}; paper: a double descent in repetitions).",
+        (hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1)).dropna(),
+        "nats above the worse of the two ends",
+        section=PAPER,
+        rows=hurt,
+        above=0,
+        unanimous=True,
+        source="ours",
+    )
+    yield from harm_claims(hurt, by_seed(fresh), by_seed(alone))
+    yield size_claim(hurt, table[(table.pool == 0) & ~table.alone])
+    yield from control_claims(many, fresh, whole)
+
+
+def by_seed(rows: DataFrame) -> DataFrame:
+    """With the seeds as index, and as a column."""
+    return rows.set_index("seed", drop=False)
+
+
+def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[Claim]:
+    """The worst pool against no repetition, and against the fresh sequences alone; each by seed."""
+    yield judge(
+        "induction_is_hurt",
+        "There the induction head attends less, against the same seed without repetition (paper: copying and induction "
+        "heads are hurt disproportionately; here all that is asked is copying, so out of proportion to what cannot be "
+        "said).",
+        (base.induction - hurt.induction).dropna(),
+        "attention lost",
+        section=PAPER,
+        rows=hurt,
+        above=0,
+        unanimous=True,
+        source="ours",
+    )
+    yield judge(
+        "repetition_hurts",
+        "At the worst pool the loss on fresh segments is above that of as many sequences without repetition.",
+        (hurt.loss - base.loss).dropna(),
+        "nats above no repetition",
+        section=PAPER,
+        rows=hurt,
+        above=0,
+        unanimous=True,
+        source="ours",
+    )
+    yield judge(
+        "worse_than_leaving_it_out",
+        "It is even above that of a model that sees the fresh sequences alone, so repetition does harm rather than no "
+        "good.",
+        (hurt.loss - alone.loss).dropna(),
+        "nats above the fresh sequences alone",
+        section=PAPER,
+        rows=hurt,
+        above=0,
+        unanimous=True,
+        source="ours",
+    )
+
+
+def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
+    """The worst pool's losses as sizes of models without repetition."""
+    rungs = ladder.groupby("parameters").loss.median()
+    told = ", ".join(f"{size:g}: {loss:.2f}" for size, loss in rungs.items())
+    return judge(
+        "acts_like_a_smaller_model",
+        "A model that sees repeated data does no better than a smaller one without (paper: repeating 0.1 % of the data "
+        "100 times makes 800M parameters act like 400M, a share of .5). The share of its parameters at which models "
+        f"without repetition have its loss; median losses of those by parameters: {told}.",
+        shares_of_size(hurt.loss, rungs),
+        "share of the parameters",
+        section=PAPER,
+        rows=hurt,
+        below=0.75,
+        of="median",
+        source="ours",
+    )
+
+
+def shares_of_size(losses: Series, rungs: Series) -> list[float]:
+    """Where each loss lies between the models of the ladder, as a share of the greatest; 1 if it is no worse than that.
+
+    Between two sizes the logarithm of the size goes with the loss; beyond the smallest it is the smallest's share.
+    """
+    ordered = rungs.sort_values()  # the best first, for interpolation wants rising losses
+    logs = numpy.log(ordered.index.to_numpy(float) / float(rungs.index.max()))
+    return numpy.exp(numpy.interp(losses, ordered, logs)).tolist()  # type: ignore[no-any-return]
+
+
+def control_claims(many: DataFrame, fresh: DataFrame, whole: DataFrame) -> Iterator[Claim]:
+    """What must be so for anything to be seen."""
+    yield judge(
+        "the_pool_is_learnt",
+        "The most often repeated segments are known by heart: in their first copy errors are fewer than of fresh ones.",
+        (many.fresh_known_error - many.known_error).dropna(),
+        "share of errors fewer",
+        section="control",
+        rows=many,
+        above=0.1,
+        source="ours",
+    )
+    yield judge(
+        "without_repetition_copies",
+        "Without repetition the models copy fresh segments (else nothing could be hurt).",
+        fresh.error,
+        "error on fresh segments",
+        section="control",
+        rows=fresh,
+        of="median",
+        below=0.1,
+        also=[bound("attention of the induction head", fresh.induction, of="median", above=0.5)],
+        source="ours",
+    )
+    yield judge(
+        "untrained_guesses",
+        "Before training none copies.",
+        whole.untrained_error,
+        "error on fresh segments",
+        section="control",
+        rows=whole,
+        above=0.9,
+        source="ours",
+    )
