@@ -80,7 +80,7 @@ class AttentionLayer(nn.Module):
         n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
         self.rule = architecture.rule
         self.code = code
-        self.variant = nn.ParameterDict(self.rule.own(n_heads, d_head))
+        self.variant = nn.ParameterDict(self.rule.own_of(n_heads, d_model, d_head))
         self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
         self.W_QKV = nn.Parameter(torch.empty(3, n_heads, d_model, d_head))
         self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
@@ -102,6 +102,7 @@ class AttentionLayer(nn.Module):
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
+        v = self.rule.values(v, x, self.b_QKV[2], self.variant)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
                 tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
@@ -115,7 +116,8 @@ class AttentionLayer(nn.Module):
         pattern, v = self.rule.attend(q, k, v, allowed, self.variant)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        return F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.b_O)
+        parts, weight = self.rule.read_out(z, x, self.W_O, self.variant)
+        return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
 
 
 class MLP(nn.Module):

@@ -213,6 +213,8 @@ class Transformer(Model):
                     even = 2 * torch.rand(shape, generator=generator, device=device) - 1
                     drawn = self.fan_in(weight) ** -0.5 * even
                 parameter.copy_(drawn * self.write_scale(name))
+        for block in self.blocks:
+            self.architecture.rule.draw(block.get_submodule("attn").variant, generator)  # type: ignore[arg-type]
 
     def write_scale(self, name: str) -> float:
         """By how much a weight that adds to the residual stream starts smaller; 1 for all others."""
@@ -226,14 +228,12 @@ class Transformer(Model):
         """How many numbers each output of a weight sums up."""
         shape = self.architecture
         read = {"W_O": shape.n_heads * shape.head_width, "W_out": shape.mlp_width}
-        read |= {} if self.b_E is None else {"W_E": len(self.W_E)}
-        return read.get(weight, shape.d_model)
+        return len(self.W_E) if weight == "W_E" and self.b_E is not None else read.get(weight, shape.d_model)
 
     @property
     def activation_names(self) -> list[str]:
         """Names that `replace` and `cache` know, in the order of the forward pass."""
-        with_mlp = self.architecture.mlp
-        local = [n for n in BLOCK_NAMES if with_mlp or n not in ("hook_resid_mid", "hook_mlp_out")]
+        local = [n for n in BLOCK_NAMES if self.architecture.mlp or n not in ("hook_resid_mid", "hook_mlp_out")]
         per_block = [f"blocks.{layer}.{name}" for layer in range(len(self.blocks)) for name in local]
         embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
         return [*embedding, *per_block, *(["ln_final.hook_normalized"] if self.architecture.layer_norm else [])]

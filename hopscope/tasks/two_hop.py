@@ -29,22 +29,26 @@ class TwoHop(TokenTask):
     d e  a b  h i  f g  b c  g k | a   ->  c        (two chains, a b c and f g k; d e and h i distract)
     ```
 
-    Every number of chains is as likely as another. All symbols differ, but for those that a chain shares, and which
-    token plays which symbol is drawn anew for each sequence.
+    Every number of chains is as likely as another; with `fewest` = C = half the pairs there are no distractors, as in
+    the authors' script (`--pairs 10 --chains 5 --fewest 5`). All symbols differ, but for those that a chain shares, and
+    which token plays which symbol is drawn anew for each sequence.
     """
 
     n_pairs: int = setting(11, "pairs of tokens before the query", low=2, high=2048)
     n_chains: int = setting(4, "C, the greatest number of chains; each sequence draws 1 … C", low=1, high=256)
     d_vocab: int = setting(30, "number of different tokens", low=3, high=65536)  # type: ignore[assignment]
+    fewest: int = setting(1, "the least number of chains", low=1, high=256, since="0.2.0")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if 2 * self.n_chains > self.n_pairs:
             raise BadInput(f"pairs must be at least {2 * self.n_chains}, two for each chain; got {self.n_pairs}")
-        if self.d_vocab < 2 * self.n_pairs - 1:
+        if self.fewest > self.n_chains:
+            raise BadInput(f"fewest must be at most chains, {self.n_chains}; got {self.fewest}")
+        if self.d_vocab < 2 * self.n_pairs - self.fewest:
             raise BadInput(
-                f"d-vocab must be at least {2 * self.n_pairs - 1}, for so many tokens differ with one chain; "
-                f"got {self.d_vocab}"
+                f"d-vocab must be at least {2 * self.n_pairs - self.fewest}, for so many tokens differ with "
+                f"{'one chain' if self.fewest == 1 else f'{self.fewest} chains'}; got {self.d_vocab}"
             )
 
     @property
@@ -62,7 +66,7 @@ class TwoHop(TokenTask):
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
         """Nats: all tokens equally likely; the ends of pairs that begin no other; the ends of chains; solved."""
-        counts = range(1, self.n_chains + 1)
+        counts = range(self.fewest, self.n_chains + 1)
         return {
             "any token": math.log(self.d_vocab),
             "any end": fmean(math.log(self.n_pairs - c) for c in counts),
@@ -74,7 +78,7 @@ class TwoHop(TokenTask):
         """`tokens` of the symbols; `chains`, how many; `kind` of the pair at each place; `asked`, which chain."""
         device = generator.device
         tokens = torch.rand(n, self.d_vocab, generator=generator, device=device).argsort(-1)
-        chains = torch.randint(1, self.n_chains + 1, (n, 1), generator=generator, device=device)
+        chains = torch.randint(self.fewest, self.n_chains + 1, (n, 1), generator=generator, device=device)
         # Places are dealt out: the first 2·chains of a shuffle belong to chains, two each, the earlier one first.
         dealt = torch.rand(n, self.n_pairs, generator=generator, device=device).argsort(-1)
         twos = dealt[:, : 2 * self.n_chains].unflatten(1, (self.n_chains, 2)).sort(-1).values
@@ -104,8 +108,11 @@ class TwoHop(TokenTask):
         linked = [place for chain in sorted(chains) for place in chain]
         if query not in starts:
             raise BadInput("the query must begin a pair whose other token begins a later pair")
-        if len(chains) > self.n_chains or len(set(shown)) + len(chains) < len(shown) or len(set(linked)) < len(linked):
-            raise BadInput(f"there may be {self.n_chains} chains of two pairs, and all other tokens must differ")
+        few, most = self.fewest, self.n_chains
+        counted = few <= len(chains) <= most
+        if not counted or len(set(shown)) + len(chains) < len(shown) or len(set(linked)) < len(linked):
+            allowed = f"{most}" if few == 1 else f"{few} to {most}"
+            raise BadInput(f"there may be {allowed} chains of two pairs, and all other tokens must differ")
         kind = [linked.index(place) if place in linked else DISTRACTOR for place in range(len(pairs))]
         used = [token for first, second in sorted(chains) for token in (*pairs[first], pairs[second][1])]
         used += [token for place, pair in enumerate(pairs) if kind[place] == DISTRACTOR for token in pair]

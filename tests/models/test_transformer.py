@@ -15,6 +15,7 @@ from hopscope.models.attention.kv_shift import KVShift
 from hopscope.models.attention.linear import Linear
 from hopscope.models.attention.softmax import Softmax
 from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.retrieval import Retrieval
 
 N_POSITIONS, D_INPUT, D_VOCAB, D_OUTPUT = 9, 5, 13, 3
 QUERIES = slice(-2, None)
@@ -203,6 +204,23 @@ def test_kv_shift_makes_one_layer_an_induction_head():
     tokens = 30 * torch.eye(4)[[2, 0, 1, 3, 0]].expand(1, 2, 5, 4)
     pattern, _ = kv_shift(0, 1, 1, 0)(tokens, tokens, tokens, mask_of(5, True))
     assert close(pattern[:, :, -1], torch.tensor([0.0, 0, 1, 0, 0]).expand(1, 2, 5))
+
+
+def test_kv_shift_starts_at_half_or_is_drawn_with_complements():
+    """At `half` nothing is drawn, so weights are those that they always were; drawn, a' = 1 − a, as in the paper."""
+    task = Retrieval()
+    half, drawn = (
+        Architecture(n_layers=2, n_heads=3, d_model=12, attention=attention).build(task, generator(0, "init"))
+        for attention in ("kv_shift", "kv_shift(start='drawn')")
+    )
+    assert half.architecture.attention == "kv_shift"
+    for name, parameter in half.named_parameters():
+        other = drawn.get_parameter(name)
+        if name.endswith("_mix"):
+            assert (parameter == 0.5).all()
+            assert torch.allclose(other.sum(1), torch.ones(3)) and (other > 0).all() and len(other.unique()) == 6
+        else:
+            assert torch.equal(parameter, other)
 
 
 def test_kv_shift_blends_keys_and_values_by_hand():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
@@ -14,6 +15,9 @@ from hopscope.core.settings import Variant
 
 Heads = Float[Tensor, "batch head position d_head"]
 Pattern = Float[Tensor, "batch head query key"]
+Stream = Float[Tensor, "batch position d_model"]
+Results = Float[Tensor, "batch position head d_head"]
+Output = Float[Tensor, "head d_head d_model"]
 Mask = Float[Tensor, "*head query key"]
 #: A layer's own parameters of a variant, by name.
 Own = Mapping[str, Tensor] | nn.ParameterDict
@@ -38,9 +42,38 @@ class Attention(Variant, ABC):
         """
         return {}
 
+    def own_of(self, n_heads: int, d_model: int, d_head: int) -> dict[str, Tensor]:
+        """The same, of a rule whose parameters read the residual stream or write to it."""
+        return self.own(n_heads, d_head)
+
+    def draw(self, own: Own, generator: torch.Generator) -> None:
+        """Draw starting values of such parameters, in place, for rules that start at random ones; most do not."""
+
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
         """The mask for some sequences, of a rule that reads tokens: it broadcasts to (batch, head, query, key)."""
         return mask
+
+    def values(self, v: Heads, x: Stream, bias: Float[Tensor, "head d_head"], own: Own) -> Heads:
+        """The values, of a rule that makes them otherwise than by one matrix.
+
+        Args:
+            v: the layer's, x W_V + `bias`.
+            x: the residual stream as the layer reads it.
+            bias: of values.
+            own: the layer's own parameters.
+        """
+        return v
+
+    def read_out(self, z: Results, x: Stream, weight: Output, own: Own) -> tuple[Tensor, Tensor]:
+        """What is written to the stream: results of heads, or parts of them, and as many output matrices.
+
+        Args:
+            z: each head's result.
+            x: the residual stream as the layer read it.
+            weight: the layer's output matrices.
+            own: the layer's own parameters.
+        """
+        return z, weight
 
     @abstractmethod
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.core.settings import setting
 from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 from hopscope.models.attention.softmax import Softmax
 
@@ -17,11 +18,21 @@ class KVShift(Attention):
     """Keys and values blend a position with the one before: k'_i = a k_i + a' k_(i−1), v'_i = b v_i + b' v_(i−1).
 
     One (a, a', b, b') per head, learnt. With (1, 0, 1, 0) it is softmax attention; with (0, 1, 1, 0) one layer is
-    an induction head. The paper draws a and b from U(0, 1) with a' = 1 − a; here a, b start at ½, undrawn.
+    an induction head. The paper draws a and b from U(0, 1) with a' = 1 − a, b' = 1 − b.
     """
+
+    start: str = setting(
+        "half", "the blends' starting values: half of each; drawn evenly from 0 to 1 (paper)", choices=("half", "drawn")
+    )
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
         return {"key_mix": torch.full((n_heads, 2), 0.5), "value_mix": torch.full((n_heads, 2), 0.5)}
+
+    def draw(self, own: Own, generator: torch.Generator) -> None:
+        if self.start == "drawn":
+            for mix in (own["key_mix"], own["value_mix"]):
+                here = torch.rand(len(mix), generator=generator, device=generator.device)
+                mix.copy_(torch.stack([here, 1 - here], 1))
 
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
         return Softmax().attend(q, blend(k, own["key_mix"]), blend(v, own["value_mix"]), mask, own)

@@ -129,6 +129,23 @@ def test_two_hop_guesses_cost_what_the_baselines_say():
     assert float(task.loss(logits, batch.targets)) == pytest.approx(math.log(24) / 4, abs=0.05)
 
 
+def test_two_hop_without_distractors_is_five_chains_of_two_pairs():
+    """As in the authors' script: 15 different tokens, each middle twice; whoever guesses among the ends pays ln 5."""
+    task = TwoHop(n_pairs=10, n_chains=5, fewest=5)
+    batch = task.sample(300, 0)
+    assert (batch.draw["chains"] == 5).all() and (batch.draw["kind"] >= 0).all()
+    assert all(len(set(row[:-1])) == 15 for row in batch.inputs.tolist())
+    assert task.baselines["any end of a chain"] == task.baselines["any end"] == pytest.approx(math.log(5))
+    for row in batch.inputs.tolist()[:50]:
+        again = task.read(row)
+        assert task.inputs(again)[0].tolist() == row
+    with pytest.raises(BadInput, match="fewest must be at most chains, 4; got 5"):
+        TwoHop(fewest=5)
+    chain, others = [0, 1, 1, 2], list(range(3, 19))  # one chain, eight distractors
+    with pytest.raises(BadInput, match="there may be 5 to 5 chains"):
+        task.read([*chain, *others, 0])
+
+
 def test_two_hop_refuses_what_does_not_fit():
     with pytest.raises(BadInput, match="pairs must be at least 8"):
         TwoHop(n_pairs=7)

@@ -1,0 +1,118 @@
+"""The models of `kv_shift`, by part, attention, depth and seed; sizes by scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hopscope.configuration.config import Config, Training
+from hopscope.models.transformer import Architecture
+from hopscope.studies.kv_shift.tasks.fixed_n_gram import FixedNGram
+from hopscope.studies.kv_shift.tasks.last_successor import LastSuccessor
+from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.retrieval import Retrieval
+
+#: Attention of each name: plain, and KV shifting from either start.
+ATTENTION = {"plain": "softmax", "kv": "kv_shift", "kv drawn": "kv_shift(start='drawn')"}
+#: What a plain model starts with in the hop task, where it would else wait for a head for the token before.
+PRIOR = "relative(start='L0 1:4')"
+LETTERS = {
+    "quick": {"length": 12, "n_hops": 2},
+    "cpu": {"length": 24, "n_hops": 4},
+    "paper": {"length": 100, "n_hops": 16},
+}
+HOPS = {"quick": 2, "cpu": 3, "paper": 8}
+
+INDUCTION: dict[str, dict[str, Any]] = {
+    "quick": {"length": 16, "d_vocab": 16},
+    "cpu": {},
+    "paper": {"length": 512, "d_vocab": 8000},
+}
+WIDTHS = {"quick": 16, "cpu": 64, "paper": 256}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "quick": {"steps": 20, "batch": 8, "log_every": 10, "val_size": 16},
+    "cpu": {"batch": 64, "lr": 3e-3, "val_size": 128},
+    "paper": {"steps": 20_000, "batch": 64, "lr": 2e-4, "warmup": 1000, "log_every": 100},
+}
+#: Steps, rows and when to stop of each part at `cpu`.
+PARTS: dict[str, dict[str, Any]] = {
+    "induction": {"steps": 1200, "log_every": 20, "stop_accuracy": 0.99},
+    "n-gram": {"steps": 400, "log_every": 20},
+    "letters": {"steps": 800, "log_every": 20},
+    "chains": {"steps": 700, "log_every": 25, "dtype": "bfloat16", "lr": 1e-3, "stop_below": 0.15},
+}
+WEIGHT_DECAY = 0.01
+#: Steps of other cells of induction: those that learn late, or not at all.
+LATE = {("kv drawn", 1): 600, ("plain", 1): 300, ("plain", 2): 300}
+
+
+def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
+    """Attention only, one head a layer, rotary positions, on sequences that go round."""
+    task = LastSuccessor(**INDUCTION[scale])
+    shape = Architecture(
+        n_layers=n_layers, d_model=WIDTHS[scale], mlp=False, positions="rotary", attention=ATTENTION[attention]
+    )
+    late = LATE.get((attention, n_layers)) if scale == "cpu" else None
+    return Config(task, shape, training("induction", seed, scale, **({"steps": late} if late else {})))
+
+
+def n_gram(attention: str, seed: int, scale: str = "cpu") -> Config:
+    """One layer with an MLP, on text of a fixed 3-gram model."""
+    shape = Architecture(n_layers=1, d_model=WIDTHS[scale], positions="rotary", attention=ATTENTION[attention])
+    return Config(FixedNGram(), shape, training("n-gram", seed, scale))
+
+
+def letters(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
+    """Two heads a layer, no MLP, rotary positions, on k-hop induction."""
+    shape = Architecture(
+        n_layers=n_layers,
+        n_heads=2,
+        d_model=WIDTHS[scale],
+        mlp=False,
+        positions="rotary",
+        attention=ATTENTION[attention],
+    )
+    return Config(HopK(**LETTERS[scale]), shape, training("letters", seed, scale))
+
+
+def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
+    """Two heads a layer, no MLP, on retrieval, deepest facts first; plain models have a prior for the token before."""
+    shape = Architecture(
+        n_layers=n_layers,
+        n_heads=2,
+        d_model=WIDTHS[scale],
+        mlp=False,
+        positions=PRIOR if attention == "plain" else None,
+        attention=ATTENTION[attention],
+    )
+    return Config(Retrieval(n_hops=HOPS[scale], order="deepest_first"), shape, training("chains", seed, scale))
+
+
+def training(part: str, seed: int, scale: str, **more: Any) -> Training:
+    """AdamW; kept are the first weights and the last."""
+    sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {}) | more
+    return Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed)
+
+
+#: Attention and layers of each part's cells, with seeds at `cpu`: 8 where speeds are compared.
+CELLS: dict[str, dict[tuple[str, int], int]] = {
+    "induction": {("kv", 1): 8, ("kv drawn", 1): 5, ("plain", 1): 5, ("plain", 2): 8},
+    "n-gram": {("kv", 1): 5, ("plain", 1): 5},
+    "letters": {("kv", 1): 5, ("kv", 2): 5, ("plain", 2): 5},
+    "chains": {("kv", 1): 5, ("kv", 2): 5, ("plain", 2): 5},
+}
+
+
+def cells(scale: str) -> Iterator[Config]:
+    """All models, part by part; at `quick` one of each part and attention."""
+    for part, shapes in CELLS.items():
+        for (attention, n_layers), seeds in list(shapes.items())[: 2 if scale == "quick" else None]:
+            for seed in range(1 if scale == "quick" else seeds):
+                yield cell(part, attention, n_layers, seed, scale)
+
+
+def cell(part: str, attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
+    """One model."""
+    if part == "n-gram":
+        return n_gram(attention, seed, scale)
+    return {"induction": induction, "letters": letters, "chains": chains}[part](attention, n_layers, seed, scale)

@@ -1,0 +1,206 @@
+"""The claims of `kv_shift`, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, around, bound, factor, judge
+
+LEARNT = 0.5  # share of a guess's loss below which a hop counts as learnt (as the paper's 0.5 on retrieval)
+GAIN = 0.02  # nats of the same loss that do not count (ours)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Induction, the blends, n-grams, depth, control."""
+    ends = table[table.kind == "end"]
+    yield from induction_claims(ends[ends.part == "induction"])
+    yield n_gram_claim(ends[ends.part == "n-gram"])
+    yield theory_claim(table[table.kind == "theory"])
+    hops = table[table.kind == "hop"]
+    yield from depth_claims(hops[(hops.part == "letters") & (hops.k > 0)], "letters", "k-hop induction")
+    yield from depth_claims(hops[hops.part == "chains"], "chains", "the retrieval problem (plain: with a prior)")
+    start = ends[ends.part == "induction"]
+    yield judge(
+        "untrained_knows_nothing",
+        "Before training a model is right as often as any constant answer (control).",
+        start.start_accuracy,
+        "accuracy at step 0",
+        section="control",
+        rows=start,
+        below=0.1,
+        source="ours",
+    )
+
+
+def of(ends: DataFrame, attention: str, layers: int) -> DataFrame:
+    """The runs of a cell."""
+    return ends[(ends.attention == attention) & (ends.layers == layers)]
+
+
+def induction_claims(ends: DataFrame) -> Iterator[Claim]:
+    """One KV-shift layer, one plain layer, two of them; what is learnt; both starts."""
+    one, alone, two, drawn = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2), of(ends, "kv drawn", 1)
+    yield judge(
+        "one_layer_is_an_induction_head",
+        "One layer of KV shifting attention learns induction perfectly.",
+        one.accuracy,
+        "final accuracy",
+        section="section 3.2",
+        rows=one,
+        among=ends,
+        at_least=0.95,
+        source="ours",
+    )
+    yield judge(
+        "one_plain_layer_is_none",
+        "One plain layer does not.",
+        alone.accuracy,
+        "final accuracy",
+        section="section 3.2",
+        rows=alone,
+        among=ends,
+        below=0.5,
+        source="ours",
+    )
+    sooner = (steps(two) - steps(one)).dropna()
+    yield judge(
+        "it_is_faster_than_two_plain_layers",
+        f"It learns it sooner than two plain layers, seed by seed: in {median(one.learnt)} steps against "
+        f"{median(two.learnt)} (medians; two plain layers end at accuracies of {span(two.accuracy)}).",
+        sooner,
+        "steps saved",
+        section="section 3.2",
+        rows=one,
+        among=ends,
+        above=0,
+        source="ours",
+    )
+    yield judge(
+        "blends_are_the_construction",
+        "What is learnt is the construction: keys are the token before, values the token itself (parts by absolute "
+        f"values; of values {span(one.values_here)}).",
+        one.keys_before,
+        "part of keys that is the token before",
+        section="section 3.1, theorem 2",
+        rows=one,
+        among=ends,
+        above=0.8,
+        also=[bound("part of values that is the token itself", one.values_here, above=0.8)],
+        source="ours",
+    )
+    yield judge(
+        "keys_unshifted_it_guesses",
+        "With its keys and values unshifted, and all else as learnt, a model only guesses (causal control); with the "
+        f"construction's blends in place of the learnt ones it is right in {span(one.constructed)}.",
+        one.unshifted,
+        "accuracy unshifted",
+        section="control",
+        rows=one,
+        among=ends,
+        below=0.5,
+        also=[bound("accuracy with the construction's blends", one.constructed, at_least=0.9)],
+        source="ours",
+    )
+    yield judge(
+        "a_drawn_start_does_as_well",
+        "Whether blends start at one half or are drawn makes no difference: drawn, every run learns it, in "
+        f"{median(drawn.learnt)} steps (median), against {median(one.learnt)}.",
+        float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
+        "ratio of the median steps",
+        section="section 2.2 (drawn)",
+        rows=drawn,
+        among=ends,
+        within=factor(1, 1.5),
+        also=[bound("final accuracy of drawn starts", drawn.accuracy, at_least=0.95)],
+        source="ours",
+    )
+
+
+def steps(ends: DataFrame) -> Series:
+    """By seed, when induction was learnt; ∞ if never."""
+    return ends.set_index("seed").learnt.fillna(math.inf).sort_index()
+
+
+def span(values: Series) -> str:
+    """Lowest to highest."""
+    return f"{values.min():.2f} to {values.max():.2f}" if len(values) else "unknown"
+
+
+def median(values: Series) -> str:
+    """Of steps; what never happened is later than any."""
+    found = values.fillna(math.inf).median() if len(values) else math.nan
+    return "unknown" if math.isnan(found) else "more than were trained" if math.isinf(found) else f"{found:.0f}"
+
+
+def n_gram_claim(ends: DataFrame) -> Claim:
+    """The negative control."""
+    one, plain = of(ends, "kv", 1), of(ends, "plain", 1)
+    gain = plain.set_index("seed").loss - one.set_index("seed").loss
+    return judge(
+        "no_gain_on_n_grams",
+        "On text of a fixed 3-gram model, where context tells nothing, KV shifting is worth nothing in the end: final "
+        f"losses are {span(one.loss)} nats against {span(plain.loss)} (best that can be: {ends.floor.min():.2f}).",
+        gain.dropna(),
+        "nats saved",
+        section="section 3.3",
+        rows=one,
+        among=ends,
+        within=around(0, GAIN),
+        source="ours",
+    )
+
+
+def theory_claim(rows: DataFrame) -> Claim:
+    """Three ways to the same numbers."""
+    apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
+    return judge(
+        "least_depths_are_exact",
+        "The least depths by formula are those found by letting everyone attend to everyone, and by searching every "
+        f"schedule of one head ({int(rows.search.notna().sum())} of {len(rows)} chains).",
+        apart,
+        "difference in layers",
+        section="ours",
+        rows=rows,
+        equals=0,
+        source="exact",
+    )
+
+
+def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
+    """With L layers 2^L − 1 hops, and no more; plain layers need one more."""
+    shares = hops.assign(
+        share=hops.loss / hops.chance, within=[most(*row) for row in hops[["attention", "layers"]].values]
+    )
+    reached, beyond = shares[shares.k <= shares.within], shares[shares.k > shares.within]
+    kv, plain = reached[reached.attention == "kv"], reached[reached.attention == "plain"]
+    yield judge(
+        f"{name}_reach_the_least_depth",
+        f"On {task} models of KV shifting attention learn every hop within their depth: 1 with one layer, 3 with two "
+        f"(plain models 1 with two: {span(plain.share)} of a guess's loss).",
+        kv.share,
+        "final loss as a share of a guess's",
+        section="ours, after appendix H",
+        rows=kv,
+        among=hops,
+        below=LEARNT,
+        source="the paper of the problem",
+    )
+    yield judge(
+        f"{name}_go_no_further",
+        f"On {task} none learns a hop beyond its depth, with KV shifting attention or without.",
+        beyond.share,
+        "final loss as a share of a guess's",
+        section="ours",
+        rows=beyond,
+        among=hops,
+        above=LEARNT,
+        source="the paper of the problem",
+    )
+
+
+def most(attention: str, layers: int) -> int:
+    """Hops within the exact least depth: 2^L − 1, of plain models 2^(L−1) − 1."""
+    return int(2 ** (layers - (attention == "plain")) - 1)

@@ -1,0 +1,63 @@
+"""What `kv_shift` measures of a model: its blends, what it knows with others in their place, what it knew at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from hopscope.core.seeds import generator
+from hopscope.models.transformer import Transformer
+from hopscope.tasks.base import Batch
+
+SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1000}
+
+
+def asked(task: Any, scale: str) -> Batch:
+    """The same fresh sequences for every model."""
+    batch: Batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
+    return batch
+
+
+@torch.no_grad()
+def accuracy(model: Transformer, batch: Batch) -> float:
+    """Share (0–1) of the answers that are right."""
+    outputs = model(batch.inputs, at=batch.task.query_positions)
+    return float(batch.task.correct(outputs, batch).float().mean())
+
+
+def mixes(model: Transformer) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Of every layer the blends of keys and of values, (head, two): this position and the one before."""
+    for block in model.blocks:
+        attention = block.get_submodule("attn.variant")
+        yield attention.get_parameter("key_mix"), attention.get_parameter("value_mix")
+
+
+def blends(model: Transformer) -> dict[str, float]:
+    """The blends of the first head: a, a' of keys, b, b' of values; what part of keys is the token before, of values
+    the token itself (0–1, by absolute values)."""
+    keys, values = next(mixes(model))
+    (a, before), (here, b_before) = keys[0].tolist(), values[0].tolist()
+    return {
+        "a": a,
+        "a_before": before,
+        "b": here,
+        "b_before": b_before,
+        "keys_before": abs(before) / (abs(a) + abs(before)),
+        "values_here": abs(here) / (abs(here) + abs(b_before)),
+    }
+
+
+@torch.no_grad()
+def with_blends(model: Transformer, batch: Batch, keys: tuple[float, float], values: tuple[float, float]) -> float:
+    """Accuracy with every head's blends replaced, in the proportions given, each keeping its sum; then put back."""
+    kept = [(own.clone(), others.clone()) for own, others in mixes(model)]
+    for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
+        own.copy_(was_own.sum(1, keepdim=True) * torch.tensor([keys]))
+        others.copy_(was_others.sum(1, keepdim=True) * torch.tensor([values]))
+    found = accuracy(model, batch)
+    for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
+        own.copy_(was_own)
+        others.copy_(was_others)
+    return found
