@@ -74,8 +74,10 @@ def test_all_kinds_are_drawn_in_turn():
 
 
 def test_untrained_models_are_of_every_task():
+    """Of every task that there was when the table was made: one more would make each number another model."""
     searched = {name for name in catalogue.names("tasks") if name not in NOT_SEARCHED}
-    assert {adversary(0, "untrained", number).task.name() for number in range(60)} == searched == set(SMALL_TASKS)
+    tried = {adversary(0, "untrained", number).task.name() for number in range(60)}
+    assert tried == set(SMALL_TASKS) <= searched and len(tried) == 16
 
 
 def test_liars_change_one_thing():

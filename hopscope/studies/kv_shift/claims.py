@@ -42,7 +42,13 @@ def of(ends: DataFrame, attention: str, layers: int) -> DataFrame:
 
 def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     """One KV-shift layer, one plain layer, two of them; what is learnt; both starts."""
-    one, alone, two, drawn = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2), of(ends, "kv drawn", 1)
+    yield from one_layer_claims(ends)
+    yield from blend_claims(ends)
+
+
+def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
+    """One layer against one plain layer, and against two."""
+    one, alone, two = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2)
     yield judge(
         "one_layer_is_an_induction_head",
         "One layer of KV shifting attention learns induction perfectly.",
@@ -78,6 +84,11 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
         above=0,
         source="ours",
     )
+
+
+def blend_claims(ends: DataFrame) -> Iterator[Claim]:
+    """What is learnt, what it does, and from which starts."""
+    one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield judge(
         "blends_are_the_construction",
         "What is learnt is the construction: keys are the token before, values the token itself (parts by absolute "

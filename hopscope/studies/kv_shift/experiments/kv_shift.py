@@ -7,13 +7,13 @@ two tasks of hops ask whether training reaches them, and stops there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.work import Finished, Work
@@ -84,7 +84,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 def theory_rows(done: Finished) -> Iterator[dict[str, Any]]:
     """Least depths, as they were found."""
     about = {"run": done.work.identity, "version": done.version, "seed": 0, "part": "theory", "attention": "kv"}
-    for row in json.loads((done.path / "numbers.json").read_text()):
+    for row in read_json(done.path / "numbers.json"):
         yield {**about, "layers": 0, **row}
 
 
