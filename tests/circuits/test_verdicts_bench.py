@@ -94,7 +94,12 @@ def test_liars_change_one_thing():
 
 
 @pytest.mark.parametrize(
-    "made", [copiers(20.0), copiers(12.0, -5.0, 9.0), split_answer()], ids=["one", "three", "split"]
+    "made",
+    [
+        pytest.param(copiers(20.0), id="one"),
+        pytest.param(copiers(12.0, -5.0, 9.0), id="three", marks=pytest.mark.slow),  # 16 s
+        pytest.param(split_answer(), id="split"),
+    ],
 )
 def test_trying_every_set_is_what_it_says(made):
     """By a loop over all sets of paths of all rows but those of positions without a role, one change at a time."""
