@@ -142,7 +142,10 @@ def test_grey_is_promised_only_where_there_is_some(missing):
 
 def test_role_maps_are_drawn_of_strengths_that_carry_a_gradient():
     """Who calls a model without `no_grad` and asks for the picture, as the lecture does."""
-    mean_role_attention(torch.zeros(1, 2, 1, 2, 2, requires_grad=True) * 1, ["query", "key[1]"])
+    strengths = torch.full((1, 2, 1, 2, 2), 0.25, requires_grad=True) * 2
+    figure = mean_role_attention(strengths, ["query", "key[1]"])
+    image = next(ax for ax in figure.axes if ax.images).images[0]
+    assert image.get_array().tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
 def test_layouts_are_rounded_for_their_solver_differs_in_the_last_bit():
