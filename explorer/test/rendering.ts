@@ -1,19 +1,23 @@
 // Typed facts' rendering as a command: reads cases (JSON: a run's task, and draws) and prints the batches (JSON).
 import { readFileSync } from "node:fs";
 import type { Run } from "../src/bundle.ts";
+import { generator } from "../src/engine/random.ts";
 import { type Drawn, rendered, sheetOf, shuffled } from "../src/engine/sheet.ts";
 import { posed, problem } from "../src/engine/typed.ts";
 
 interface Case {
   run: Run;
   drawn: Drawn[];
+  orders?: number;
   typed?: { text: string; n: number; seed: number };
 }
 
-function answered({ run, drawn, typed }: Case): unknown {
+function answered({ run, drawn, orders, typed }: Case): unknown {
   try {
     const sheet = sheetOf(run);
-    if (!typed) return { batch: rendered(run, sheet, drawn), orders: drawn.map(() => shuffled(sheet, Math.random)) };
+    const random = generator(0);
+    if (orders) return { orders: Array.from({ length: orders }, () => shuffled(sheet, random)) };
+    if (!typed) return { batch: rendered(run, sheet, drawn) };
     const found = problem(typed.text, run);
     const pose = posed(found, run, typed.n, typed.seed);
     const { asked = [] } = pose.batch;

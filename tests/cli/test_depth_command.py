@@ -108,10 +108,10 @@ def test_bad_input_is_one_sentence(ask, arguments, words):
 
 
 def test_a_thousand_hops_need_neither_pytorch_nor_patience():
-    code = "import sys; from hopscope.cli import main; main(['depth', '1000', '--json']); print('torch' in sys.modules)"
-    begin = time.perf_counter()
+    code = "import sys, time; from hopscope.cli import main; main(['depth', '1000', '--json'])"
+    code += "; print('torch' in sys.modules); print(time.process_time())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert time.perf_counter() - begin < 3  # a second with the interpreter's start; more where tests run side by side
-    *answer, torch = done.stdout.splitlines()
+    *answer, torch, seconds = done.stdout.splitlines()
     assert torch == "False"
+    assert float(seconds) < 5  # of the processor's time: one with the interpreter's start, more on a slow machine
     assert json.loads("\n".join(answer))["min_layers"] == 11

@@ -81,7 +81,7 @@ def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> int:
         if drivers and draw.random() < 0.3:
             driver.kill()
             driver.communicate()
-            wait_until_gone(workers, 15)
+            wait_until_gone(workers, 60)
             driver = start(folder)
             hit += 1
         elif workers:
@@ -143,7 +143,7 @@ def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturb
     """A real cluster on this machine: two workers killed, then the driver, then the same command again."""
     pytest.importorskip("ray", reason="ray is not installed; run make setup")
     driver, hit = start(tmp_path, "--engine", "ray"), set()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while len(hit) < 2 and driver.poll() is None and time.monotonic() < until:
         for pid in working_in(tmp_path).keys() - hit:
             os.kill(pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturb
         time.sleep(0.05)
     driver.kill()
     driver.communicate(timeout=900)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while working_in(tmp_path):
         assert time.monotonic() < until, "a worker outlived its driver"
         time.sleep(0.1)
@@ -234,7 +234,7 @@ def test_an_interrupt_stops_the_workers_too(tmp_path):
     driver.send_signal(signal.SIGINT)
     driver.communicate(timeout=900)
     assert driver.returncode == 130
-    wait_until_gone(workers, 1)
+    wait_until_gone(workers, 15)
 
 
 def test_what_cannot_be_swept_is_refused(tmp_path, capsys):

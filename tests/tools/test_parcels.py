@@ -441,10 +441,13 @@ def test_kills_of_collect_and_verify_lose_nothing(tmp_path, kills):
     before = [state_of(run) for run in begun]
     began = time.monotonic()
     collect(tmp_path / "parcel", shutil.copytree(tmp_path / "begun", tmp_path / "undisturbed"))
-    whole, chance, came = time.monotonic() - began, random.Random(kills), 0
+    whole, chance = time.monotonic() - began, random.Random(kills)
     for number in range(kills):
         home = shutil.copytree(tmp_path / "begun", tmp_path / f"killed-{number}")
-        came += killed_after(chance.uniform(0, whole), lambda home=home: collect(tmp_path / "parcel", home))
+        longest = whole
+        while not killed_after(chance.uniform(0, longest), lambda home=home: collect(tmp_path / "parcel", home)):
+            shutil.rmtree(home)  # it came too late
+            longest, home = longest / 2, shutil.copytree(tmp_path / "begun", home)
         for run, state in zip(begun, before, strict=True):
             assert_nothing_is_lost(Run(home / run.path.name), state)
         collect(tmp_path / "parcel", home)
@@ -455,7 +458,6 @@ def test_kills_of_collect_and_verify_lose_nothing(tmp_path, kills):
         killed_after(chance.uniform(0, whole / 2), lambda home=home: main(["verify", "--write", str(home), "--json"]))
         assert files.items() <= contents(home).items() and main(["verify", "--write", str(home)]) == 0
         assert {check(home / run.path.name).state for run in begun} == {"whole"}
-    assert came >= kills // 2
 
 
 def test_what_a_kill_left_of_an_old_checkpoint_is_passed_over(tmp_path):
