@@ -58,7 +58,7 @@ def test_steps_that_follow_quickly_are_said_at_once_on_a_terminal_and_by_and_by_
         assert ("step 500" in screen.getvalue()) is live
         until(lambda: "step 999" in screen.getvalue())
     said = screen.getvalue()
-    assert (live or said.count("\n") <= 4)
+    assert live or said.count("\n") <= 4
 
 
 def test_what_is_told_by_the_way_has_one_source():
