@@ -34,6 +34,9 @@ class Attention(Variant, ABC):
     normalised: ClassVar[bool] = True
     #: Whether where it may attend depends on the tokens themselves; `masked` then says how.
     reads_tokens: ClassVar[bool] = False
+    #: Whether keys and values hold what the position before holds, too: exact depths are then those of
+    #: `hopscope.theory.shifted`, otherwise those of `hopscope.theory.depth`.
+    shifted: ClassVar[bool] = False
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
         """Parameters that each layer learns beside its projections, at their starting values; most rules have none.

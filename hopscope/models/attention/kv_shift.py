@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,8 @@ class KVShift(Attention):
     One (a, a', b, b') per head, learnt. With (1, 0, 1, 0) it is softmax attention; with (0, 1, 1, 0) one layer is
     an induction head. The paper draws a and b from U(0, 1) with a' = 1 − a, b' = 1 − b.
     """
+
+    shifted: ClassVar[bool] = True
 
     start: str = setting(
         "half", "the blends' starting values: half of each; drawn evenly from 0 to 1 (paper)", choices=("half", "drawn")

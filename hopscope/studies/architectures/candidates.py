@@ -1,0 +1,124 @@
+"""Whom the bench compares: rules of attention, position codes and optimizers as the catalogue has them.
+
+Nobody is listed here. A file that is put into `models/attention/`, `models/positions/` or `training/optimizers/`, in
+the library, in a study or in a folder of one's own, is a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+
+from hopscope.configuration.config import Training
+from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.base import Task
+from hopscope.tasks.retrieval import Retrieval
+
+HEADS = 2
+#: The position code with the prior: layer 0 begins with attention to the token before.
+PRIOR = "relative(start='L0 1:4')"
+#: Longer chains have more positions, and a stronger prior.
+STRONGER, LONG = "relative(start='L0 1:5')", 6
+#: What everyone's parameters are matched with: plain attention of this width, at three layers, on three hops.
+WIDTH, LAYERS, TASK = 128, 3, Retrieval(n_hops=3, order="deepest_first")
+NARROWEST, WIDEST = 8, 512
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One row of the bench: plain attention with the prior, but for what is said.
+
+    Attributes:
+        attention: the rule's name.
+        positions: the code; None: the task's own.
+        mlp: whether layers have one.
+        optimizer: the optimizer's name.
+    """
+
+    attention: str = "softmax"
+    positions: str | None = PRIOR
+    mlp: bool = False
+    optimizer: str = Training().optimizer
+
+    @property
+    def name(self) -> str:
+        """The rule, and in what else it differs from the first of its kind."""
+        code = {PRIOR: [], None: ["no prior"]}.get(self.positions, [self.positions or ""])
+        rule_of_updates = [] if self.optimizer == Candidate.optimizer else [self.optimizer]
+        return ", ".join([self.attention, *code, *(["MLP"] if self.mlp else []), *rule_of_updates])
+
+    @property
+    def brings_its_own(self) -> bool:
+        """Whether its rule joins neighbouring tokens by itself, so that a prior has nothing to add."""
+        return bool(catalogue.find("models.attention", self.attention).shifted)
+
+    def shape(self, task: Task, n_layers: int, d_model: int | None = None) -> Architecture:
+        """The architecture for a task, as wide as its parameters allow."""
+        long_chain = len(task.hop_names) >= LONG
+        return Architecture(
+            n_layers=n_layers,
+            n_heads=HEADS,
+            d_model=width(self) if d_model is None else d_model,
+            mlp=self.mlp,
+            causal=task.name() != "k_fold",
+            positions=STRONGER if self.positions == PRIOR and long_chain else self.positions,
+            attention=self.attention,
+        )
+
+
+REFERENCE = Candidate()
+
+
+def rules(prior: bool = True) -> Iterator[Candidate]:
+    """Every rule of attention that there is, with the prior or without."""
+    found = (Candidate(name, PRIOR if prior else None) for name in catalogue.names("models.attention"))
+    return (candidate for candidate in found if fits(candidate, TASK))
+
+
+def others() -> Iterator[Candidate]:
+    """Plain attention with every other position code, with an MLP, and with every other optimizer."""
+    codes = [Candidate(positions=name) for name in catalogue.names("models.positions") if name != "input"]
+    updates = [Candidate(optimizer=name) for name in catalogue.names("training.optimizers")]
+    found = [*codes, Candidate(mlp=True), *(one for one in updates if one != REFERENCE)]
+    return (candidate for candidate in found if fits(candidate, TASK))
+
+
+@cache
+def fits(candidate: Candidate, task: Task) -> bool:
+    """Whether there is such a model: a rule may need more heads, or a code inputs without positions."""
+    try:
+        weightless(candidate.shape(task, LAYERS, WIDTH), task)
+    except BadInput:
+        return False
+    return True
+
+
+def weightless(shape: Architecture, task: Task) -> Transformer:
+    """A model that takes no memory, to count what it has."""
+    with torch.device("meta"):
+        return shape.build(task)
+
+
+@cache
+def width(candidate: Candidate) -> int:
+    """The width, a multiple of 4, at which a candidate has as many parameters as the reference, as nearly as can be."""
+    plain = replace(candidate, optimizer=REFERENCE.optimizer, positions=PRIOR)  # neither makes a difference
+    if plain != candidate:
+        return width(plain)
+    wanted = parameters(REFERENCE, WIDTH)
+    low, high = NARROWEST, WIDEST
+    while high - low > 4:
+        middle = (low + high) // 8 * 4
+        low, high = (middle, high) if parameters(candidate, middle) <= wanted else (low, middle)
+    return min((low, high), key=lambda d_model: abs(parameters(candidate, d_model) - wanted))
+
+
+@cache
+def parameters(candidate: Candidate, d_model: int) -> int:
+    """How many numbers are trained, where widths are matched."""
+    return weightless(candidate.shape(TASK, LAYERS, d_model), TASK).n_parameters
