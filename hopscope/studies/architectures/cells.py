@@ -31,7 +31,7 @@ SEEDS = {"cpu": 2, "long": 3, "paper": 5}
 STEPS = {"cpu": 300, "long": 300, "paper": 3000}
 TRAINING = Training(batch=128, lr=3e-3, schedule="linear", dtype="bfloat16", log_every=10, val_size=128, stop_below=0.1)
 #: Learning rates of other optimizers than AdamW, whose rate does for those whose updates have its size.
-RATES = {"sgd": 0.3}
+RATES = {"sgd": 0.03}
 #: What differs at `quick`.
 TINY: dict[str, Any] = {"steps": 4, "batch": 4, "log_every": 2, "val_size": 8, "decay_steps": 2, "checkpoints": "4"}
 

@@ -85,8 +85,8 @@ def waits(ax: Axes, table: DataFrame, names: list[str]) -> None:
             ax.plot([edge] * int(never.any()), [place] * int(never.any()), "o", ms=4, mfc="none", mec=colour(k - 1))
     for k in range(1, SHOWN + 1):
         ax.plot([], [], "o", ms=5, color=colour(k - 1), label=f"hop {k}")
-    ax.set(xlim=(0, 1.05 * edge), ylim=(len(names) - 0.5, -0.5), xlabel="thousand sequences")
+    ax.set(xlim=(0, 1.25 * edge), ylim=(len(names) - 0.5, -0.5), xlabel="thousand sequences")
     ax.set_yticks(range(len(names)), [])
     ax.grid(axis="y", color="#EEEEEE", lw=6, zorder=-1)
     ax.set_title(f"Until each hop of D = {SHOWN}, L = {LAYERS} (hollow: never)", pad=10)
-    ax.legend(loc="lower right", fontsize=7)
+    ax.legend(loc="center right", fontsize=7)
