@@ -31,13 +31,17 @@ class TwoHop(TokenTask):
 
     Every number of chains is as likely as another; with `fewest` = C = half the pairs there are no distractors, as in
     the authors' script (`--pairs 10 --chains 5 --fewest 5`). All symbols differ, but for those that a chain shares, and
-    which token plays which symbol is drawn anew for each sequence.
+    which token plays which symbol is drawn anew for each sequence. With `every_hop` b is asked for, too, by logits of
+    its own.
     """
 
     n_pairs: int = setting(11, "pairs of tokens before the query", low=2, high=2048)
     n_chains: int = setting(4, "C, the greatest number of chains; each sequence draws 1 … C", low=1, high=256)
     d_vocab: int = setting(30, "number of different tokens", low=3, high=65536)  # type: ignore[assignment]
     fewest: int = setting(1, "the least number of chains", low=1, high=256, since="0.2.0")
+    every_hop: bool = setting(
+        False, "whether the chain's middle is asked, too, as by an implicit curriculum; or its end alone", since="0.2.0"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,11 +65,11 @@ class TwoHop(TokenTask):
 
     @property
     def hop_names(self) -> tuple[str, ...]:
-        return ("x2",)
+        return ("x1", "x2") if self.every_hop else ("x2",)
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
-        """Nats: all tokens equally likely; the ends of pairs that begin no other; the ends of chains; solved."""
+        """Of x2, in nats: any token; the ends of pairs that begin no other; the ends of chains; solved."""
         counts = range(self.fewest, self.n_chains + 1)
         return {
             "any token": math.log(self.d_vocab),
@@ -121,7 +125,8 @@ class TwoHop(TokenTask):
         return {name: torch.tensor([values]) for name, values in found.items()}
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        return draw["tokens"].gather(1, 3 * draw["asked"] + 2)[:, None]
+        symbols = torch.cat([3 * draw["asked"] + 1, 3 * draw["asked"] + 2], 1)[:, self.asked_hops]
+        return draw["tokens"].gather(1, symbols)[:, None]
 
     def roles(self, draw: Draw) -> Roles:
         """The chain asked about is chain 0, the others follow; a distractor is key[1] and value[1] of none."""
@@ -143,7 +148,7 @@ class TwoHop(TokenTask):
 
     @property
     def asked_hops(self) -> slice:
-        return slice(1, None)
+        return slice(0 if self.every_hop else 1, None)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

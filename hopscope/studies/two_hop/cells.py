@@ -1,0 +1,87 @@
+"""The models of `two_hop`, by condition and seed; sizes by scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hopscope.configuration.config import Config, Training
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.two_hop import TwoHop
+
+#: One head of layer 0 and one of layer 1 begin with attention to the token before: the first joins pairs, the second
+#: can tell an end of a chain from any other token.
+PRIOR = "relative(start='L0H0 1:4; L1H0 1:4')"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What differs from plain attention with the prior that is asked for every hop.
+
+    Attributes:
+        attention: the rule.
+        positions: the code.
+        layers: how many.
+        every_hop: whether the chain's middle is asked, too.
+        distractors: whether there are 1 to 4 chains among other pairs; else five chains and nothing else.
+        steps: of training at `cpu`, at most.
+        seeds: at `cpu`.
+    """
+
+    attention: str = "softmax"
+    positions: str = PRIOR
+    layers: int = 3
+    every_hop: bool = True
+    distractors: bool = False
+    steps: int = 1000
+    seeds: int = 5
+
+
+CONDITIONS = {
+    "prior": Condition(),
+    "KV shift": Condition("kv_shift", "relative"),
+    "distractors": Condition(distractors=True),
+    "end alone": Condition(every_hop=False, seeds=3),
+    "no prior": Condition(positions="relative", seeds=3),
+    "KV shift, end alone": Condition("kv_shift", "relative", every_hop=False, steps=2000, seeds=3),
+    "two layers": Condition(layers=2, steps=600, seeds=3),
+}
+TRAINING = Training(batch=128, lr=2e-3, weight_decay=1e-4, log_every=10, val_size=256, stop_below=0.05)
+
+
+def cells(scale: str) -> Iterator[Config]:
+    """Seed by seed, so that what a budget leaves is whole; at `quick` one run of each condition."""
+    for seed in range(8):
+        for name, condition in CONDITIONS.items():
+            if seed < {"quick": 1, "cpu": condition.seeds, "paper": 8}[scale]:
+                yield cell(name, seed, scale)
+
+
+def cell(name: str, seed: int, scale: str = "cpu") -> Config:
+    """One run; `paper` has the authors' width, batch, rate and steps (scripts/train-3-layer-tf.sh)."""
+    one = CONDITIONS[name]
+    official = {} if one.distractors else {"n_pairs": 10, "n_chains": 5, "fewest": 5}
+    shape = Architecture(
+        n_layers=one.layers,
+        n_heads=2,
+        d_model={"quick": 16, "cpu": 64, "paper": 256}[scale],
+        mlp=False,
+        positions=one.positions,
+        attention=one.attention,
+    )
+    return Config(TwoHop(**official, every_hop=one.every_hop), shape, training(one, seed, scale))
+
+
+def training(one: Condition, seed: int, scale: str) -> Training:
+    """Kept are the weights of every 50th step."""
+    if scale == "quick":
+        return TRAINING.but(steps=4, batch=8, log_every=2, val_size=16, checkpoints="2", seed=seed)
+    if scale == "paper":
+        return TRAINING.but(steps=10_000, batch=512, lr=3e-4, checkpoints="100", seed=seed)
+    return TRAINING.but(steps=one.steps, checkpoints="50", seed=seed)
+
+
+def condition_of(config: Config, scale: str) -> str:
+    """Which condition a run is of."""
+    seed, identity = config.training.seed, config.identity
+    return next(name for name in CONDITIONS if cell(name, seed, scale).identity == identity)
