@@ -21,7 +21,7 @@ TASKS: Mapping[str, Callable[[int], Task]] = {
     "nearest first": lambda hops: Retrieval(n_hops=hops, order="nearest_first"),
     "shuffled": lambda hops: Retrieval(n_hops=hops, order="shuffled"),
     "hop_k": lambda hops: HopK(length=24, n_hops=hops),
-    "two_hop": lambda hops: TwoHop(),
+    "two_hop": lambda hops: TwoHop(every_hop=True),
     "k_fold": lambda hops: KFold(n_hops=hops, n_symbols=4),
 }
 MAIN = "deepest first"

@@ -56,7 +56,7 @@ def square(ax: Axes, runs: DataFrame, column: int, row: int) -> None:
     share = mean / asked
     ax.add_patch(rectangle(column, row, SHADES(share)))
     ink = "white" if share > 0.75 else "#222222"
-    ax.text(column, row - 0.13, f"{mean:g} / {'?' if math.isnan(reach) else f'{reach:.0f}'}", **centred(ink, 9))
+    ax.text(column, row - 0.13, f"{mean:.2g} / {'?' if math.isnan(reach) else f'{reach:.0f}'}", **centred(ink, 9))
     low, high = runs.learnt.min(), runs.learnt.max()
     spread = "" if low == high else f"{low}–{high}; "
     ax.text(column, row + 0.24, spread + thousands(runs), **centred(ink, 6))
