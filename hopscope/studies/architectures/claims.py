@@ -20,14 +20,14 @@ SECTION = "beyond"
 
 
 def hops_learnt(table: DataFrame) -> DataFrame:
-    """A row per run, in the table's order: `CELL`, seed, prior, learnt (hops that ended below the threshold), reach
+    """A row per run, in the table's order: `CELL`, seed, learnt (hops that ended below the threshold), reach
     (hops within the exact minimum depth), asked, sequences (until the last of those learnt was; NaN: none), flops (of a
     sequence's forward), parameters."""
     rows = table[table.k > 0]
     ended = rows.loss < rows.below
     rows = rows.assign(ended=ended, within=rows.least <= rows.layers, at=(rows.learnt * rows.batch).where(ended))
     each = rows.groupby("run", sort=False)
-    first = each[["version", "seed", "prior", *CELL, "attention", "positions", "parameters", "flops"]].first()
+    first = each[["version", "seed", *CELL, "attention", "positions", "parameters", "flops"]].first()
     known = each.least.count() == each.k.count()
     found = first.assign(learnt=each.ended.sum(), asked=each.k.count(), reach=each.within.sum().where(known))
     return found.assign(sequences=each["at"].max()).reset_index()

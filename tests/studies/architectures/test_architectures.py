@@ -9,6 +9,7 @@ import pandas
 import pytest
 
 from hopscope.core import catalogue, outside
+from hopscope.experiments.results import table_in
 from hopscope.experiments.runner import carry_out, run_folder
 from hopscope.studies.architectures import cells
 from hopscope.studies.architectures.candidates import (
@@ -182,7 +183,7 @@ def run_rows(attention: str, prior: bool, hops: int, seed: int, learnt: int, **c
     """One run that learnt the first so many of its hops."""
     name = attention if prior else f"{attention}, no prior"
     about = {"run": f"{name}-{hops}-{seed}", "version": "v", "seed": seed, "candidate": name, "attention": attention}
-    about |= {"positions": "relative" if prior else "", "mlp": False, "optimizer": "adamw", "prior": "none"}
+    about |= {"positions": "relative" if prior else "", "mlp": False, "optimizer": "adamw"}
     about |= {"task": "deepest first", "D": hops, "layers": 3, "width": 128, "parameters": 1000, "flops": 10**6}
     about |= {"steps": 300, "batch": 100, "guess": 0.75, "below": 0.5, "first": 1.0} | changes
     return [
@@ -242,3 +243,11 @@ def test_the_table_of_the_page():
     assert lines[2] == "| softmax | 1 k | 1.0 | 2, 2 of 2 (10 k) | 3, 3 of 3 (15 k) | 3, 3 of 3 (15 k) |"
     assert lines[3] == "| softmax, no prior | 1 k | 1.0 | 0, 0 of 2 | 0, 0 of 3 | 0, 0 of 3 |"
     assert len(lines) == 2 + 5
+
+
+def test_the_page_shows_the_committed_table():
+    """What stands between the two comments is `overview` of the small bench's rows."""
+    table = table_in(ROOT / "results" / "hops_by_architecture")
+    text = (ROOT / "hopscope" / "studies" / "architectures" / "README.md").read_text()
+    shown = text.split("<!-- bench -->")[1].split("<!-- end of bench -->")[0].strip()
+    assert shown == overview(table[table.scale == "cpu"])

@@ -19,7 +19,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.priors import prior_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.studies.architectures import cells
@@ -55,7 +54,7 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop.
 
-    Columns: run, version, seed, candidate, attention, positions, mlp, optimizer, prior, task, D, layers, width,
+    Columns: run, version, seed, candidate, attention, positions, mlp, optimizer, task, D, layers, width,
     parameters, flops (of the forward pass of one sequence), steps (trained), batch, hop, k, loss (at the end), first
     (before training), guess (loss of whoever knows where answers may stand), below (loss under which it counts as
     learnt), learnt (step at which it first did; NaN: never), least (exact minimum depth of the hop; NaN: not known).
@@ -70,7 +69,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     candidate, below = cells.candidate_of(config), learnt_below(run.task)
     about = {"run": config.identity, "version": run.sessions[-1]["environment"]["code"], "seed": config.training.seed}
     about |= {"candidate": candidate.name, "attention": candidate.attention, "positions": candidate.positions or ""}
-    about |= {"mlp": candidate.mlp, "optimizer": candidate.optimizer, "prior": prior_of(config)}
+    about |= {"mlp": candidate.mlp, "optimizer": candidate.optimizer}
     about |= {"task": cells.task_of(config), "D": hops_of(run.task), "layers": shape.n_layers}
     about |= {"width": shape.d_model, "parameters": weightless(shape, run.task).n_parameters}
     about |= {"flops": flops(shape, run.task), "steps": rows[-1]["step"], "batch": config.training.batch}
