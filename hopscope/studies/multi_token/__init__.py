@@ -1,1 +1,1 @@
-"""Several tokens ahead, several hops ahead: does asking for more build induction heads sooner (Gloeckle et al., 2024)?"""
+"""Several tokens ahead, several hops ahead: are induction heads built sooner (Gloeckle et al., 2024)?"""
