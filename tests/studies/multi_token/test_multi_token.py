@@ -320,7 +320,7 @@ def test_ratios_and_signs_by_hand():
 
 
 def test_every_cell_has_its_name_and_they_share_texts():
-    named = dict((name, config) for name, config in cells.cells("quick"))
+    named = dict(cells.cells("quick"))
     assert len(named) == len(cells.TOKENS) + len(cells.HOPS)
     one, two = (named["tokens", asked, ""] for asked in ("near", "both"))
     assert torch.equal(one.task.sample(2, 0).inputs, two.task.sample(2, 0).inputs)
