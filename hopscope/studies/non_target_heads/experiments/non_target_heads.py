@@ -1,7 +1,7 @@
 """Two heads on one trunk: what does the one say of the other's questions, and is it what the other computes with?
 
-After Geva et al. (2021, arXiv:2104.06129, section 3 on the model, sections 4 to 6 on what non-target heads say), by an
-analogue of ours on chains of two hops (Guo et al., 2025, arXiv:2502.13913).
+After Geva et al. (2021, arXiv:2104.06129, abstract), by an analogue of ours on chains of two hops (Guo et al., 2025,
+arXiv:2502.13913).
 """
 
 from __future__ import annotations
