@@ -30,6 +30,12 @@ def of(table: DataFrame, kind: str, problem: str, asked: str, name: str) -> Data
     return table[(table.kind == kind) & (table.problem == problem) & (table.asked == asked) & (table.name == name)]
 
 
+def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
+    """The runs on texts that came to know half of the answers, of every one of these kinds."""
+    found = [of(table, "learnt", "tokens", asked, name).dropna(subset=["value"]).run for name in names]
+    return set.intersection(*map(set, found))
+
+
 def first_claims(table: DataFrame) -> Iterator[Claim]:
     """One head is plain training; it learns names, by an induction head."""
     identity = table[table.kind == "identity"]
@@ -56,10 +62,11 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
     )
     attention = of(table, "attention", "tokens", "near", "best")
     last = attention[attention.step == attention.groupby("run").step.transform("max")]
+    last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
     yield judge(
         "an_induction_head_does_it",
-        "What learns it is an induction head: it attends from a name's first token to the second tokens of earlier "
-        "mentions.",
+        "Where it is learnt, an induction head does it: one that attends from a name's first token to the second "
+        "tokens of earlier mentions.",
         last.value,
         "attention of the best head at the end",
         section="section 4",
@@ -212,13 +219,15 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
 
 def trunk_claim(table: DataFrame) -> Claim:
     """What both answers share."""
-    near, far = (of(table, "without", "tokens", "both", name) for name in ("t+1", "t+2"))
-    ends = [of(table, "end", "tokens", "both", name).set_index("run").value for name in ("t+1", "t+2")]
+    names = ("t+1", "t+2")
+    some = table[table.run.isin(that_learnt(table, "both", *names))]
+    near, far = (of(some, "without", "tokens", "both", name) for name in names)
+    ends = [of(some, "end", "tokens", "both", name).set_index("run").value for name in names]
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
     return judge(
         "both_need_the_trunk",
-        "What the two heads share is what both need: with the trunk's attention even, both lose more than half of what "
-        f"they knew (of two ahead is left {span(left[1])}).",
+        "Where both are learnt, what the two heads share is what both need: with the trunk's attention even, both lose "
+        f"more than half of what they knew (of two ahead is left {span(left[1])}).",
         left[0],
         "share of accuracy left, of the next token",
         section="ours",

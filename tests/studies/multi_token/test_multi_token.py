@@ -276,7 +276,7 @@ def made(bad: bool) -> pandas.DataFrame:
     if bad:
         times |= {("tokens", "both", "t+1"): 900, ("tokens", "four", "t+1"): 900, ("tokens", "before", "t+1"): 900}
         times |= {("tokens", "same", "t+1"): 700, ("hops", "both", "x1"): 99}
-        times |= {(p, "both", n): math.nan for p, n in (("tokens", "t+2"), ("hops", "x2"))}
+        times |= {("tokens", "both", "t+2"): 600, ("hops", "both", "x2"): math.nan}
         times |= {("tokens", "far", "t+2"): 300, ("hops", "far", "x2"): 100}
     rows = [row("tokens", "by hand", "end", "t+1", 0.5 if bad else 1.0), row("tokens", "by hand", "floor", "t+1", 0.4)]
     for seed in range(8):
