@@ -172,6 +172,18 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
         ("tokens", "same", "t+1"),
         section="ours",
     )
+    before = of(table, "end", "tokens", "before", "t+1")
+    yield judge(
+        "with_the_token_before_all_learn",
+        "Asked for the next token and the one before, every model learns to finish names.",
+        before.value,
+        "accuracy at names",
+        section="ours",
+        rows=before,
+        among=table,
+        at_least=NAMED,
+        source="ours",
+    )
     same, near = times(table, "tokens", "same", "t+1"), times(table, *NEAR)
     found = ratios(same, near)
     yield judge(

@@ -41,6 +41,7 @@ CLAIMS = (
     "four_tokens_are_sooner",
     "two_ahead_is_worth_more_than_itself",
     "the_token_before_is_worth_more_than_itself",
+    "with_the_token_before_all_learn",
     "a_second_head_alone_does_nothing",
     "near_helps_far_in_tokens",
     "near_helps_far_in_hops",
