@@ -285,6 +285,7 @@ def made(bad: bool) -> pandas.DataFrame:
             row("tokens", "near", "identity", "difference", 0.1 if bad else 0.0, seed),
             row("tokens", "near", "end", "t+1", 0.2 if bad else 0.95, seed),
             row("tokens", "near", "start", "t+1", 0.3 if bad else 0.01, seed),
+            row("tokens", "before", "end", "t+1", 0.3 if bad else 0.92, seed),
             row("tokens", "near", "attention", "best", 0.9, seed, 0),
             row("tokens", "near", "attention", "best", 0.1 if bad else 0.8, seed),
         ]
