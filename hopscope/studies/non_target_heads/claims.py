@@ -6,18 +6,33 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Bound, Claim, bound, judge
 
 KNOWS = 0.9  # share of right answers from which a head knows its own task (ours)
 FAR = 0.3  # difference of shares that counts as above (ours)
 
 
+FEW = 3  # runs that must have learnt their own task, for a control to be one (ours)
+
+
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt; what the non-target head says; both controls; causes; by hand and untrained."""
-    yield from named_claims(table)
-    yield from control_claims(table)
-    yield from causal_claims(table)
+    """What is learnt; what the non-target head says; both controls; causes; by hand and untrained.
+
+    All but the claims on learning look at the runs that have learnt what they were trained on.
+    """
+    some = table[table.run.isin(solved(table)) | (table.condition == "by hand")]
+    yield learnt_claim(table)
+    yield named_claim(some)
+    yield from control_claims(some, table)
+    yield from causal_claims(some)
     yield from ground_claims(table)
+
+
+def solved(table: DataFrame) -> set[str]:
+    """The runs that are right in nine tenths of what they were asked in training."""
+    one, two = (table[(table.kind == "end") & (table.name == name)] for name in ("middle of one", "end of two"))
+    ends = set(two[two.value >= KNOWS].run)
+    return ends & set(one[(one.value >= KNOWS) | (one.condition == "alone")].run)
 
 
 def of(table: DataFrame, condition: str, name: str, kind: str = "end") -> DataFrame:
@@ -35,10 +50,10 @@ def mean(rows: DataFrame) -> str:
     return f"{rows.value.mean():.2f}" if len(rows) else "unknown"
 
 
-def named_claims(table: DataFrame) -> Iterator[Claim]:
-    """Both heads do what they were trained on; the one names the other's argument."""
+def learnt_claim(table: DataFrame) -> Claim:
+    """Both heads do what they were trained on."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
-    yield judge(
+    return judge(
         "both_heads_learn_their_own",
         "Each head learns its own task: `middle` the one hop of sequences tagged `one`, `end` the two of those tagged "
         "`two`.",
@@ -51,9 +66,13 @@ def named_claims(table: DataFrame) -> Iterator[Claim]:
         also=[bound("accuracy of head middle", one.value, at_least=KNOWS)],
         source="ours",
     )
+
+
+def named_claim(table: DataFrame) -> Claim:
+    """The one head names the other's argument."""
     said, among = (of(table, "together", f"non-target{more}") for more in ("", " among middles"))
     ends = of(table, "together", "non-target says the end")
-    yield judge(
+    return judge(
         "it_names_the_argument",
         "Of sequences tagged `two`, which it was never trained on, head `middle` names the middle of the chain, from "
         f"which head `end` goes on (it says the end in {mean(ends)}; of the middles of all chains it prefers the right "
@@ -68,7 +87,12 @@ def named_claims(table: DataFrame) -> Iterator[Claim]:
     )
 
 
-def control_claims(table: DataFrame) -> Iterator[Claim]:
+def enough(rows: DataFrame) -> Bound:
+    """Whether so many runs are there that a control is one."""
+    return bound("runs of the control that have learnt their own task", float(rows.run.nunique()), at_least=FEW)
+
+
+def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     """A head that is fitted afterwards; heads of unrelated sequences; that both could have."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
@@ -84,6 +108,7 @@ def control_claims(table: DataFrame) -> Iterator[Claim]:
         rows=of(table, "alone", "probe among middles"),
         among=table,
         above=FAR,
+        provided=enough(own),
         source="ours",
     )
     other = of(table, "unrelated", "non-target among middles")
@@ -96,17 +121,18 @@ def control_claims(table: DataFrame) -> Iterator[Claim]:
         rows=other,
         among=table,
         above=FAR,
+        provided=enough(other),
         source="ours",
     )
-    alone, unrelated = (of(table, name, "end of two") for name in ("alone", "unrelated"))
+    alone, unrelated = (of(whole, name, "end of two") for name in ("alone", "unrelated"))
     yield judge(
         "the_controls_were_trained",
         "In both controls head `end` learnt its own task.",
         [*alone.value, *unrelated.value],
         "accuracy of head end",
         section="control",
-        rows=table[table.condition.isin(["alone", "unrelated"])],
-        among=table,
+        rows=whole[whole.condition.isin(["alone", "unrelated"])],
+        among=whole,
         at_least=KNOWS,
         source="ours",
     )

@@ -163,6 +163,7 @@ def made(bad: bool) -> pandas.DataFrame:
         ("together", "non-target"): 0.95,
         ("together", "non-target says the end"): 0.02,
         ("together", "non-target among middles"): 0.98,
+        ("alone", "middle of one"): 0.05,
         ("alone", "probe, middle of one"): 0.6,
         ("alone", "probe among middles"): 0.4,
         ("alone", "end of two"): 0.97,
@@ -172,16 +173,17 @@ def made(bad: bool) -> pandas.DataFrame:
         ("together", "end, random directions cut"): 0.98,
         ("together", "end follows the exchanged middle"): 0.8,
         ("together", "end follows a random change"): 0.02,
+        ("unrelated", "middle of one"): 1.0,
+        ("ordered", "middle of one"): 1.0,
+        ("ordered", "end of two"): 1.0,
         ("ordered", "non-target"): 0.95,
         ("ordered", "end follows the exchanged middle"): 0.01,
         ("by hand", "non-target"): 1.0,
         ("by hand", "end follows the exchanged middle"): 1.0,
     }
     worse = {
-        ("together", "end of two"): 0.5,
         ("together", "non-target"): 0.1,
         ("together", "non-target among middles"): 0.35,
-        ("alone", "end of two"): 0.4,
         ("together", "end, middle's directions cut"): 0.99,
         ("together", "end follows the exchanged middle"): 0.1,
         ("ordered", "non-target"): 0.1,
@@ -189,6 +191,9 @@ def made(bad: bool) -> pandas.DataFrame:
     }
     values = good | worse if bad else good
     rows = [row(condition, name, value, seed) for seed in range(5) for (condition, name), value in values.items()]
+    if bad:  # beside runs that learnt, one of each that did not
+        rows += [row("together", "middle of one", 1.0, 9), row("together", "end of two", 0.5, 9)]
+        rows += [row("alone", "middle of one", 0.05, 9), row("alone", "end of two", 0.4, 9)]
     rows += [row("together", "non-target", 0.5 if bad else 0.04, seed, "start") for seed in range(5)]
     return pandas.DataFrame(rows)
 
@@ -202,6 +207,18 @@ def test_claims_hold_of_what_bears_them_out():
 def test_claims_fail_of_what_contradicts_them():
     found = {claim.id: claim.verdict for claim in claims(made(bad=True))}
     assert found == dict.fromkeys(non_target_heads.CLAIMS, "fails")
+
+
+def test_of_runs_that_learnt_nothing_nothing_is_said():
+    """A control of which two runs learnt their own task is none; and what a run says that failed does not count."""
+    table = made(bad=False)
+    unlearnt = (table.condition == "unrelated") & (table.seed > 1) & (table.name == "end of two")
+    failed = (table.condition == "together") & (table.seed == 4)
+    table.loc[unlearnt | failed, "value"] = 0.3
+    found = {claim.id: claim for claim in claims(table)}
+    assert found["above_heads_of_unrelated_sequences"].verdict == "undecided"
+    assert found["the_controls_were_trained"].verdict == "fails"
+    assert found["it_names_the_argument"].verdict == "holds" and found["it_names_the_argument"].n == 4
 
 
 def test_every_cell_has_its_name():
