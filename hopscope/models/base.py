@@ -90,6 +90,11 @@ class Shape(Variant, ABC):
         """Whether rows of attention patterns sum to 1."""
         return True
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether updates are told of beforehand (`Model.begin_update`), because they differ from one another."""
+        return False
+
     def null_pattern(self, task: Task) -> str:
         """The pattern of a head that does nothing: by default the task's."""
         return task.null_pattern
@@ -140,6 +145,18 @@ class Model(nn.Module, ABC):
         raise BadInput(
             f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
         )
+
+    def begin_update(self, step: int, n: int, random: torch.Generator) -> None:
+        """Get ready for the update after `step` others, where the shape takes turns: draw what it leaves out, say.
+
+        Args:
+            step: updates made so far.
+            n: sequences in its batch.
+            random: seeded for this update, so that a resumed run draws alike.
+        """
+
+    def end_update(self, step: int) -> None:
+        """Answer as a trained model does again; before that drop the gradients of whatever this update leaves alone."""
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         """Kernels of ours with which it is trained in a dtype, with their versions: bits of a run depend on them."""

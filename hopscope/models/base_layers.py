@@ -86,6 +86,7 @@ class AttentionLayer(nn.Module):
         self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
         self.W_O = nn.Parameter(torch.empty(n_heads, d_head, d_model))
         self.b_O = nn.Parameter(torch.zeros(d_model))
+        self.drawn: dict[str, Tensor] = {}  # what the rule drew for the update that is being computed
 
     W_Q = property(lambda self: self.W_QKV[0], doc="Query weights, (n_heads, d_model, d_head).")
     W_K = property(lambda self: self.W_QKV[1], doc="Key weights, (n_heads, d_model, d_head).")
@@ -102,7 +103,8 @@ class AttentionLayer(nn.Module):
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
-        v = self.rule.values(v, x, self.b_QKV[2], self.variant)
+        own = {**self.variant, **self.drawn} if self.drawn else self.variant
+        v = self.rule.values(v, x, self.b_QKV[2], own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
                 tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
@@ -113,10 +115,10 @@ class AttentionLayer(nn.Module):
         allowed: Tensor = self.code.bias(self.positions, mask)
         if tokens is not None:
             allowed = self.rule.masked(allowed, tokens, q.shape[1])
-        pattern, v = self.rule.attend(q, k, v, allowed, self.variant)
+        pattern, v = self.rule.attend(q, k, v, allowed, own)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        parts, weight = self.rule.read_out(z, x, self.W_O, self.variant)
+        parts, weight = self.rule.read_out(z, x, self.W_O, own)
         return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
 
 
