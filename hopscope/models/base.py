@@ -18,6 +18,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, Variant
+from hopscope.models.attention.base import Attention
 from hopscope.tasks.base import Task
 
 #: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
@@ -92,12 +93,27 @@ class Shape(Variant, ABC):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether updates are told of beforehand (`Model.begin_update`), because they differ from one another."""
-        return False
+        """Whether it has a rule of attention whose updates differ from one another (`Model.begin_update`)."""
+        rule: Attention | None = getattr(self, "rule", None)
+        return rule is not None and rule.takes_turns
 
     def null_pattern(self, task: Task) -> str:
         """The pattern of a head that does nothing: by default the task's."""
         return task.null_pattern
+
+
+class Ruled(nn.Module):
+    """A layer of heads under a rule of attention.
+
+    Attributes:
+        rule: the variant.
+        drawn: what it drew for the update that is being computed; else nothing.
+    """
+
+    def __init__(self, rule: Attention):
+        super().__init__()
+        self.rule = rule
+        self.drawn: dict[str, Tensor] = {}
 
 
 class Model(nn.Module, ABC):
@@ -147,16 +163,28 @@ class Model(nn.Module, ABC):
         )
 
     def begin_update(self, step: int, n: int, random: torch.Generator) -> None:
-        """Get ready for the update after `step` others, where the shape takes turns: draw what it leaves out, say.
+        """Let rules of attention that take turns draw for the update after `step` others.
 
         Args:
             step: updates made so far.
             n: sequences in its batch.
             random: seeded for this update, so that a resumed run draws alike.
         """
+        for layer in self.layers_with_rules():
+            layer.drawn = layer.rule.drawn(step, n, random)
 
     def end_update(self, step: int) -> None:
-        """Answer as a trained model does again; before that drop the gradients of whatever this update leaves alone."""
+        """Answer as a trained model does again, and drop gradients of weights that they leave alone in this update."""
+        rules = {layer.rule for layer in self.layers_with_rules()}
+        for layer in self.layers_with_rules():
+            layer.drawn = {}
+        for name, parameter in self.named_parameters():
+            if not all(rule.trains(name, step) for rule in rules):
+                parameter.grad = None
+
+    def layers_with_rules(self) -> list[Ruled]:
+        """The layers of heads, first to last."""
+        return [part for part in self.modules() if isinstance(part, Ruled)]
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         """Kernels of ours with which it is trained in a dtype, with their versions: bits of a run depend on them."""

@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.models.attention.base import Attention
-from hopscope.models.base import Tap, passes
+from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import gelu
 from hopscope.models.positions.base import Positions
 
@@ -68,7 +68,7 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
 
 
-class AttentionLayer(nn.Module):
+class AttentionLayer(Ruled):
     """All heads of a layer: projections in and out around a rule of attention.
 
     The projections of all heads are one parameter, `W_QKV`, so that they are one matrix product; `W_Q`, `W_K`,
@@ -76,9 +76,8 @@ class AttentionLayer(nn.Module):
     """
 
     def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
-        super().__init__()
+        super().__init__(architecture.rule)
         n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
-        self.rule = architecture.rule
         self.code = code
         self.variant = nn.ParameterDict(self.rule.own_of(n_heads, d_model, d_head))
         self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
@@ -86,7 +85,6 @@ class AttentionLayer(nn.Module):
         self.b_QKV = nn.Parameter(torch.zeros(3, n_heads, d_head))
         self.W_O = nn.Parameter(torch.empty(n_heads, d_head, d_model))
         self.b_O = nn.Parameter(torch.zeros(d_model))
-        self.drawn: dict[str, Tensor] = {}  # what the rule drew for the update that is being computed
 
     W_Q = property(lambda self: self.W_QKV[0], doc="Query weights, (n_heads, d_model, d_head).")
     W_K = property(lambda self: self.W_QKV[1], doc="Key weights, (n_heads, d_model, d_head).")

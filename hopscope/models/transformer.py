@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -95,10 +95,6 @@ class Architecture(Shape):
     @property
     def normalised(self) -> bool:
         return self.rule.normalised
-
-    @property
-    def takes_turns(self) -> bool:
-        return self.rule.takes_turns
 
     def code(self, carried: bool) -> Positions:
         """The position code; by default, what suits inputs that carry positions, or do not. Raises BadInput."""
@@ -343,24 +339,6 @@ class Transformer(Model):
         self, stream: Float[Tensor, "batch position d_model"], at: slice | None
     ) -> Float[Tensor, "batch position d_output"]:
         return self.unembed(stream, at, None)
-
-    def begin_update(self, step: int, n: int, random: torch.Generator) -> None:
-        for layer in self.attention_layers():
-            layer.drawn = layer.rule.drawn(step, n, random)
-
-    def end_update(self, step: int) -> None:
-        for layer in self.attention_layers():
-            layer.drawn = {}
-        rule = self.architecture.rule
-        for name, parameter in self.named_parameters():
-            if not rule.trains(name, step):
-                parameter.grad = None
-
-    def attention_layers(self) -> Iterator[AttentionLayer]:
-        """The heads of every block, first to last."""
-        for block in self.blocks:
-            assert isinstance(block, Block)
-            yield block.attn
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         ours = dtype == "bfloat16" and self.device.type == "cpu" and self.architecture.mlp
