@@ -84,7 +84,7 @@ def tokenizer():
     from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer(models.WordLevel({word: n for n, word in enumerate(WORDS)}, "?"))
-    lines = pre_tokenizers.Split(Regex(r"\n"), "isolated")
+    lines = pre_tokenizers.Split(Regex(r"[\n()]"), "isolated")
     words.pre_tokenizer = pre_tokenizers.Sequence([lines, pre_tokenizers.Split(Regex(r" +"), "removed")])
     return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?", bos_token="<s>")
 

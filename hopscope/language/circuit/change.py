@@ -1,8 +1,8 @@
 """What a model would have to change to do the hop well: heads made perfect, turned up or down, on facts not chosen on.
 
 A *perfect* head puts all its attention at the answer on the value of the chain that is asked about; what it does with
-it stays its own. A *gain* multiplies what heads hand to the output projection, everywhere and for any question, which
-is a change of weights: rows of W_O times a number. Gains are chosen on one half of the facts and judged on the other.
+it stays its own. A *gain* multiplies what heads hand to the output projection at the tokens of the question, whatever
+is asked; what they wrote at the facts' tokens stays. Gains are chosen on one half of the facts, judged on the other.
 """
 
 from __future__ import annotations

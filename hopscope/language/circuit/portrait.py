@@ -49,11 +49,15 @@ def portrait(machine: Machine, place: str) -> dict[str, Any]:
         q, k, _ = machine.project(layer, machine.clean.streams[layer])
         attention = machine.pattern(layer, q, k)[:, head, position]
     start = machine.asks.prefix.shape[1]
-    to_facts = {}
+    to_facts = []
     for role in roles(machine):
         asked, paired = torch.tensor(rows(machine, attention, role)).mean(0).tolist()
-        to_facts[role] = {"asked": asked, "paired": paired}
-    to_ask = {name: float(attention[:, start + i].mean()) for i, name in enumerate(machine.asks.names) if i < position}
+        to_facts.append({"role": role, "asked": asked, "paired": paired})
+    to_ask = [
+        {"token": name, "attention": float(attention[:, start + i].mean())}
+        for i, name in enumerate(machine.asks.names)
+        if i < position
+    ]
     return {**about, "to_facts": to_facts, "to_question": to_ask, "looks": looks(to_facts, to_ask)}
 
 
@@ -76,28 +80,37 @@ def rows(machine: Machine, attention: Tensor, role: str) -> list[tuple[float, fl
     return found
 
 
-def looks(to_facts: dict[str, dict[str, float]], to_ask: dict[str, float]) -> str:
+def looks(to_facts: list[dict[str, Any]], to_ask: list[dict[str, Any]]) -> str:
     """Where a head looks, in words; empty where nothing stands out."""
     said = []
-    best = max(to_facts, key=lambda role: to_facts[role]["asked"] - to_facts[role]["paired"])
-    asked, paired = to_facts[best]["asked"], to_facts[best]["paired"]
-    if asked - paired >= TELLING:
-        step = best.partition("[")[2].rstrip("]")
-        of = "" if step == "1" and len({role.partition("[")[2] for role in to_facts}) == 1 else f" (fact {step})"
-        said.append(f"{WORDS[best.partition('[')[0]]}{of} ({asked:.2f}; in the paired fact {paired:.2f})")
-    name = max(to_ask, key=lambda one: to_ask[one], default="")
-    if name and to_ask[name] >= SEEN:
-        said.append(f"the token {name} of the question ({to_ask[name]:.2f})")
+    best = max(to_facts, key=more)
+    if more(best) >= TELLING:
+        kind, _, step = best["role"].rstrip("]").partition("[")
+        of = f" (fact {step})" if len({seen["role"].partition("[")[2] for seen in to_facts}) > 1 else ""
+        said.append(f"{WORDS[kind]}{of} ({best['asked']:.2f}; in the paired fact {best['paired']:.2f})")
+    token = max(to_ask, key=lambda one: float(one["attention"]), default=None)
+    if token is not None and token["attention"] >= SEEN:
+        said.append(f"the token {token['token']} of the question ({token['attention']:.2f})")
     return " and ".join(said)
+
+
+def looked_at(about: dict[str, Any]) -> tuple[str, float | None]:
+    """The facts' role that a place looks at because it is asked about, and how much; none where nothing stands out."""
+    best = max(about.get("to_facts", ()), key=more, default=None)
+    return ("", None) if best is None or more(best) < TELLING else (best["role"], float(best["asked"]))
+
+
+def more(seen: dict[str, Any]) -> float:
+    """By how much the fact that is asked about is looked at more than the paired one."""
+    return float(seen["asked"] - seen["paired"])
 
 
 def looks_up(about: dict[str, Any]) -> bool:
     """Whether a place is a head at the answer that looks at the right value more than at the paired question's."""
     if not about["place"].endswith("@answer") or "to_facts" not in about:
         return False
-    last = max(role for role in about["to_facts"] if role.startswith("value"))
-    seen = about["to_facts"][last]
-    return bool(seen["asked"] - seen["paired"] >= TELLING)
+    values = [seen for seen in about["to_facts"] if seen["role"].startswith("value")]
+    return more(max(values, key=lambda seen: str(seen["role"]))) >= TELLING
 
 
 def in_words(report: dict[str, Any], tokens: dict[str, str]) -> list[str]:

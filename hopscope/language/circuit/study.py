@@ -32,7 +32,7 @@ from hopscope.language.layouts.base import Layout
 
 AGAINST = 5  # nodes that work against the answer
 FEW = 8  # draws of the search on which ACDC walks, and edges are chosen: hundreds of tests each
-SIZES = (4, 8, 16, 32, 64, 128, 256)  # of the curves of rankings
+SIZES = (4, 8, 16, 32, 64, 128)  # of the curves of rankings
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ class Found:
         draws = [random_like(self.judge, circuit, seed + draw) for draw in range(self.settings.random)]
         heads = [node for node in circuit if is_head(node)]
         return {
+            "of": len(self.scores),
             "nodes": [{"node": node, "score": self.scores[node]} for node in circuit],
             "judged": {"nodes": self.judge.judged(circuit), "heads": self.judge.judged(heads)},
             "accuracy": {"nodes": self.accuracy(circuit)},
@@ -195,13 +196,11 @@ class Found:
         return float((logits.argmax(1) == machine.asks.right).float().mean())
 
     def each(self, circuit: Sequence[str]) -> list[dict[str, Any]]:
-        """What the circuit keeps without each of its nodes, and what the model loses without it."""
-        rows = []
-        for node in circuit:
-            kept = self.judge.interval(self.judge.keeping(unit for unit in circuit if unit != node))
-            left = self.judge.interval(self.judge.without([node]))
-            rows.append({"node": node, "circuit_without": kept, "model_without": left})
-        return rows
+        """What the circuit keeps without each of its nodes."""
+        rest = {node: [unit for unit in circuit if unit != node] for node in circuit}
+        return [
+            {"node": node, "circuit_without": self.judge.interval(self.judge.keeping(rest[node]))} for node in circuit
+        ]
 
     def table(self, circuit: Sequence[str], scores: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
         """Our circuit, ACDC's, and as many nodes, the first by attribution; searched and judged on the same draws."""

@@ -38,7 +38,7 @@ class WhyStudy(Settings):
     """How much is measured."""
 
     count: int = setting(
-        64, "draws of facts, each asked about every chain; half to choose on, half to judge", low=8, high=2000
+        48, "draws of facts, each asked about every chain; half to choose on, half to judge", low=8, high=2000
     )
     seed: int = setting(0, "of the facts and of everything random", low=0)
 
@@ -90,7 +90,7 @@ def why(opened: Opened, formulation: Formulation, layout: Layout, settings: WhyS
     watch("probes and the logit lens, layer by layer")
     found = {
         "asks": {"names": list(far.names), "tokens": list(far.tokens), "per_draw": far.per_draw},
-        "answers": {"two hops": answered(judge.far), "one hop": answered(judge.near)},
+        "answers": {"two_hops": answered(judge.far), "one_hop": answered(judge.near)},
         "lens": lens_rows(judge),
         "probes": probe_rows(choose, judge, settings.seed),
     }
