@@ -18,7 +18,7 @@ from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
 INTO = {"q": (PALETTE[0], "into a query"), "k": (PALETTE[2], "into a key"), "v": (PALETTE[1], "into a value")}
 STREAM = ("#999999", "into an MLP or the logits")
 LOOKS = PALETTE[3]
-WIDE, HIGH = 1.0, 1.0  # of a place
+WIDE, HIGH, BEHIND = 1.0, 1.0, 0.35  # of a place; by how much an MLP is above the heads of its layer
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,10 @@ def draw_hop(ax: Axes, shown: Shown) -> None:
         draw_place(ax, place, x, y, shown)
     draw_facts(ax, shown, where)
     for name, x in columns.items():
-        ax.text(x, -1.75, shown.tokens[name], ha="center", va="top", family="monospace", fontsize=9)
+        at = [spot for place, (spot, _) in where.items() if place.partition("@")[2] == name]
+        wide = max((abs(spot - x) for spot in at), default=0.0) + 0.42
+        ax.axvspan(x - wide, x + wide, color="#F6F6F6", lw=0, zorder=0)
+        ax.text(x, -1.7, shown.tokens[name], ha="center", va="top", family="monospace", fontsize=12)
     ax.set_yticks(list(levels.values()), [str(layer) for layer in levels])
     ax.set_ylabel("layer")
     ax.set_xticks([])
@@ -110,7 +113,8 @@ def spots(shown: Shown) -> tuple[dict[str, tuple[float, float]], dict[str, float
             row = in_row(shown, name, layer)
             for i, place in enumerate(row):
                 aside = 0.14 * (1 if level % 2 else -1)  # so that arrows up a column can be told apart
-                where[place] = (columns[name] + WIDE * (i - (len(row) - 1) / 2) + aside, levels[layer])
+                above = 0.0 if place.startswith("a") else BEHIND  # an MLP reads what its layer's heads write
+                where[place] = (columns[name] + WIDE * (i - (len(row) - 1) / 2) + aside, levels[layer] + above)
     return where, columns, levels
 
 
@@ -155,7 +159,7 @@ def draw_facts(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]])
     """The facts on the left, and dotted lines to the heads that look at them."""
     if not shown.facts:
         return
-    ax.text(-1.6, -1.75, shown.facts, ha="center", va="top", family="monospace", fontsize=9, zorder=3)
+    ax.text(-1.75, -1.7, shown.facts, ha="center", va="bottom", family="monospace", fontsize=12, zorder=3)
     for place, attention in shown.looks.items():
         if place in where:
             arrow: dict[str, Any] = {
@@ -166,4 +170,4 @@ def draw_facts(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]])
                 "shrinkB": 12,
             }
             arrow |= {"connectionstyle": "arc3,rad=-0.12", "alpha": 0.9}
-            ax.annotate("", where[place], (-1.6, -1.6), arrowprops=arrow, zorder=1)
+            ax.annotate("", where[place], (-1.35, -0.8), arrowprops=arrow, zorder=1)

@@ -62,7 +62,7 @@ def circuit_study(
     search, judge = (
         Trial(Machine(lens, part), settings.seed) for part in (asks.part(0, half), asks.part(half, settings.count))
     )
-    few = Trial(Machine(lens, asks.part(0, min(FEW, half))), settings.seed)
+    few = search if settings.brief else Trial(Machine(lens, asks.part(0, min(FEW, half))), settings.seed)
     report: dict[str, Any] = {
         "model": opened.name,
         "identity": opened.identity,
