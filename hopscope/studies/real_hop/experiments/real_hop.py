@@ -55,12 +55,14 @@ WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_sho
 def runs(scale: str) -> Iterator[Work]:
     """One hop over seeds, in other wordings, and two hops over two seeds or more."""
     model, count = "made_up" if scale == "quick" else "smollm2", COUNT[scale]
+    fewer = 2 * count // 3  # where only the circuit is wanted
     for seed in range(SEEDS[scale]):
-        yield OneHop(model, count=count, seed=seed, brief=seed >= FULL[scale])
+        whole = seed < FULL[scale]
+        yield OneHop(model, count=count if whole else fewer, seed=seed, brief=not whole)
     for seed in range(SEEDS[scale] - 1):
         yield TwoHops(model, count=count, seed=seed)
     for formulation, layout in WORDINGS:
-        yield OneHop(model, formulation, layout, count, brief=True)
+        yield OneHop(model, formulation, layout, fewer, brief=True)
 
 
 def table(runs: list[Finished], scale: str) -> DataFrame:
