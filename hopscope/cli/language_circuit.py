@@ -73,14 +73,14 @@ def shown(report: Mapping[str, Any]) -> Any:
     from hopscope.drawing.language_circuit import Shown
     from hopscope.language.circuit.portrait import looked_at
 
-    asks = report["asks"]
+    asks, edges = report["asks"], [(*edge["ends"], edge["score"]) for edge in report["edges"]]
     return Shown(
         [one["place"] for one in report["places"]],
-        [(*edge["ends"], edge["score"]) for edge in report["edges"]],
+        edges,
         dict(zip(asks["names"], map(repr, asks["tokens"]), strict=True)),
         {one["place"]: seen for one in report["places"] if (seen := looked_at(one)[1])},
-        asks["facts"].rstrip("\n"),
-    )
+        asks["facts"].rpartition("\n")[0],
+    ).on_the_way()
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:

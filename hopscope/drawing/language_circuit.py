@@ -7,13 +7,14 @@ out. Layers and heads count from 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
+from hopscope.language.circuit.edges import on_the_way
 
 INTO = {"q": (PALETTE[0], "into a query"), "k": (PALETTE[2], "into a key"), "v": (PALETTE[1], "into a value")}
 STREAM = ("#999999", "into an MLP or the logits")
@@ -38,6 +39,15 @@ class Shown:
     tokens: dict[str, str]
     looks: Mapping[str, float] = field(default_factory=dict)
     facts: str = ""
+
+    def on_the_way(self) -> Shown:
+        """Without what is on no way from the query's embedding to the logits."""
+        way = on_the_way([edge[:2] for edge in self.edges])
+        return replace(
+            self,
+            places=[place for place in self.places if place in way],
+            edges=[edge for edge in self.edges if {*edge[:2]} <= way],
+        )
 
 
 @styled

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from hopscope.language.circuit.machine import Machine
 from hopscope.language.circuit.scores import STEPS
-from hopscope.language.circuit.trial import Trial, is_head, where
+from hopscope.language.circuit.trial import is_head, where
 
 INPUT, LOGITS = "input", "logits"
 
@@ -158,6 +157,15 @@ class Between:
         return self.logits(gates)
 
 
-def edge_trial(trial: Trial, between: Between, edges: Collection[Edge]) -> dict[str, Any]:
-    """What a set of edges keeps."""
-    return {"size": len(edges), "kept": trial.interval(trial.metric(between.keeping(edges)))}
+def on_the_way(ends: Collection[tuple[str, str]]) -> set[str]:
+    """The places on a way from an input to the logits, both ends included, by the senders and receivers of edges."""
+
+    def reached(start: set[str], steps: Collection[tuple[str, str]]) -> set[str]:
+        found, new = set(start), set(start)
+        while new:
+            new = {b for a, b in steps if a in new} - found
+            found |= new
+        return found
+
+    inputs = {sender for sender, _ in ends if sender.startswith(INPUT)}
+    return reached(inputs, ends) & reached({LOGITS}, [(b, a) for a, b in ends])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.language.circuit.edges import LOGITS, Edge
+from hopscope.language.circuit.edges import LOGITS, Edge, on_the_way
 from hopscope.language.circuit.machine import Machine
 from hopscope.language.circuit.trial import is_head, where
 from hopscope.language.heads.ablation import short
@@ -114,10 +114,12 @@ def looks_up(about: dict[str, Any]) -> bool:
 
 
 def in_words(report: dict[str, Any], tokens: dict[str, str]) -> list[str]:
-    """The circuit from the query to the answer, a sentence for each place; tokens are by the positions' names."""
+    """The circuit from the query to the answer, a sentence for each place on the way; tokens are by names."""
     edges = [Edge(*edge["ends"]) for edge in report["edges"]]
+    way = on_the_way([(edge.sender, edge.receiver) for edge in edges])
+    edges = [edge for edge in edges if {edge.sender, edge.receiver} <= way]
     said = []
-    for about in report["places"]:
+    for about in (one for one in report["places"] if one["place"] in way):
         place = about["place"]
         node, _, at = place.partition("@")
         told = [edge.receiver for edge in edges if edge.sender == place]
@@ -129,6 +131,6 @@ def in_words(report: dict[str, Any], tokens: dict[str, str]) -> list[str]:
         source = ", ".join(dict.fromkeys(called(edge.sender.partition("@")[0]) for edge in fed))
         said.append(
             f"{called(node)}, at the {at} ({tokens[at]!r}),{sees}{' and' if sees else ''} "
-            f"takes from {source or 'the facts alone'} and writes for {onto or 'nobody by a kept edge'}."
+            f"takes from {source} and writes for {onto}."
         )
     return said

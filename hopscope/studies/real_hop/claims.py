@@ -266,6 +266,14 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
         **said,
         at_most=0,
     )
+    yield judge(
+        "it_comes_when_it_is_too_late",
+        "Behind that layer a probe finds x_1 at the query, better than with shuffled labels (95 %, lower end).",
+        above_shuffled(table, late=True),
+        "lower end of the accuracy less the best with shuffled labels",
+        **said,
+        above=0,
+    )
     best = of(table, "back-patching: metric", column="low")
     random = of(table, "back-patching of other rows").groupby(level=0).max()
     yield judge(
@@ -296,14 +304,17 @@ def handed_in(table: DataFrame) -> Series:
     return rows[(rows.step - third).abs() == nearest].groupby("run").value.max()
 
 
-def above_shuffled(table: DataFrame) -> list[float]:
-    """By run the most by which a probe for x_1 at the query, up to the deadline, is above shuffled labels."""
+def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
+    """By run the most by which a probe for x_1 at the query, up to the deadline or behind it, is above shuffled labels.
+
+    NaN where there is no such layer.
+    """
     found = []
     for (_, rows), deadline in zip(table.groupby("run"), deadlines(table), strict=True):
-        right = rows[(rows.kind == "probe x_1") & rows.name.str.startswith("query") & (rows.step <= deadline)]
-        wrong = rows[(rows.kind == "probe x_1, shuffled") & rows.name.str.startswith("query")]
+        some = rows[rows.name.str.startswith("query") & ((rows.step > deadline) == late)]
+        right, wrong = some[some.kind == "probe x_1"], some[some.kind == "probe x_1, shuffled"]
         gap = right.set_index("step").low - wrong.set_index("step").value
-        found.append(float(gap.max()) if len(right) else float("nan"))
+        found.append(float(gap.max()) if len(gap) else float("nan"))
     return found
 
 

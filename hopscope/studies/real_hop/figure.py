@@ -49,10 +49,10 @@ def draw_circuit(ax: Axes, rows: DataFrame) -> None:
         drawn,
         {name: readable(token) for name, token in zip(tokens.name, tokens.other, strict=True)},
         dict(zip(seen.name, seen.value, strict=True)),
-        literal_eval(facts.iloc[0]).rstrip("\n").rsplit("\n", 1)[0] if len(facts) else "",
-    )
+        literal_eval(facts.iloc[0]).rpartition("\n")[0] if len(facts) else "",
+    ).on_the_way()
     draw_hop(ax, shown)
-    ax.set_title(f"One hop in {rows.model.iloc[0]}: {len(places)} places, {len(edges)} edges", fontsize=12)
+    ax.set_title(f"{rows.model.iloc[0]}: which fact is asked about, from the query to the answer", fontsize=12)
 
 
 def readable(token: str) -> str:
@@ -86,7 +86,11 @@ def draw_deadline(ax: Axes, rows: DataFrame) -> None:
         one = rows[rows.seed == seed]
         given = one[one.kind == "handed in: metric"].sort_values("step")
         ax.plot(
-            given.step, given.value, color=PALETTE[0], lw=1.6, label="answer, first hop handed in" if not seed else None
+            given.step,
+            given.value,
+            color=PALETTE[0],
+            lw=1.6,
+            label="answer, if it is handed in before" if not seed else None,
         )
         ax.fill_between(given.step, given.low, given.high, color=PALETTE[0], alpha=0.12, lw=0)
         base = one[(one.kind == "answers: metric") & (one.name == "two hops")]
@@ -98,7 +102,7 @@ def draw_deadline(ax: Axes, rows: DataFrame) -> None:
         probe = rows[(rows.seed == seed) & (rows.kind == "probe x_1") & rows.name.str.startswith("query")]
         probe = probe.sort_values("step")
         other.plot(
-            probe.step, probe.value, color=PALETTE[1], lw=1.2, label="probe finds the first hop" if not seed else None
+            probe.step, probe.value, color=PALETTE[1], lw=1.2, label="it is there, by a probe" if not seed else None
         )
     other.axhline(0.25, color=PALETTE[1], lw=0.8, ls=":")
     other.set_ylim(0, 1)
@@ -106,7 +110,7 @@ def draw_deadline(ax: Axes, rows: DataFrame) -> None:
     other.spines["right"].set_visible(True)
     handles = [*ax.get_legend_handles_labels()[0], *other.get_legend_handles_labels()[0]]
     other.legend(handles=handles, loc="upper right", fontsize=7.5)
-    ax.set_title("Two hops: the first is not at the query in time")
+    ax.set_title("Two hops: the first hop's answer comes too late")
 
 
 def draw_changes(ax: Axes, rows: DataFrame) -> None:

@@ -88,7 +88,7 @@ TWO_HOPS: dict[str, Any] = {
         for token in ("query", "answer")
     ],
     "probes": [
-        {"what": what, "layer": layer, "token": token, **number(0.25), "shuffled": 0.35}
+        {"what": what, "layer": layer, "token": token, **number(0.25 if layer < 3 else 0.6), "shuffled": 0.35}
         for what in ("x_1", "answer")
         for layer in LAYERS
         for token in ("query", "answer")

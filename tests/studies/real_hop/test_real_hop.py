@@ -76,11 +76,11 @@ def worse_circuit() -> dict[str, Any]:
 
 
 def worse_two_hops() -> dict[str, Any]:
-    """Two hops are done; x_1 is there early; running layers twice helps; what is handed in does nothing."""
+    """Two hops are done; x_1 is there early, and no longer late; running layers twice helps."""
     two = copy.deepcopy(TWO_HOPS)
     two["answers"]["two_hops"] = answer(0.2, 0.4)
     for one in two["probes"]:
-        one.update(number(0.9))
+        one.update(number(0.9 if one["layer"] < 3 else 0.25))
     two["back_patching"]["judged"] = answer(0.5, 0.6)
     return two
 

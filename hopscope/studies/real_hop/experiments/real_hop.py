@@ -2,7 +2,7 @@
 
 Beyond Mușat, section 4, which asks models and does not open them, and section 8, which hopes that circuits of small
 models tell something of large ones. SmolLM2-135M is asked one hop of the equations about every chain of the same
-facts; the circuit is searched on half of the facts and judged on the other, for three seeds and in three more wordings.
+facts; the circuit is searched on half of the facts and judged on the other, for three seeds and in four more wordings.
 Then it is asked two hops.
 """
 
@@ -41,15 +41,16 @@ CLAIMS = (
     "two_hops_fail",
     "given_the_first_hop_it_does_the_second",
     "the_first_hop_is_not_there_in_time",
+    "it_comes_when_it_is_too_late",
     "running_layers_twice_does_not_help",
     "perfect_lookups_suffice",
     "louder_heads_help",
     "quieter_opponents_help",
 )
 SEEDS = {"quick": 2, "cpu": 3, "paper": 8}
-FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured; of the others the circuit in nodes
+FULL = {"quick": 1, "cpu": 2, "paper": 8}  # seeds of which all is measured; of the others the circuit in nodes
 COUNT = {"quick": 48, "cpu": 48, "paper": 128}
-WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_shot"))
+WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_shot"), ("equations", "raw"))
 
 
 def runs(scale: str) -> Iterator[Work]:
