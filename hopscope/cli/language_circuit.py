@@ -13,6 +13,7 @@ from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_js
 from hopscope.core.terminal import Narrator
 
 if TYPE_CHECKING:
+    from hopscope.drawing.language_circuit import Shown
     from hopscope.formulations.base import Formulation
     from hopscope.language.layouts.base import Layout
 
@@ -62,13 +63,14 @@ def store(report: Mapping[str, Any], folder: Path) -> list[Path]:
     write_json(folder / "circuit.json", report)
     files = [folder / "circuit.json"]
     if "places" in report:
-        title = f"{report['model']}: one hop, in {len(report['places'])} places and {len(report['edges'])} edges"
-        files += save(hop_circuit(shown(report), title), folder / "circuit")
+        seen = shown(report)
+        title = f"{report['model']}: one hop by {len(seen.places)} places and {len(seen.edges)} edges"
+        files += save(hop_circuit(seen, title), folder / "circuit")
     enlist(folder, [file.name for file in files])
     return files
 
 
-def shown(report: Mapping[str, Any]) -> Any:
+def shown(report: Mapping[str, Any]) -> Shown:
     """What the picture shows of a report."""
     from hopscope.drawing.language_circuit import Shown
     from hopscope.language.circuit.portrait import looked_at
