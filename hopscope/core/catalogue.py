@@ -105,15 +105,33 @@ def names(folder: str) -> list[str]:
     return sorted(homes(folder))
 
 
+#: Roots of variants that were found, by folder, name and all that is searched: to walk takes a thousand times as long.
+_FOUND: dict[tuple[Any, ...], Root] = {}
+
+
+def home(folder: str, name: str) -> Root:
+    """A variant's root. One that was found is looked for anew only when its file is gone, or other folders are brought.
+
+    Raises BadInput, naming the nearest match, if there is none.
+    """
+    key = (folder, name, LIBRARY, *outside.places().items())
+    root = _FOUND.get(key)
+    if root is None or not (root.folder(folder) / f"{name}.py").is_file():
+        known = homes(folder)
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
+            raise Unknown(f"there is no {name!r} in {folder}; {hint}")
+        root = _FOUND[key] = known[name]
+    return root
+
+
 def module(folder: str, name: str) -> ModuleType:
     """The variant's module. Raises BadInput, naming the nearest match, if there is none."""
-    known, name = homes(folder), current(folder, name)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
-        raise Unknown(f"there is no {name!r} in {folder}; {hint}")
+    name = current(folder, name)
+    package = home(folder, name).package
     with outside.blamed():
-        return importlib.import_module(f"{known[name].package}.{folder}.{name}")
+        return importlib.import_module(f"{package}.{folder}.{name}")
 
 
 def find(folder: str, name: str) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,12 +69,18 @@ def types_of(field_type: Any) -> tuple[type, ...]:
     return (field_type,)
 
 
+@functools.cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The annotations of a class, resolved, once: a thousand configurations are a moment's work."""
+    return typing.get_type_hints(kind)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Base of everything configurable: checked when made, comparable, and the same in JSON and back."""
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
+        hints = hints_of(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if float in types_of(hints[field.name]) and type(value) is int:
