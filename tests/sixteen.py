@@ -19,7 +19,7 @@ from hopscope.experiments import runner
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 
-TINY = Training(steps=300, batch=8, log_every=50, val_size=16, checkpoints="50")
+TINY = Training(steps=150, batch=8, log_every=25, val_size=16, checkpoints="25")
 
 
 def runs(scale):

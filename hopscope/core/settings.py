@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,10 +68,14 @@ def types_of(field_type: Any) -> tuple[type, ...]:
     return (field_type,)
 
 
-@functools.cache
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
 def hints_of(kind: type) -> dict[str, Any]:
     """The annotations of a class, resolved, once: a thousand configurations are a moment's work."""
-    return typing.get_type_hints(kind)
+    if kind not in _HINTS:
+        _HINTS[kind] = typing.get_type_hints(kind)
+    return _HINTS[kind]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, Variant
+from hopscope.models.attention.base import Attention
 from hopscope.tasks.base import Task
 
 #: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
@@ -90,9 +91,29 @@ class Shape(Variant, ABC):
         """Whether rows of attention patterns sum to 1."""
         return True
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it has a rule of attention whose updates differ from one another (`Model.begin_update`)."""
+        rule: Attention | None = getattr(self, "rule", None)
+        return rule is not None and rule.takes_turns
+
     def null_pattern(self, task: Task) -> str:
         """The pattern of a head that does nothing: by default the task's."""
         return task.null_pattern
+
+
+class Ruled(nn.Module):
+    """A layer of heads under a rule of attention.
+
+    Attributes:
+        rule: the variant.
+        drawn: what it drew for the update that is being computed; else nothing.
+    """
+
+    def __init__(self, rule: Attention):
+        super().__init__()
+        self.rule = rule
+        self.drawn: dict[str, Tensor] = {}
 
 
 class Model(nn.Module, ABC):
@@ -140,6 +161,30 @@ class Model(nn.Module, ABC):
         raise BadInput(
             f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
         )
+
+    def begin_update(self, step: int, n: int, random: torch.Generator) -> None:
+        """Let rules of attention that take turns draw for the update after `step` others.
+
+        Args:
+            step: updates made so far.
+            n: sequences in its batch.
+            random: seeded for this update, so that a resumed run draws alike.
+        """
+        for layer in self.layers_with_rules():
+            layer.drawn = layer.rule.drawn(step, n, random)
+
+    def end_update(self, step: int) -> None:
+        """Answer as a trained model does again, and drop gradients of weights that they leave alone in this update."""
+        rules = {layer.rule for layer in self.layers_with_rules()}
+        for layer in self.layers_with_rules():
+            layer.drawn = {}
+        for name, parameter in self.named_parameters():
+            if not all(rule.trains(name, step) for rule in rules):
+                parameter.grad = None
+
+    def layers_with_rules(self) -> list[Ruled]:
+        """The layers of heads, first to last."""
+        return [part for part in self.modules() if isinstance(part, Ruled)]
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         """Kernels of ours with which it is trained in a dtype, with their versions: bits of a run depend on them."""

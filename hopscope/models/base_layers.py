@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.models.attention.base import Attention
-from hopscope.models.base import Tap, passes
+from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import gelu
 from hopscope.models.positions.base import Positions
 
@@ -68,7 +68,7 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
 
 
-class AttentionLayer(nn.Module):
+class AttentionLayer(Ruled):
     """All heads of a layer: projections in and out around a rule of attention.
 
     The projections of all heads are one parameter, `W_QKV`, so that they are one matrix product; `W_Q`, `W_K`,
@@ -76,9 +76,8 @@ class AttentionLayer(nn.Module):
     """
 
     def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
-        super().__init__()
+        super().__init__(architecture.rule)
         n_heads, d_model, d_head = architecture.n_heads, architecture.d_model, architecture.head_width
-        self.rule = architecture.rule
         self.code = code
         self.variant = nn.ParameterDict(self.rule.own_of(n_heads, d_model, d_head))
         self.positions = nn.ParameterDict(code.own(layer, n_heads, d_head, n_positions))
@@ -102,7 +101,8 @@ class AttentionLayer(nn.Module):
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
-        v = self.rule.values(v, x, self.b_QKV[2], self.variant)
+        own = {**self.variant, **self.drawn} if self.drawn else self.variant
+        v = self.rule.values(v, x, self.b_QKV[2], own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
                 tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
@@ -113,10 +113,10 @@ class AttentionLayer(nn.Module):
         allowed: Tensor = self.code.bias(self.positions, mask)
         if tokens is not None:
             allowed = self.rule.masked(allowed, tokens, q.shape[1])
-        pattern, v = self.rule.attend(q, k, v, allowed, self.variant)
+        pattern, v = self.rule.attend(q, k, v, allowed, own)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        parts, weight = self.rule.read_out(z, x, self.W_O, self.variant)
+        parts, weight = self.rule.read_out(z, x, self.W_O, own)
         return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
 
 

@@ -231,21 +231,23 @@ class RepeatedSegment(OneAnswerTask):
         """
         tokens, p = numpy.array(inputs), self.probabilities.double().numpy()
         first, second, lengths = self.placements.T
-        prior = 1 / numpy.array([math.comb(self.length - 2 * n, 2) for n in lengths])
         places = numpy.arange(self.length)
         inside = (places >= second[:, None]) & (places < (second + lengths)[:, None])
         source = tokens[(places - (second - first)[:, None]).clip(0)]  # what a copy would have here
-        evidence = numpy.where(inside, (source == tokens) / p[tokens], 1.0).cumprod(1) * prior[:, None]
+        evidence = numpy.where(inside, (source == tokens) / p[tokens], 1.0).cumprod(1) * self.prior[:, None]
         asked = inside & (places >= (second + self.skipped)[:, None])
-        return [
-            [
-                dict(enumerate(mixture(evidence[:, place][here], source[:, place + 1][here], known[here], p)))
-                for here in self.heard(asked[:, place + 1])
-            ]
-            for place, known in enumerate(inside[:, 1:].T)
+        hops = [
+            mixture(evidence[:, :-1] * here, source[:, 1:], inside[:, 1:], p).tolist()
+            for here in self.heard(asked[:, 1:])
         ]
+        return [[dict(enumerate(best)) for best in of_hops] for of_hops in zip(*hops, strict=True)]
 
-    def heard(self, asked: Bool[numpy.ndarray, "placement"]) -> list[Bool[numpy.ndarray, "placement"]]:
+    @cached_property
+    def prior(self) -> Float[numpy.ndarray, "placement"]:
+        """How likely each placement is, but for one factor: lengths are drawn first, all equally."""
+        return 1 / numpy.array([math.comb(self.length - 2 * length, 2) for length in self.placements[:, 2]])
+
+    def heard(self, asked: Bool[numpy.ndarray, "placement place"]) -> list[Bool[numpy.ndarray, "placement place"]]:
         """For each hop, the placements that are possible to someone who knows whether the next token is asked."""
         return [asked] if self.asked == "copy" else [numpy.ones_like(asked)] * 2
 
@@ -261,13 +263,15 @@ class RepeatedSegment(OneAnswerTask):
 
 
 def mixture(
-    weights: Float[numpy.ndarray, "placement"],
-    source: Int[numpy.ndarray, "placement"],
-    copied: Bool[numpy.ndarray, "placement"],
+    weights: Float[numpy.ndarray, "placement place"],
+    source: Int[numpy.ndarray, "placement place"],
+    copied: Bool[numpy.ndarray, "placement place"],
     free: Float[numpy.ndarray, "token"],
-) -> list[float]:
-    """Probabilities of the next token: the source's under placements that copy here, else those of free tokens."""
-    if not weights.sum():
-        return free.tolist()
-    found = numpy.bincount(source[copied], weights[copied], len(free)) + weights[~copied].sum() * free
-    return (found / weights.sum()).tolist()
+) -> Float[numpy.ndarray, "place token"]:
+    """Each next token's probabilities: the source's under placements that copy here, else those of free tokens."""
+    n_places, n_tokens = weights.shape[1], len(free)
+    cells = numpy.arange(n_places) * n_tokens + source
+    copies = numpy.bincount(cells.ravel(), (weights * copied).ravel(), n_places * n_tokens)
+    found = copies.reshape(n_places, n_tokens) + (weights * ~copied).sum(0)[:, None] * free
+    whole = weights.sum(0)[:, None]
+    return numpy.where(whole > 0, found / numpy.where(whole > 0, whole, 1), free)

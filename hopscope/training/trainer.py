@@ -119,12 +119,14 @@ class Trainer:
     model: Model = field(init=False)
     optimizer: torch.optim.Optimizer = field(init=False)
     data: Data = field(init=False)
+    in_turn: bool = field(init=False)
 
     def __post_init__(self) -> None:
         seed = self.config.as_dict()["training"]["seed_init"]
         self.model = self.config.model.build(self.config.task, generator(seed, "init")).to(self.device)
         self.optimizer = make_optimizer(self.model, self.config.training)
         self.data = Data(self.config, self.device)
+        self.in_turn = self.config.model.takes_turns
 
     def compile(self) -> None:
         """Compile what takes the model's time."""
@@ -169,8 +171,13 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(training, step)
         self.thaw(step)
-        loss = self.loss(self.data.batch(step), self.clamps(step))
+        batch = self.data.batch(step)
+        if self.in_turn:
+            self.model.begin_update(step, len(batch), generator(self.data.seed, "update", step, self.device))
+        loss = self.loss(batch, self.clamps(step))
         loss.backward()
+        if self.in_turn:
+            self.model.end_update(step)
         if training.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
         self.optimizer.step()

@@ -76,8 +76,11 @@ UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --re
     "train --compile",
     "train --mirror",
 }
-#: A command that takes minutes: a file that it wrote, and that holds what it prints.
-WRITTEN = {"heads": RESULTS / "heads_smollm2" / "heads.json"}
+#: Commands that take minutes: a file that each wrote, and that holds what it prints.
+WRITTEN = {
+    "heads": RESULTS / "heads_smollm2" / "heads.json",
+    "heads --circuit": RESULTS / "circuit_smollm2" / "circuit.json",
+}
 FILES = {
     "config.json": "run/config.json",
     "sessions.jsonl": "run/sessions.jsonl",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from hopscope import Config, Training
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.measures import observe
+from hopscope.measures import Observation, observe
 from hopscope.measures.base import numbers_of, unmet
 from hopscope.models import Architecture
 from hopscope.models.base import Shape
@@ -47,8 +48,14 @@ def applies(name: str, tasks: Iterable[Task], shape: Shape) -> bool:
 @pytest.fixture(params=applying(), ids="-".join)
 def pair(request):
     name, of, shape = request.param
+    return name, seen_on(of, shape)
+
+
+@functools.cache
+def seen_on(of: str, shape: str) -> Observation:
+    """A new model on a batch, once for all measures: `test_seeing_changes_nothing` holds that no measure minds."""
     task = catalogue.find("tasks", of)()
-    return name, observe(SHAPES[shape].build(task, generator(0, "init")), task.sample(24))
+    return observe(SHAPES[shape].build(task, generator(0, "init")), task.sample(24))
 
 
 @pytest.mark.parametrize("name", MEASURES)

@@ -34,10 +34,19 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
 @click.option("--chains", type=int, help="Chains to choose from, N; default the wording's own.")
 @click.option("--layout", default="code", show_default=True, help="How a question is put to the model.")
 @click.option(
-    "--count", default=200, show_default=True, help="Questions: for finding, choosing and judging a third each."
+    "--count",
+    type=int,
+    help="Questions: for finding, choosing and judging a third each; default 200. With --circuit draws of facts, each "
+    "asked about every chain, for searching and judging a half each; default 48.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
 @click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
+@click.option(
+    "--circuit",
+    is_flag=True,
+    help="The circuit of the hop in heads, MLPs and edges, token by token, beside baselines; with --hops 2 why a model "
+    "fails that does one.",
+)
 @click.option(
     "--threads",
     type=click.IntRange(1),
@@ -52,9 +61,10 @@ def command(
     hops: int | None,
     chains: int | None,
     layout: str,
-    count: int,
+    count: int | None,
     seed: int,
     tests: int,
+    circuit: bool,
     threads: int | None,
     out: Path | None,
     as_json: bool,
@@ -63,7 +73,7 @@ def command(
 
     First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
     does; then, if the model answers the hop above chance, its role paths, a minimal set of heads and what stacks on
-    what (docs/heads.md).
+    what (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead (docs/hop_circuit.md).
     """
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
@@ -75,7 +85,12 @@ def command(
 
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
-    settings = HeadStudy(count=count, seed=seed, tests=tests)
+    if circuit:
+        from hopscope.cli.language_circuit import run_circuit
+
+        run_circuit(model, wording, arrangement, count, seed, threads, out, as_json)
+        return
+    settings = HeadStudy(count=200 if count is None else count, seed=seed, tests=tests)
     with Narrator() as watch:
         watch(f"opening {model}")
         opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))

@@ -52,6 +52,22 @@ class Attention(Variant, ABC):
     def draw(self, own: Own, generator: torch.Generator) -> None:
         """Draw starting values of such parameters, in place, for rules that start at random ones; most do not."""
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether updates differ from one another: `drawn` and `trains` then say how."""
+        return False
+
+    def drawn(self, step: int, n: int, random: torch.Generator) -> dict[str, Tensor]:
+        """What is drawn for the update after `step` others of n sequences, such as heads to leave out, for one layer.
+
+        It stands among the layer's own parameters while the update is computed, and at no other time.
+        """
+        return {}
+
+    def trains(self, weight: str, step: int) -> bool:
+        """Whether the update after `step` others trains a weight of the model, by its name."""
+        return True
+
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
         """The mask for some sequences, of a rule that reads tokens: it broadcasts to (batch, head, query, key)."""
         return mask

@@ -1,6 +1,6 @@
 """A mixture of h − 1 heads: attention as experts that each leave one head out (Peng et al., 2020, arXiv:2005.06537).
 
-The paper's experts and gate; its training, which takes turns between the two, is not part of a rule of attention.
+The paper's experts and gate, and its training, which takes turns between the two (block coordinate descent).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.models.attention.base import Attention, Heads, Mask, Output, Own, Pattern, Results, Stream
 from hopscope.models.attention.softmax import Softmax
 
+Gates = Float[Tensor, "batch position head"]
+
 
 @dataclass(frozen=True)
 class HMinusOne(Attention):
@@ -23,13 +25,30 @@ class HMinusOne(Attention):
     That is softmax attention whose head j weighs h (1 − g_j)/(h − 1): weights from 0 to h/(h − 1) with sum h, so that
     at most one head is dropped. With g even it is softmax attention. The mean is over a position and those before it
     (ours), so that nothing later is seen.
+
+    Trained `in_turn`, most updates draw one expert by the gate, for each sequence and layer, and train all but the
+    gates on it; the last updates of each period weigh all experts, and train the gates alone. With the gate `even`
+    there is nothing to train of it: that is dropout of one head, with the others scaled up.
     """
 
     hidden: int = setting(16, "hidden width of the gate's MLP", low=1, high=65536)
+    gate: str = setting("learnt", "whether the gate is learnt or even", choices=("learnt", "even"))
+    trained: str = setting(
+        "jointly", "experts and gate jointly, or in turn", choices=("jointly", "in_turn"), since="0.3.0"
+    )
+    period: int = setting(50, "updates of a turn of both, where they take turns", low=2)
+    of_gate: int = setting(10, "updates at the end of each period that train the gates", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.of_gate >= self.period:
+            raise BadInput(f"of_gate must be below the period, {self.period}; got {self.of_gate}")
 
     def own_of(self, n_heads: int, d_model: int, d_head: int) -> dict[str, Tensor]:
         if n_heads < 2:
             raise BadInput(f"h_minus_one leaves a head out, so it needs 2 heads or more; got {n_heads}")
+        if self.gate == "even":
+            return {}
         return {
             "W_gate_in": torch.zeros(d_model, self.hidden),
             "b_gate_in": torch.zeros(self.hidden),
@@ -37,8 +56,10 @@ class HMinusOne(Attention):
             "b_gate_out": torch.zeros(n_heads),
         }
 
-    def gate(self, x: Stream, own: Own) -> Float[Tensor, "batch position head"]:
+    def gates(self, x: Stream, n_heads: int, own: Own) -> Gates:
         """How much of each expert, the one without head i, every position takes: a distribution over heads."""
+        if self.gate == "even":
+            return x.new_full((*x.shape[:2], n_heads), 1 / n_heads)
         count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
         mean = x.cumsum(1) / count[:, None]
         hidden = torch.tanh(mean @ own["W_gate_in"] + own["b_gate_in"])
@@ -46,8 +67,37 @@ class HMinusOne(Attention):
 
     def read_out(self, z: Results, x: Stream, weight: Output, own: Own) -> tuple[Tensor, Tensor]:
         n_heads = z.shape[2]
-        weights = n_heads * (1 - self.gate(x, own)) / (n_heads - 1)
+        gates = self.gates(x, n_heads, own)
+        if "luck" in own:
+            gates = one_of(gates, own["luck"])
+        weights = n_heads * (1 - gates) / (n_heads - 1)
         return z * weights[..., None].to(z.dtype), weight
+
+    # Training in turn -----------------------------------------------------------------------------------------
+
+    @property
+    def takes_turns(self) -> bool:
+        return self.trained == "in_turn"
+
+    def is_gate_s(self, step: int) -> bool:
+        """Whether the update after `step` others is one of the gates'."""
+        return self.takes_turns and self.gate == "learnt" and step % self.period >= self.period - self.of_gate
+
+    def drawn(self, step: int, n: int, random: torch.Generator) -> dict[str, Tensor]:
+        """`luck`, a number from 0 to 1 for each sequence, which picks an expert at each of its positions."""
+        if self.is_gate_s(step):
+            return {}
+        return {"luck": torch.rand(n, 1, 1, generator=random, device=random.device)}
+
+    def trains(self, weight: str, step: int) -> bool:
+        of_gate = "_gate_" in weight.rpartition(".")[2]
+        return not self.takes_turns or of_gate == self.is_gate_s(step)
 
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
         return Softmax().attend(q, k, v, mask, own)
+
+
+def one_of(gates: Gates, luck: Float[Tensor, "batch one one"]) -> Gates:
+    """One expert with all the weight, drawn by the gates: it is the first whose share, added up, passes the luck."""
+    passed = (gates.detach().cumsum(-1) <= luck).sum(-1).clamp(max=gates.shape[-1] - 1)
+    return torch.nn.functional.one_hot(passed, gates.shape[-1]).to(gates.dtype)

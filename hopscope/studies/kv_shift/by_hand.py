@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from hopscope.models.transformer import Architecture, Transformer
-from hopscope.studies.kv_shift.tasks.last_successor import LastSuccessor
+from hopscope.tasks.last_successor import LastSuccessor
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 
 SHARP = 1000.0  # score of a match

@@ -7,9 +7,9 @@ from typing import Any
 
 from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
-from hopscope.studies.kv_shift.tasks.fixed_n_gram import FixedNGram
-from hopscope.studies.kv_shift.tasks.last_successor import LastSuccessor
+from hopscope.tasks.fixed_n_gram import FixedNGram
 from hopscope.tasks.hop_k import HopK
+from hopscope.tasks.last_successor import LastSuccessor
 from hopscope.tasks.retrieval import Retrieval
 
 #: Attention of each name: plain, and KV shifting from either start.

@@ -17,9 +17,9 @@ from hopscope.studies.kv_shift.by_hand import by_hand, three_hops
 from hopscope.studies.kv_shift.claims import claims, most
 from hopscope.studies.kv_shift.experiments import kv_shift
 from hopscope.studies.kv_shift.scores import accuracy, blends, with_blends
-from hopscope.studies.kv_shift.tasks.fixed_n_gram import FixedNGram
-from hopscope.studies.kv_shift.tasks.last_successor import LastSuccessor, last_follower, seen_so_far
 from hopscope.tasks.base import NOT_ASKED
+from hopscope.tasks.fixed_n_gram import FixedNGram
+from hopscope.tasks.last_successor import LastSuccessor, last_follower, seen_so_far
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 
 # Tasks ------------------------------------------------------------------------------------------------------------

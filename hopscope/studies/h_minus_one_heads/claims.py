@@ -1,0 +1,126 @@
+"""The claims of `h_minus_one_heads`, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+
+HEADS = 4  # of a layer, at `cpu`
+UNEVEN = 0.9  # share of ln h below which gates count as uneven (ours)
+TOLD = 0.8  # area from which a gate tells kinds apart (ours)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The measures, three rivals, gates, control."""
+    ends = table[table.kind == "end"]
+    yield by_hand_claim(table[table.kind == "by hand"])
+    yield rival_claim(ends, "plain", "plain attention of as many parameters", "abstract (+0.8 BLEU)")
+    yield rival_claim(ends, "dropout", "dropout of one random head, which is the mixture with even gates", "ablations")
+    yield rival_claim(ends, "jointly", "the same mixture trained jointly", "ablations")
+    yield from gate_claims(of(ends, "in turn"), ends)
+    yield judge(
+        "untrained_models_guess",
+        "Before training no model does better than a guess (control).",
+        ends.start_loss / ends.guess,
+        "loss at step 0, in times a guess's",
+        section="control",
+        rows=ends,
+        above=0.95,
+        source="ours",
+    )
+
+
+def of(ends: DataFrame, trained: str) -> DataFrame:
+    """The runs trained in one way."""
+    return ends[ends.trained == trained]
+
+
+def span(values: Series) -> str:
+    """Lowest to highest."""
+    return f"{values.min():.3f} to {values.max():.3f}" if len(values) else "unknown"
+
+
+def by_hand_claim(rows: DataFrame) -> Claim:
+    """Gates of which every number is known."""
+    hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
+    return judge(
+        "measures_know_gates_made_by_hand",
+        "Gates made by hand, which leave out one head of either kind, are found certain, telling and apart, and the "
+        "head left out costs nothing; even gates are none of it (control).",
+        [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
+        "departure from what is known",
+        section="control",
+        rows=rows,
+        below=1e-3,
+        also=[
+            bound("area of even gates", even.auc, equals=0.5),
+            bound("distance of even gates", even["apart"], below=1e-6),
+            bound("entropy of even gates", even.entropy, above=math.log(HEADS) - 1e-3),
+        ],
+        source="exact",
+    )
+
+
+def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
+    """Held-out loss, seed by seed, against the rival's spread over seeds."""
+    block, other = of(ends, "in turn"), of(ends, rival)
+    saved = (other.set_index("seed").loss - block.set_index("seed").loss).dropna()
+    spread = float(other.loss.std()) if len(other) > 1 else 0.0
+    return judge(
+        f"in_turn_beats_{rival}",
+        f"Trained in turn, the mixture does better on fresh sequences than {words}, by more than the rival's standard "
+        f"deviation over seeds ({span(block.loss)} nats against {span(other.loss)}).",
+        saved,
+        "nats saved",
+        section=section,
+        rows=block,
+        among=ends,
+        above=spread,
+        of="mean",
+        source="ours",
+    )
+
+
+def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
+    """Uneven, telling, and right about heads."""
+    yield judge(
+        "gates_are_uneven",
+        "Gates are not even: in some layer their entropy is clearly below ln h.",
+        block.entropy / math.log(HEADS),
+        "entropy in shares of ln h",
+        section="analysis (experts specialise)",
+        rows=block,
+        among=ends,
+        below=UNEVEN,
+        source="ours",
+    )
+    yield judge(
+        "gates_tell_kinds_apart",
+        "Gates depend on the kind of a sequence, and more than before training (mean gates lie "
+        f"{span(block['apart'])} apart, before training {span(block.start_apart)}; the area alone says little: before "
+        f"training it is {span(block.start_auc)}).",
+        block.auc,
+        "area by which a gate tells the kind",
+        section="analysis (experts specialise)",
+        rows=block,
+        among=ends,
+        above=TOLD,
+        also=[bound("gain in distance", block["apart"] - block.start_apart, above=0)],
+        source="ours",
+    )
+    yield judge(
+        "the_lightest_head_matters_least",
+        f"To take away the head that weighs least costs less than a random one ({span(block.cost_least)} nats against "
+        f"{span(block.cost_random)}).",
+        block.cost_random - block.cost_least,
+        "nats saved",
+        section="ours",
+        rows=block,
+        among=ends,
+        above=0,
+        source="ours",
+    )

@@ -1,0 +1,1 @@
+"""Experiments of the study `h_minus_one_heads`."""

@@ -1,0 +1,284 @@
+"""The claims of `multi_token`, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.experiments.judging import Claim, bound, factor, judge, significant
+
+NO_MATTER = 1.25  # factor between times that counts as none (ours)
+NAMED = 0.85  # share of names, on fresh texts, from which they count as learnt at the end (ours)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Identity and learning; more tokens; what a second head does; the two problems side by side; controls."""
+    yield from first_claims(table)
+    yield from sooner_claims(table)
+    yield from head_claims(table)
+    yield from joint_claims(table)
+    yield trunk_claim(table)
+    yield from controls(table)
+
+
+def of(table: DataFrame, kind: str, problem: str, asked: str, name: str) -> DataFrame:
+    """Some of the rows."""
+    return table[(table.kind == kind) & (table.problem == problem) & (table.asked == asked) & (table.name == name)]
+
+
+def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
+    """The runs on texts that came to know half of the answers, of every one of these kinds."""
+    found = [of(table, "learnt", "tokens", asked, name).dropna(subset=["value"]).run for name in names]
+    return set.intersection(*map(set, found))
+
+
+def first_claims(table: DataFrame) -> Iterator[Claim]:
+    """One head is plain training; it learns names, by an induction head."""
+    identity = table[table.kind == "identity"]
+    yield judge(
+        "one_head_is_plain_training",
+        "With one head, training is that of the plain model, bit for bit.",
+        identity.value,
+        "difference of any weight",
+        section="section 2 (n = 1)",
+        rows=identity,
+        equals=0,
+        source="exact",
+    )
+    near = of(table, "end", "tokens", "near", "t+1")
+    yield judge(
+        "names_are_learnt",
+        "Asked for the next token alone, every model learns to finish a name that came before.",
+        near.value,
+        "accuracy at names",
+        section="section 4",
+        rows=near,
+        at_least=NAMED,
+        source="ours",
+    )
+    attention = of(table, "attention", "tokens", "near", "best")
+    last = attention[attention.step == attention.groupby("run").step.transform("max")]
+    last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
+    yield judge(
+        "an_induction_head_does_it",
+        "Where it is learnt, an induction head does it: one that attends from a name's first token to the second "
+        "tokens of earlier mentions.",
+        last.value,
+        "attention of the best head at the end",
+        section="section 4",
+        rows=last,
+        among=near,
+        at_least=0.5,
+        source="ours",
+    )
+
+
+# Times -----------------------------------------------------------------------------------------------------------
+
+
+def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, float]:
+    """When something was learnt, by seed; ∞ where it was not while it was watched."""
+    rows = of(table, "learnt", problem, asked, name)
+    return {int(s): math.inf if math.isnan(t) else float(t) for s, t in zip(rows.seed, rows.value, strict=True)}
+
+
+def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
+    """Seed by seed, one time over another; where neither came nothing is known."""
+    both = [(one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())]
+    return [math.nan if math.isinf(a) and math.isinf(b) else math.inf if math.isinf(a) else a / b for a, b in both]
+
+
+def signs(values: list[float]) -> tuple[float, float]:
+    """One-sided sign tests of ratios: the probabilities that so many, or so few, of them are below 1 by chance."""
+    known = [value for value in values if not math.isnan(value) and value != 1]
+    n, below = len(known), sum(value < 1 for value in known)
+    tail = [sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n for k in (below, n - below)]
+    return tail[0], tail[1]
+
+
+def told(found: dict[int, float]) -> str:
+    """The median of steps, in words."""
+    if not found:
+        return "unknown"
+    middle = median(found.values())
+    return "more than were trained" if math.isinf(middle) else f"{middle:.0f}"
+
+
+def sooner(
+    table: DataFrame, id: str, sentence: str, one: tuple[str, str, str], other: tuple[str, str, str], **more: Any
+) -> Claim:
+    """That one thing is learnt sooner than another: by the median of the ratios, and by a sign test over seeds.
+
+    Each is problem, what is asked, and what is learnt.
+    """
+    first, second = times(table, *one), times(table, *other)
+    found = ratios(first, second)
+    rows = of(table, "learnt", *one)
+    return judge(
+        id,
+        f"{sentence}: in {told(first)} steps against {told(second)} (medians). The one time over the other, seed by "
+        "seed.",
+        found,
+        "ratio of times",
+        rows=rows,
+        among=table,
+        n=len(found),
+        below=1,
+        of="median",
+        also=[significant("fewer than half of the ratios above 1,", *signs(found))],
+        source="ours",
+        **more,
+    )
+
+
+NEAR, FAR = ("tokens", "near", "t+1"), ("tokens", "far", "t+2")
+
+
+def sooner_claims(table: DataFrame) -> Iterator[Claim]:
+    """Two and four tokens against one."""
+    for asked, words in (("both", "two"), ("four", "four")):
+        yield sooner(
+            table,
+            f"{words}_tokens_are_sooner",
+            f"Asked for {words} tokens ahead, a model learns names sooner than asked for one (paper: at small sizes "
+            "induction forms only, or far better, with two)",
+            ("tokens", asked, "t+1"),
+            NEAR,
+            section="section 4",
+        )
+
+
+def head_claims(table: DataFrame) -> Iterator[Claim]:
+    """A second head that asks for nothing new; against it, what is ahead, or a part of the circuit."""
+    yield sooner(
+        table,
+        "two_ahead_is_worth_more_than_itself",
+        "Of two heads, let the second foretell the token two ahead: names are learnt sooner than where it repeats the "
+        "token that it stands at",
+        ("tokens", "both", "t+1"),
+        ("tokens", "same", "t+1"),
+        section="ours",
+    )
+    yield sooner(
+        table,
+        "the_token_before_is_worth_more_than_itself",
+        "Let it name the token before, which an induction head's first layer must gather: they are learnt sooner than "
+        "where it repeats its own",
+        ("tokens", "before", "t+1"),
+        ("tokens", "same", "t+1"),
+        section="ours",
+    )
+    before = of(table, "end", "tokens", "before", "t+1")
+    yield judge(
+        "with_the_token_before_all_learn",
+        "Asked for the next token and the one before, every model learns to finish names.",
+        before.value,
+        "accuracy at names",
+        section="ours",
+        rows=before,
+        among=table,
+        at_least=NAMED,
+        source="ours",
+    )
+    same, near = times(table, "tokens", "same", "t+1"), times(table, *NEAR)
+    found = ratios(same, near)
+    yield judge(
+        "a_second_head_alone_does_nothing",
+        f"A second head that repeats its own token neither helps nor harms: {told(same)} steps against {told(near)} "
+        "(medians). The one time over the other, seed by seed.",
+        found,
+        "ratio of times",
+        section="control",
+        rows=of(table, "learnt", "tokens", "same", "t+1"),
+        among=table,
+        within=factor(1, NO_MATTER),
+        of="median",
+        source="ours",
+    )
+
+
+def joint_claims(table: DataFrame) -> Iterator[Claim]:
+    """What is near beside what is far, in texts and in chains."""
+    yield sooner(
+        table,
+        "near_helps_far_in_tokens",
+        "The token two ahead is learnt sooner where the next one is asked, too",
+        ("tokens", "both", "t+2"),
+        FAR,
+        section="ours",
+    )
+    yield sooner(
+        table,
+        "near_helps_far_in_hops",
+        "The second hop is learnt sooner where the first one is asked, too (the implicit curriculum)",
+        ("hops", "both", "x2"),
+        ("hops", "far", "x2"),
+        section="section 7 of Musat (ICLR 2025)",
+    )
+    yield sooner(
+        table,
+        "far_helps_near_in_hops",
+        "The first hop is learnt sooner where the second one is asked, too, as the next token would be",
+        ("hops", "both", "x1"),
+        ("hops", "near", "x1"),
+        section="ours",
+    )
+
+
+def trunk_claim(table: DataFrame) -> Claim:
+    """What both answers share."""
+    names = ("t+1", "t+2")
+    some = table[table.run.isin(that_learnt(table, "both", *names))]
+    near, far = (of(some, "without", "tokens", "both", name) for name in names)
+    ends = [of(some, "end", "tokens", "both", name).set_index("run").value for name in names]
+    left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
+    return judge(
+        "both_need_the_trunk",
+        "Where both are learnt, what the two heads share is what both need: with the trunk's attention even, both lose "
+        f"more than half of what they knew (of two ahead is left {span(left[1])}).",
+        left[0],
+        "share of accuracy left, of the next token",
+        section="ours",
+        rows=near,
+        among=table,
+        below=0.5,
+        also=[bound("share of accuracy left, of the token two ahead,", left[1], below=0.5)],
+        source="ours",
+    )
+
+
+def span(values: Any) -> str:
+    """Lowest to highest."""
+    return f"{values.min():.2f} to {values.max():.2f}" if len(values) else "unknown"
+
+
+def controls(table: DataFrame) -> Iterator[Claim]:
+    """By hand, and untrained."""
+    hand = of(table, "end", "tokens", "by hand", "t+1")
+    floor = of(table, "floor", "tokens", "by hand", "t+1").value
+    yield judge(
+        "by_hand",
+        f"An induction head made by hand finishes names (a guess among the name tokens seen: {span(floor)}).",
+        hand.value,
+        "accuracy at names",
+        section="control",
+        rows=hand,
+        among=table,
+        at_least=0.99,
+        source="ours",
+    )
+    start = of(table, "start", "tokens", "near", "t+1")
+    yield judge(
+        "untrained_knows_nothing",
+        "Before training none is finished but by chance.",
+        start.value,
+        "accuracy at step 0",
+        section="control",
+        rows=start,
+        below=0.1,
+        source="ours",
+    )

@@ -1,0 +1,1 @@
+"""Measures of this study."""

@@ -1,0 +1,149 @@
+"""A transformer that foretells several tokens: one last layer for each, on a shared trunk (Gloeckle et al., 2024).
+
+arXiv:2404.19737, section 2: a shared trunk, n independent heads of one transformer layer each, and one unembedding for
+all of them. With n = 1 it is the plain transformer, weight for weight and bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from hopscope.core.settings import BadInput, setting
+from hopscope.models.base import Replacements, Tap
+from hopscope.models.base_layers import Block
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class MultiTokenArchitecture(Architecture):
+    """A transformer's shape, of whose layers the last n are the heads: they all read the trunk, side by side.
+
+    The task asks for n things at once, one hop each; the first of them is what the plain model would be asked for. Of
+    equal seeds the trunk and the first head start with the same weights whatever n is.
+    """
+
+    n_futures: int = setting(1, "n, how many things are foretold, each by a last layer of its own", low=1, high=64)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_layers < self.n_futures:
+            raise BadInput(
+                f"layers must be at least futures, for each of them takes one; got {self.n_layers} and {self.n_futures}"
+            )
+
+    @property
+    def trunk(self) -> int:
+        """Layers of the shared trunk."""
+        return self.n_layers - self.n_futures
+
+    def build(self, task: Task, generator: torch.Generator | None = None) -> Transformer:
+        asked = len(task.hop_names)
+        if self.n_futures > 1 and (asked != self.n_futures or task.d_output % asked):
+            raise BadInput(f"futures must be 1, or what {task.name()} asks for at once, {asked}; got {self.n_futures}")
+        return MultiTokenTransformer.for_task(self, task, generator)
+
+
+class MultiTokenTransformer(Transformer):
+    """Embedding, trunk, heads side by side, final LayerNorm, unembedding; arguments are those of `Transformer`.
+
+    Head i is layer `trunk + i` in every activation's name. Outputs are the heads' one after the other.
+    """
+
+    architecture: MultiTokenArchitecture
+
+    def __init__(
+        self,
+        architecture: MultiTokenArchitecture,
+        *,
+        n_positions: int,
+        d_output: int,
+        d_input: int | None = None,
+        d_vocab: int | None = None,
+        learned_positions: bool = False,
+        generator: torch.Generator | None = None,
+    ):
+        n, trunk = architecture.n_futures, architecture.trunk
+        super().__init__(
+            architecture,
+            n_positions=n_positions,
+            d_output=d_output // n,
+            d_input=d_input,
+            d_vocab=d_vocab,
+            learned_positions=learned_positions,
+        )
+        self.starts_at_layers &= n == 1
+        code = architecture.code(carried=not learned_positions)
+        for layer in range(trunk + 1, architecture.n_layers):  # all heads stand at the same depth
+            self.blocks[layer] = Block(architecture, trunk, code, n_positions)
+        if generator is not None:
+            self.initialise(generator)
+
+    def write_scale(self, name: str) -> float:
+        """That of a plain model of the trunk's layers and one more."""
+        if not name.endswith(("W_O", "W_out")):
+            return 1.0
+        trunk = self.architecture.trunk
+        depth = min(int(name.split(".")[1]), trunk) + 1
+        return {"gpt2": (2 * (trunk + 1)) ** -0.5, "early_layers": 1 / depth}.get(self.architecture.init, 1.0)
+
+    def forward(  # type: ignore[override]
+        self,
+        inputs: Shaped[Tensor, "batch position ..."],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+        start_at_layer: int = 0,
+        stop_at_layer: int | None = None,
+    ) -> Any:
+        """As `Transformer.forward`; with several heads it neither starts nor stops between layers (BadInput)."""
+        if self.architecture.n_futures > 1 and (start_at_layer or stop_at_layer is not None):
+            raise BadInput("a model that foretells several tokens has layers side by side: it runs as a whole alone")
+        between: Any = {"start_at_layer": start_at_layer, "stop_at_layer": stop_at_layer}
+        if cache is False:
+            return super().forward(inputs, replace=replace, at=at, **between)
+        return super().forward(inputs, replace=replace, cache=cache, at=at, **between)
+
+    def run_blocks(
+        self,
+        resid: Tensor,
+        tap: Tap | None,
+        start: int = 0,
+        stop: int | None = None,
+        tokens: Tensor | None = None,
+        at: slice | None = None,
+    ) -> Float[Tensor, "batch position ... d_model"]:
+        """The stream behind the one head; or, (batch, position, head, d_model), behind each."""
+        architecture = self.architecture
+        if architecture.n_futures == 1:
+            return super().run_blocks(resid, tap, start, stop, tokens, at)
+        shared = super().run_blocks(resid, tap, 0, architecture.trunk, tokens)
+        mask = self.mask[: resid.shape[1], : resid.shape[1]]
+        read = tokens if self.reads_tokens else None
+        streams = []
+        for layer in range(architecture.trunk, architecture.n_layers):
+            local = tap.within(layer) if tap is not None else None
+            streams.append(self.blocks[layer](shared, mask, local, read, at))
+            if tap is not None and local is not None:
+                tap.kept.update(local.kept)
+        return torch.stack(streams, 2)
+
+    def unembed(
+        self, resid: Float[Tensor, "batch position ... d_model"], at: slice | None, tap: Tap | None
+    ) -> Float[Tensor, "batch position d_output"]:
+        outputs = super().unembed(resid, at, tap)
+        return outputs if self.architecture.n_futures == 1 else outputs.flatten(2)
+
+    def read_off(
+        self, stream: Float[Tensor, "batch position d_model"], at: slice | None
+    ) -> Float[Tensor, "batch position d_output"]:
+        if self.architecture.n_futures > 1:
+            raise BadInput("a stream does not tell which of several heads reads it; leave deep-supervision at 0")
+        return super().read_off(stream, at)

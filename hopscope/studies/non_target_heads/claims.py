@@ -1,0 +1,218 @@
+"""The claims of `non_target_heads`, judged from the table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Bound, Claim, bound, judge
+
+KNOWS = 0.9  # share of right answers from which a head knows its own task (ours)
+FAR = 0.3  # difference of shares that counts as above (ours)
+
+
+FEW = 3  # runs that must have learnt their own task, for a control to be one (ours)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What is learnt; what the non-target head says; both controls; causes; by hand and untrained.
+
+    All but the claims on learning look at the runs that have learnt what they were trained on.
+    """
+    some = table[table.run.isin(solved(table)) | (table.condition == "by hand")]
+    yield learnt_claim(table)
+    yield named_claim(some)
+    yield from control_claims(some, table)
+    yield from causal_claims(some)
+    yield from ground_claims(table)
+
+
+def solved(table: DataFrame) -> set[str]:
+    """The runs that are right in nine tenths of what they were asked in training."""
+    one, two = (table[(table.kind == "end") & (table.name == name)] for name in ("middle of one", "end of two"))
+    ends = set(two[two.value >= KNOWS].run)
+    return ends & set(one[(one.value >= KNOWS) | (one.condition == "alone")].run)
+
+
+def of(table: DataFrame, condition: str, name: str, kind: str = "end") -> DataFrame:
+    """Some of the rows."""
+    return table[(table.condition == condition) & (table.name == name) & (table.kind == kind)]
+
+
+def by_seed(table: DataFrame, condition: str, name: str) -> Series:
+    """A number of every run, by seed."""
+    return of(table, condition, name).set_index("seed").value
+
+
+def mean(rows: DataFrame) -> str:
+    """In words."""
+    return f"{rows.value.mean():.2f}" if len(rows) else "unknown"
+
+
+def learnt_claim(table: DataFrame) -> Claim:
+    """Both heads do what they were trained on."""
+    one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
+    return judge(
+        "both_heads_learn_their_own",
+        "Each head learns its own task: `middle` the one hop of sequences tagged `one`, `end` the two of those tagged "
+        "`two`.",
+        two.value,
+        "accuracy of head end",
+        section="ours",
+        rows=two,
+        among=table,
+        at_least=KNOWS,
+        also=[bound("accuracy of head middle", one.value, at_least=KNOWS)],
+        source="ours",
+    )
+
+
+def named_claim(table: DataFrame) -> Claim:
+    """The one head names the other's argument."""
+    said, among = (of(table, "together", f"non-target{more}") for more in ("", " among middles"))
+    ends = of(table, "together", "non-target says the end")
+    return judge(
+        "it_names_the_argument",
+        "Of sequences tagged `two`, which it was never trained on, head `middle` names the middle of the chain, from "
+        f"which head `end` goes on (it says the end in {mean(ends)}; of the middles of all chains it prefers the right "
+        f"one in {mean(among)}).",
+        said.value,
+        "share in which it names the middle",
+        section="abstract",
+        rows=said,
+        among=table,
+        at_least=0.5,
+        source="ours",
+    )
+
+
+def enough(rows: DataFrame) -> Bound:
+    """Whether so many runs are there that a control is one."""
+    return bound("runs of the control that have learnt their own task", float(rows.run.nunique()), at_least=FEW)
+
+
+def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
+    """A head that is fitted afterwards; heads of unrelated sequences; that both could have."""
+    said = by_seed(table, "together", "non-target among middles")
+    fitted = by_seed(table, "alone", "probe among middles")
+    own = of(table, "alone", "probe, middle of one")
+    yield judge(
+        "above_a_head_fitted_afterwards",
+        "A head that is fitted afterwards, to a trunk that was trained with head `end` alone, does so less often "
+        f"(control; of its own sequences it is right in {mean(own)}). Share in which the right middle is preferred to "
+        "the others': the head trained beside it, less the one fitted afterwards.",
+        (said - fitted).dropna(),
+        "difference of shares",
+        section="ours",
+        rows=of(table, "alone", "probe among middles"),
+        among=table,
+        above=FAR,
+        provided=enough(own),
+        source="ours",
+    )
+    other = of(table, "unrelated", "non-target among middles")
+    yield judge(
+        "above_heads_of_unrelated_sequences",
+        "So does a head that was trained beside it on sequences of other tokens (control).",
+        (said - by_seed(table, "unrelated", "non-target among middles")).dropna(),
+        "difference of shares",
+        section="ours",
+        rows=other,
+        among=table,
+        above=FAR,
+        provided=enough(other),
+        source="ours",
+    )
+    alone, unrelated = (of(whole, name, "end of two") for name in ("alone", "unrelated"))
+    yield judge(
+        "the_controls_were_trained",
+        "In both controls head `end` learnt its own task.",
+        [*alone.value, *unrelated.value],
+        "accuracy of head end",
+        section="control",
+        rows=whole[whole.condition.isin(["alone", "unrelated"])],
+        among=whole,
+        at_least=KNOWS,
+        source="ours",
+    )
+
+
+def causal_claims(table: DataFrame) -> Iterator[Claim]:
+    """What head `middle` reads is what head `end` goes by; and need not be."""
+    cut, random = (
+        by_seed(table, "together", f"end, {which} cut") for which in ("middle's directions", "random directions")
+    )
+    yield judge(
+        "cutting_what_it_reads_harms",
+        "Take the eight strongest directions by which head `middle` reads out of the stream before the last layer, at "
+        "the query: head `end` then fails more often than with as many random ones taken out.",
+        (random - cut).dropna(),
+        "accuracy lost beyond that",
+        section="ours",
+        rows=of(table, "together", "end, middle's directions cut"),
+        among=table,
+        above=0.05,
+        source="ours",
+    )
+    follows = of(table, "together", "end follows the exchanged middle")
+    chance = of(table, "together", "end follows a random change")
+    yield judge(
+        "the_other_head_follows_it",
+        "Exchange there what head `middle` reads as the one middle for another chain's: head `end` then names that "
+        f"chain's end (random directions, changed as much: {mean(chance)}).",
+        follows.value,
+        "share in which it follows",
+        section="ours",
+        rows=follows,
+        among=table,
+        at_least=0.5,
+        also=[bound("share after a random change", chance.value, below=0.1)],
+        source="ours",
+    )
+    said = of(table, "ordered", "non-target")
+    still = of(table, "ordered", "end follows the exchanged middle")
+    yield judge(
+        "it_names_what_is_not_used",
+        "That a head names the middle does not show that it is used: where the first pair of a chain always stands "
+        f"first, it is named as well, and head `end` does not follow an exchange (in {mean(still)}).",
+        said.value,
+        "share in which it names the middle",
+        section="ours",
+        rows=said,
+        among=table,
+        at_least=0.5,
+        also=[bound("share in which the end follows", still.value, below=0.25)],
+        source="ours",
+    )
+
+
+def ground_claims(table: DataFrame) -> Iterator[Claim]:
+    """By hand and untrained."""
+    hand = of(table, "by hand", "non-target")
+    follows = of(table, "by hand", "end follows the exchanged middle")
+    yield judge(
+        "by_hand",
+        "Of weights made by hand, with a place for the middle, head `middle` names it in every sequence, and head "
+        "`end` follows every exchange (control).",
+        hand.value,
+        "share in which it names the middle",
+        section="control",
+        rows=hand,
+        among=table,
+        at_least=0.999,
+        also=[bound("share in which the end follows", follows.value, at_least=0.999)],
+        source="ours",
+    )
+    start = of(table, "together", "non-target", "start")
+    yield judge(
+        "untrained_says_nothing",
+        "Before training it names the middle no more than by chance.",
+        start.value,
+        "share in which it names the middle",
+        section="control",
+        rows=start,
+        among=table,
+        below=0.15,
+        source="ours",
+    )

@@ -1,0 +1,1 @@
+"""Experiments of the study `non_target_heads`."""

@@ -1,0 +1,337 @@
+"""Claims on the circuit of a real model's hop: each from numbers of the table, on facts of which no search knew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+
+KEPT = 0.8  # of the metric, that a circuit must keep, or that must be lost without it (ours)
+IDLE = 0.2  # of the metric, that random sets may keep or cost (ours)
+FEW = 0.1  # share of all nodes (ours)
+ALIKE = 0.5  # Jaccard similarity of two circuits (ours)
+NODES = "beyond (E; Wang et al., 2023)"
+TWO = "beyond (Biran et al., 2024)"
+
+#: Each change's claim: id, kind and name of its rows, how many times the metric it must give, and the sentence.
+CHANGES = (
+    (
+        "perfect_lookups_suffice",
+        "perfect",
+        "all of these",
+        5.0,
+        "With perfect attention in the heads that look the answer up the metric is five times as high or more",
+    ),
+    (
+        "louder_heads_help",
+        "louder",
+        "the heads",
+        2.0,
+        "With the circuit's heads louder, by a gain chosen on other facts, the metric is twice as high or more",
+    ),
+    (
+        "quieter_opponents_help",
+        "quieter",
+        "the heads",
+        1.5,
+        "With the five heads that most work against it quieter, by a gain chosen on other facts, the metric is half as "
+        "high again or more",
+    ),
+)
+
+
+def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
+    """A column of the rows of a kind; by run."""
+    rows = table[table.kind == kind]
+    rows = rows if name is None else rows[rows.name == name]
+    return rows.set_index("run")[column]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether the circuit is one, what else would do, and why two hops fail."""
+    main, others, two = (table[table.part == part] for part in ("one hop", "other wording", "two hops"))
+    yield from about_the_circuit(main)
+    whole = main[main.run.isin(main[main.kind == "edge"].run)]
+    yield from about_edges(whole)
+    yield from about_methods(whole)
+    yield from about_seeds(main)
+    yield from about_wordings(main, others)
+    yield from about_two_hops(two)
+    yield from about_change(whole)
+
+
+def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
+    """Sufficient, necessary, small; and chance."""
+    said: dict[str, Any] = {"section": NODES, "rows": table, "source": "ours"}
+    yield judge(
+        "the_question_moves_the_answer",
+        f"{told(table)} answers one hop: the right answer's logit is above that of the paired question's (95 %).",
+        of(table, "answers", "metric", "low"),
+        "lower end (nats)",
+        **said,
+        above=0,
+    )
+    yield judge(
+        "few_nodes_keep_it",
+        "A few heads and MLPs keep 0.8 of it or more on facts that the search never saw, all others writing what they "
+        "write for the paired question.",
+        of(table, "kept", "nodes"),
+        "share kept",
+        **said,
+        at_least=KEPT,
+        also=[
+            bound(
+                "share of the model's nodes", of(table, "size", "nodes") / of(table, "size", "all nodes"), at_most=FEW
+            )
+        ],
+    )
+    yield judge(
+        "it_is_lost_without_them",
+        "Without these nodes, all others as they are, 0.8 of it or more is gone.",
+        of(table, "lost", "nodes"),
+        "share lost",
+        **said,
+        at_least=KEPT,
+    )
+    yield judge(
+        "it_is_lost_without_the_heads",
+        "It is so without the circuit's heads alone, though its MLPs, the first of which everything passes, stay.",
+        of(table, "lost", "heads"),
+        "share lost",
+        **said,
+        at_least=KEPT,
+    )
+    for id, kind, words in (
+        ("random_nodes_keep_nothing", "kept", "As many random heads and MLPs keep next to nothing."),
+        ("random_nodes_cost_little", "lost", "Without as many random heads and MLPs little is lost in the median."),
+    ):
+        found = of(table, kind, "random nodes")
+        if kind == "lost":
+            found = found.groupby(level=0).median()
+        yield judge(id, words, found, f"share {kind}", **said, at_most=IDLE)
+
+
+def told(table: DataFrame) -> str:
+    """The models, in words."""
+    return " and ".join(sorted(set(table.model)))
+
+
+def about_edges(table: DataFrame) -> Iterator[Claim]:
+    """Places and edges between them."""
+    said: dict[str, Any] = {"section": "beyond (Conmy et al., 2023)", "rows": table, "source": "ours"}
+    yield judge(
+        "single_tokens_keep_it",
+        "These nodes need compute at single tokens only: places keep 0.8 of it or more on other facts.",
+        of(table, "kept", "places"),
+        "share kept",
+        **said,
+        at_least=KEPT,
+    )
+    yield judge(
+        "half_of_the_edges_keep_it",
+        "Half of the edges that are possible between these places, or fewer, keep 0.8 of it or more on other facts.",
+        of(table, "kept", "edges"),
+        "share kept",
+        **said,
+        at_least=KEPT,
+        also=[
+            bound(
+                "share of possible edges", of(table, "size", "edges") / of(table, "size", "possible edges"), at_most=0.5
+            )
+        ],
+    )
+    yield judge(
+        "random_edges_do_not",
+        "As many random edges between the same places keep next to nothing.",
+        of(table, "kept", "random edges"),
+        "share kept",
+        **said,
+        at_most=IDLE,
+    )
+
+
+def about_methods(table: DataFrame) -> Iterator[Claim]:
+    """Baselines at the same unit, searched and judged on the same facts."""
+    sizes, kept = (
+        table[table.kind == "method kept"].pivot(index="run", columns="name", values=column)
+        for column in ("step", "value")
+    )
+    acdc = [name for name in sizes if str(name).startswith("ACDC")]
+    ours = table[(table.kind == "method kept") & (table.name == "ours")].set_index("run")
+    said: dict[str, Any] = {"rows": table, "source": "ours"}
+    yield judge(
+        "smaller_than_acdc",
+        "ACDC at the same unit, with τ at one per cent of the gap, ends with more nodes.",
+        (sizes[acdc].min(axis=1) - ours.step).dropna(),
+        "nodes more",
+        section="beyond (Conmy et al., 2023)",
+        **said,
+        above=0,
+    )
+    gradients = [name for name in kept if str(name).startswith("EAP")]
+    best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
+    yield judge(
+        "gradients_alone_keep_less",
+        "As many nodes, the first by EAP, keep less on other facts than those that are left after exact tests.",
+        (ours.value - best["EAP"]).dropna(),
+        "share kept more",
+        section="beyond (Syed et al., 2023)",
+        **said,
+        above=0,
+    )
+
+
+def about_seeds(table: DataFrame) -> Iterator[Claim]:
+    """The circuits of several draws of facts."""
+    sets = [frozenset(rows.name) for _, rows in table[table.kind == "node"].groupby("run")]
+    alike = [len(a & b) / len(a | b) for a, b in combinations(sets, 2)]
+    core = sorted(frozenset.intersection(*sets)) if sets else []
+    yield judge(
+        "same_nodes_for_other_facts",
+        f"With other facts much the same nodes are found; in all circuits are {', '.join(core) or 'none'}.",
+        alike,
+        "Jaccard similarity of two circuits",
+        section="beyond (8.2)",
+        rows=table,
+        source="ours",
+        of="mean",
+        at_least=ALIKE,
+        provided=bound("the number of draws", len(sets), above=1),
+    )
+
+
+def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
+    """Whether the hop is done in other words, and by what."""
+    low = of(others, "answers", "metric", "low")
+    done = others[others.run.isin(low[low > 0].index)]
+    words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
+    yield judge(
+        "one_hop_in_other_words",
+        f"The model does the hop in the other wordings, too; it does in {words}.",
+        [value > 0 for value in low],
+        "wordings in which it does",
+        section="beyond (4)",
+        rows=others,
+        of="share of",
+        equals=1,
+    )
+    first = [frozenset(rows.name) for _, rows in main[main.kind == "node"].groupby("run")]
+    sets = {run: frozenset(rows.name) for run, rows in done[done.kind == "node"].groupby("run")}
+    shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
+    yield judge(
+        "same_nodes_in_other_words",
+        "Where it does, half of the smaller circuit's nodes or more are those of the equations' circuit.",
+        shared,
+        "share of the smaller circuit",
+        section="beyond (8.2)",
+        rows=done,
+        among=others,
+        source="ours",
+        at_least=ALIKE,
+    )
+
+
+def about_two_hops(table: DataFrame) -> Iterator[Claim]:
+    """Is the first hop's answer there, in time, and read?"""
+    said: dict[str, Any] = {"section": TWO, "rows": table, "source": "ours"}
+    one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
+    yield judge(
+        "two_hops_fail",
+        "Asked about x_0, two hops from the answer, the model does a quarter or less of what it does asked about x_1, "
+        "with the same facts.",
+        both / one,
+        "metric as a share of one hop's",
+        **said,
+        at_most=0.25,
+    )
+    early = handed_in(table)
+    yield judge(
+        "given_the_first_hop_it_does_the_second",
+        "With x_1's stream handed in at the query before a middle layer, half of one hop's metric is reached or more; "
+        f"it is up to layer {', '.join(f'{layer:g}' for layer in deadlines(table))}.",
+        early / one,
+        "metric as a share of one hop's",
+        **said,
+        at_least=0.5,
+    )
+    yield judge(
+        "the_first_hop_is_not_there_in_time",
+        "Up to that layer no probe finds x_1 at the query better than with shuffled labels (95 %, lower end).",
+        above_shuffled(table),
+        "lower end of the accuracy less the best with shuffled labels",
+        **said,
+        at_most=0,
+    )
+    yield judge(
+        "it_comes_when_it_is_too_late",
+        "Behind that layer a probe finds x_1 at the query, better than with shuffled labels (95 %, lower end).",
+        above_shuffled(table, late=True),
+        "lower end of the accuracy less the best with shuffled labels",
+        **said,
+        above=0,
+    )
+    best = of(table, "back-patching: metric", column="low")
+    random = of(table, "back-patching of other rows").groupby(level=0).max()
+    yield judge(
+        "running_layers_twice_does_not_help",
+        "Back-patching at the query, with the pair of layers that is best on other facts, does not beat what streams "
+        "of other facts do there, by its interval's lower end.",
+        best - random,
+        "lower end less the best of other rows (nats)",
+        **said,
+        at_most=0,
+    )
+
+
+def deadlines(table: DataFrame) -> list[float]:
+    """By run the last layer before which handing x_1 in still gives half of one hop's metric."""
+    found = []
+    for run, rows in table[table.kind == "handed in: metric"].groupby("run"):
+        enough = rows[rows.value >= 0.5 * of(table, "answers: metric", "one hop")[run]]
+        found.append(float(enough.step.max()) if len(enough) else -1.0)
+    return found
+
+
+def handed_in(table: DataFrame) -> Series:
+    """The metric with x_1 handed in at a third of the depth; by run."""
+    rows = table[table.kind == "handed in: metric"]
+    third = rows.step.max() / 3
+    nearest = (rows.step - third).abs().min()
+    return rows[(rows.step - third).abs() == nearest].groupby("run").value.max()
+
+
+def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
+    """By run the most by which a probe for x_1 at the query, up to the deadline or behind it, is above shuffled labels.
+
+    NaN where there is no such layer.
+    """
+    found = []
+    for (_, rows), deadline in zip(table.groupby("run"), deadlines(table), strict=True):
+        some = rows[rows.name.str.startswith("query") & ((rows.step > deadline) == late)]
+        right, wrong = some[some.kind == "probe x_1"], some[some.kind == "probe x_1, shuffled"]
+        gap = right.set_index("step").low - wrong.set_index("step").value
+        found.append(float(gap.max()) if len(gap) else float("nan"))
+    return found
+
+
+def about_change(table: DataFrame) -> Iterator[Claim]:
+    """What would make the hop better."""
+    now = of(table, "answers", "metric")
+    for id, kind, name, factor, sentence in CHANGES:
+        found = of(table, f"{kind}: metric", name)
+        random = of(table, f"{kind}: metric", "random heads").groupby(level=0).max()
+        yield judge(
+            id,
+            f"{sentence}, and higher than with as many random heads so.",
+            found / now,
+            "times the metric as it is",
+            section="beyond (ours)",
+            rows=table,
+            source="ours",
+            at_least=factor,
+            also=[bound("metric beyond the best random set's (nats)", found - random, above=0)],
+        )

@@ -1,0 +1,134 @@
+"""The figure of the study: the circuit as it stands in the model, what it keeps, and why two hops fail."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.drawing.language_circuit import Shown, draw_hop
+from hopscope.drawing.style import GREY, PALETTE, picture, styled
+from hopscope.experiments.variants import seeds_of
+
+#: What the middle panel shows: kind, name, and how it is called.
+KEPT = (
+    ("nodes", "the circuit"),
+    ("places", "at single tokens"),
+    ("edges", "its edges alone"),
+    ("random nodes", "random nodes"),
+    ("random edges", "random edges"),
+)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: the first seed's circuit. Right: shares kept on other facts; the second hop's deadline; changes."""
+    shown = picture(13.0, 8.2)
+    grid = shown.add_gridspec(3, 2, width_ratios=[2.1, 1.0])
+    main, two = table[table.part == "one hop"], table[table.part == "two hops"]
+    draw_circuit(shown.add_subplot(grid[:, 0]), main[main.seed == main.seed.min()])
+    draw_kept(shown.add_subplot(grid[0, 1]), main)
+    draw_deadline(shown.add_subplot(grid[1, 1]), two)
+    draw_changes(shown.add_subplot(grid[2, 1]), main)
+    return shown
+
+
+def draw_circuit(ax: Axes, rows: DataFrame) -> None:
+    """The circuit of one seed, from its rows."""
+    places, edges, tokens = (rows[rows.kind == kind] for kind in ("place", "edge", "token"))
+    facts = rows[rows.kind == "facts"].name
+    drawn: list[tuple[str, str, str, float]] = []
+    for name, part, value in zip(edges.name, edges.other.fillna(""), edges.value, strict=True):
+        sender, _, receiver = name.partition("->")
+        drawn.append((sender, receiver, part, float(value)))
+    seen = places.dropna(subset="value")
+    shown = Shown(
+        list(places.name),
+        drawn,
+        {name: readable(token) for name, token in zip(tokens.name, tokens.other, strict=True)},
+        dict(zip(seen.name, seen.value, strict=True)),
+        literal_eval(facts.iloc[0]).rpartition("\n")[0] if len(facts) else "",
+    ).on_the_way()
+    draw_hop(ax, shown)
+    ax.set_title(f"{rows.model.iloc[0]}: which fact is asked about, from the query to the answer", fontsize=12)
+
+
+def readable(token: str) -> str:
+    """A token as one reads it: `c`, and quoted only where it is blank."""
+    plain = str(literal_eval(token))
+    return plain.strip() if plain.strip() else token
+
+
+def draw_kept(ax: Axes, rows: DataFrame) -> None:
+    """What sets keep of the metric on facts that the search never saw; a point per seed, or per random set."""
+    for height, (name, _) in enumerate(KEPT):
+        some = rows[(rows.kind == "kept") & (rows.name == name)]
+        random = name.startswith("random")
+        for seed in seeds_of(some):
+            part = some[some.seed == seed]
+            at = [height + 0.16 * (int(seed) - 1)] * len(part)
+            ink = GREY if random else PALETTE[0]
+            ax.plot(part.value, at, ls="", marker="o", ms=3 if random else 5, color=ink, alpha=0.6 if random else 1)
+            if not random:
+                ax.hlines(at, part.low, part.high, color=ink, lw=1)
+    for x in (0, 1):
+        ax.axvline(x, color=GREY, lw=0.8, ls=":")
+    ax.set_yticks(range(len(KEPT)), [words for _, words in KEPT])
+    ax.invert_yaxis()
+    ax.set_title("Share of the hop that is kept, on other facts")
+
+
+def draw_deadline(ax: Axes, rows: DataFrame) -> None:
+    """The metric if the first hop's answer is handed in before a layer, and what probes find at the query by then."""
+    for seed in seeds_of(rows):
+        one = rows[rows.seed == seed]
+        given = one[one.kind == "handed in: metric"].sort_values("step")
+        ax.plot(
+            given.step,
+            given.value,
+            color=PALETTE[0],
+            lw=1.6,
+            label="answer, if it is handed in before" if not seed else None,
+        )
+        ax.fill_between(given.step, given.low, given.high, color=PALETTE[0], alpha=0.12, lw=0)
+        base = one[(one.kind == "answers: metric") & (one.name == "two hops")]
+        ax.axhline(float(base.value.iloc[0]), color=GREY, lw=1, ls="--", label="answer, as it is" if not seed else None)
+    ax.set_ylabel("logit difference (nats)", color=PALETTE[0])
+    ax.set_xlabel("layer")
+    other = ax.twinx()
+    for seed in seeds_of(rows):
+        probe = rows[(rows.seed == seed) & (rows.kind == "probe x_1") & rows.name.str.startswith("query")]
+        probe = probe.sort_values("step")
+        other.plot(
+            probe.step, probe.value, color=PALETTE[1], lw=1.2, label="it is there, by a probe" if not seed else None
+        )
+    other.axhline(0.25, color=PALETTE[1], lw=0.8, ls=":")
+    other.set_ylim(0, 1)
+    other.set_ylabel("accuracy of the probe", color=PALETTE[1])
+    other.spines["right"].set_visible(True)
+    handles = [*ax.get_legend_handles_labels()[0], *other.get_legend_handles_labels()[0]]
+    other.legend(handles=handles, loc="upper right", fontsize=7.5)
+    ax.set_title("Two hops: the first hop's answer comes too late")
+
+
+def draw_changes(ax: Axes, rows: DataFrame) -> None:
+    """The metric as it is, and with heads changed; random heads beside them."""
+    kinds = (
+        ("perfect: metric", "all of these", "lookups perfect"),
+        ("louder: metric", "the heads", "circuit louder"),
+        ("quieter: metric", "the heads", "opponents quieter"),
+    )
+    now = rows[(rows.kind == "answers") & (rows.name == "metric")]
+    ax.plot(now.value, [0] * len(now), ls="", marker="o", ms=5, color=PALETTE[0])
+    for height, (kind, name, _) in enumerate(kinds, 1):
+        one, random = (rows[(rows.kind == kind) & (rows.name == which)] for which in (name, "random heads"))
+        ax.plot(random.value, [height + 0.18] * len(random), ls="", marker="o", ms=3, color=GREY, alpha=0.6)
+        ax.plot(one.value, [height] * len(one), ls="", marker="o", ms=5, color=PALETTE[0])
+        ax.hlines([height] * len(one), one.low, one.high, color=PALETTE[0], lw=1)
+    ax.set_yticks(range(4), ["as it is", *(words for _, _, words in kinds)])
+    ax.invert_yaxis()
+    ax.axvline(0, color=GREY, lw=0.8, ls=":")
+    ax.set_xlabel("logit difference (nats); random heads in grey")
+    ax.set_title("What would have to change")
