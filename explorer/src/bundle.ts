@@ -77,6 +77,7 @@ export interface Scoring {
   width: number;
   shared: boolean;
   unscored: number[];
+  counted: boolean;
   total: "hops" | "answers" | number;
   scale: number;
   right_below: number;

@@ -227,6 +227,7 @@ const SCORING = {
   width: 3,
   shared: false,
   unscored: [],
+  counted: true,
   total: "answers",
   scale: 1,
   right_below: 0,

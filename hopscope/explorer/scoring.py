@@ -33,6 +33,7 @@ class Scoring:
         width: numbers of a vector, or logits of a set.
         shared: whether one set of logits serves all hops.
         unscored: targets whose answers count as neither right nor wrong.
+        counted: whether right answers are counted at all; not where no such targets say which of them a task counts.
         total: the training loss: the mean over `hops` or over `answers`, or that of one hop, by its number.
         scale: what squared errors of numbers are multiplied by.
         right_below: the loss below which numbers count as right.
@@ -44,6 +45,7 @@ class Scoring:
     width: int
     shared: bool = False
     unscored: tuple[int, ...] = ()
+    counted: bool = True
     total: Literal["hops", "answers"] | int = "hops"
     scale: float = 1.0
     right_below: float = 0.0
@@ -136,13 +138,13 @@ def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
 
 
 def unscored(rule: Scoring, batch: Batch, outputs: Tensor) -> Scoring:
-    """The same rule, without the answers that the task does not count as right or wrong."""
+    """The same rule, without the answers that the task does not count as right or wrong; without all if unclear."""
     if rule.kind == "vectors":
         return rule
     hits = batch.task.correct(outputs, batch)
     own = hits.numel(), int(hits.sum())
     kinds = [replace(rule, unscored=(token,)) for token in sorted(set(batch.targets.flatten().tolist()))]
-    return next((one for one in [rule, *kinds] if one.scored(batch, outputs) == own), rule)
+    return next((one for one in [rule, *kinds] if one.scored(batch, outputs) == own), replace(rule, counted=False))
 
 
 def near(one: Tensor, other: Tensor) -> bool:

@@ -34,7 +34,7 @@ export function score(
     const at = row * n_hops + answer.hop;
     scores.sums[at]! += answer.loss;
     scores.counts[at]! += 1;
-    if (scoring.unscored.includes(answer.right)) continue;
+    if (!scoring.counted || scoring.unscored.includes(answer.right)) continue;
     scores.scored[at]! += 1;
     const right = scoring.kind === "numbers" ? answer.loss < scoring.right_below : answer.named === answer.right;
     if (right) scores.right[at]! += 1;

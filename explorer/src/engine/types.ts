@@ -94,7 +94,7 @@ export type Weights = Readonly<Record<string, Parameter>>;
  * - `numbers`: likewise, times `scale`; they name nothing, and are right where the loss is below `right_below`.
  * - `tokens`: they are one set of `width` logits per hop, or with `shared` one for all hops; the loss is the
  *   cross-entropy in nats. Targets of −100 are not asked. Answers whose target is one of `unscored` count as neither
- *   right nor wrong.
+ *   right nor wrong; without `counted`, none counts.
  *
  * With `by_place` each query is a hop of its own; else each is asked every hop.
  *
@@ -106,6 +106,7 @@ export interface Scoring {
   width: number;
   shared: boolean;
   unscored: readonly number[];
+  counted: boolean;
   total: "hops" | "answers" | number;
   scale: number;
   right_below: number;
