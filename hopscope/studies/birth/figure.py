@@ -19,13 +19,14 @@ def figure(table: DataFrame) -> Figure:
     shown = picture(11.5, 3.8)
     left, middle, right = shown.subplots(1, 3)
     for index, name in enumerate(("W_O2", "W_K2", "W_K1 first")):
-        draw(left, table, "basic", name, index, name.replace(" first", ", first 64 positions"))
+        draw(left, table, "published", name, index, name.replace(" first", ", first 64 positions"))
+        draw(left, table, "basic", name, index, None, ls="--")
         draw(left, table, "basic drawn", name, index, None, ls=":")
         draw(right, table, "three steps", name, index, name, marker="o")
         draw(right, table, "three whole steps", name, index, None, ls=":", marker="o")
     for index, model in enumerate(("basic", "basic staged", "1 layer", "2 layers")):
         draw(middle, table, model, "accuracy", index, model)
-    left.set(title="Memory recall (dotted: drawn triggers)", ylabel="recall")
+    left.set(title="Memory recall (published; dashed: small; dotted: drawn)", ylabel="recall")
     middle.set(title="Accuracy on predictable outputs", ylabel="accuracy")
     right.set(title="One step each (dotted: whole gradients)", xlabel="gradient steps", ylabel="recall")
     right.set_xticks(range(4), ["0", *(f"{number} {name}" for number, name in enumerate(TRAINED, 1))])

@@ -14,6 +14,9 @@ from hopscope.studies.facts.phases import phases
 
 CAPACITY, PHASES = "Nichani et al. (2024), 5", "Nichani et al. (2024), 6"
 PER_PARAMETER = 0.15  # facts, the published line
+UNTOLD = (
+    3072.0  # steps of the searches whose rows do not say how many: those of `cpu`, from before the column was there
+)
 CURVES = (
     "step",
     "loss",
@@ -33,7 +36,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from phase_claims(table, even)
     yield from content_claims(table, even[even["phase"] == "hallucination"])
     yield from other_facts(table)
-    yield per_parameter(swept(table))
+    yield from capacities(swept(table))
     yield from trade_offs(table[table.kind == "trade_off"])
 
 
@@ -193,7 +196,35 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
         )
 
 
-def per_parameter(found: DataFrame) -> Claim:
+def capacities(found: DataFrame) -> Iterator[Claim]:
+    """Facts per parameter of what was trained longest, and of the rest; what training for longer adds."""
+    given = found.steps if "steps" in found else pandas.Series(math.nan, found.index)
+    steps = given.fillna(UNTOLD)
+    longer = steps > steps.min()
+    if not longer.any():
+        yield per_parameter("facts_per_parameter", found)
+        return
+    yield per_parameter("facts_per_parameter", found[longer], f"; {steps[longer].max():.0f} steps")
+    yield per_parameter("facts_per_parameter_short", found[~longer], f"; {steps[~longer].max():.0f} steps")
+    shape = ["d", "alpha", "beta", "seed"]
+    both = found[longer].merge(found[~longer], on=shape, suffixes=("", "_short"))
+    ratios = both.held.fillna(both["size"] ** 2) / both.held_short.fillna(both.size_short**2)
+    yield judge(
+        "longer_training_holds_more",
+        f"What keeps capacities below the published line is training: {steps.max() / steps.min():.0f} times as many "
+        "steps hold more facts.",
+        ratios,
+        "ratio of facts held to those held after shorter training",
+        section=CAPACITY,
+        rows=found[longer],
+        of="geometric mean",
+        above=1,
+        also=[bound("the same", ratios, at_least=1)],
+        source="ours",
+    )
+
+
+def per_parameter(name: str, found: DataFrame, how: str = "") -> Claim:
     """Facts against parameters, over widths and shapes.
 
     A search in which no size passed counts as if its smallest had: to leave it out would flatter the mean.
@@ -206,9 +237,9 @@ def per_parameter(found: DataFrame) -> Claim:
     words = ", ".join(f"{'with' if mlp else 'without'} MLP {share:.3f}" for mlp, share in by_kind.items())
     words += f"; in {found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted"
     return judge(
-        "facts_per_parameter",
+        name,
         f"The facts that one layer holds grow as its parameters, about 0.15 for each (fitted exponent {exponent:.2f}; "
-        f"{words}).",
+        f"{words}{how}).",
         shares,
         "number of facts per parameter",
         section=CAPACITY,
