@@ -110,7 +110,33 @@ def about_order(table: DataFrame) -> Iterator[Claim]:
             of="share of",
             equals=1,
         )
+    yield from about_published(table)
     yield about_bigrams(table)
+
+
+def about_published(table: DataFrame) -> Iterator[Claim]:
+    """The order once more, with as many candidates for W_K2 as W_O2 has; and what of it does hold."""
+    probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
+    o2, k2, k1 = (reached(table, "published", memory, halfway(items)) for memory, items in probes.items())
+    words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
+    for name, sentence, found in (
+        (
+            "memories_in_order_of_all",
+            "The same order, where W_K2 must tell a trigger from all other characters, not from four other triggers",
+            (o2 < k2) & (k2 < k1),
+        ),
+        ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
+    ):
+        yield about(
+            name,
+            f"{sentence} ({words}).",
+            found,
+            f"runs in which recalls, corrected for chance, reach {HALF} in this order",
+            table,
+            "published",
+            of="share of",
+            equals=1,
+        )
 
 
 def about_bigrams(table: DataFrame) -> Claim:

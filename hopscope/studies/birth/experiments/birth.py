@@ -37,6 +37,8 @@ CLAIMS = (
     "memories_in_order",
     "memories_in_order_small",
     "memories_in_order_drawn",
+    "memories_in_order_of_all",
+    "second_layer_first",
     "bigrams_before_context",
     "joint_learning_is_faster",
     "first_memory_is_faster_jointly",

@@ -40,8 +40,7 @@ CLAIMS = (
     "random_facts_too",
     "control_has_no_phase",
     "facts_per_parameter",
-    "facts_per_parameter_short",
-    "longer_training_holds_more",
+    "short_training_is_why",
     "attention_alone_suffices",
     "mlp_replaces_heads",
 )
