@@ -32,11 +32,13 @@ SECONDS = {"quick": 6, "cpu": 480, "paper": 40_000}
 CLAIMS = (
     "k_hops_alone_stay_at_chance",
     "all_together_solve",
+    "eight_hops_together",
     "mixture_solves",
     "cumulative_stages_solve",
     "stages_solve",
     "frozen_stages_solve",
     "stages_forget",
+    "freezing_helps",
     "hops_in_order",
     "growth_is_slower_with_easy_data",
 )
@@ -143,8 +145,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         alone,
         above=CHANCE,
     )
+    together, words = at_k(table, "implicit"), "all numbers of hops asked of every sequence"
+    beyond = together.task_k > alone.task_k.max()
+    yield solved("all_together_solve", together[~beyond], words)
+    if beyond.any():
+        yield solved("eight_hops_together", together[beyond], words)
     for id, name, words in (
-        ("all_together_solve", "implicit", "all numbers of hops asked of every sequence"),
         ("mixture_solves", "mixture", "a number of hops drawn for every batch"),
         ("cumulative_stages_solve", "cumulative", "stages that add a number of hops each"),
         ("stages_solve", "layerwise", "stages of one number of hops each"),
@@ -152,6 +158,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     ):
         yield solved(id, at_k(table, name), words)
     yield forgotten(table)
+    yield freezing(table)
     yield in_order(ends(table))
     yield growth(table)
 
@@ -191,6 +198,21 @@ def forgotten(table: DataFrame) -> Claim:
     )
 
 
+def freezing(table: DataFrame) -> Claim:
+    """Stages with and without the layers of earlier ones frozen, seed by seed."""
+    plain, frozen = (at_k(table, name).set_index(["task_k", "seed"]).loss for name in ("layerwise", "frozen"))
+    return over_runs(
+        "freezing_helps",
+        "Stages lose less if the layers of earlier ones are frozen, as the proof trains them: final losses over ln N "
+        f"{', '.join(f'{loss:.2f}' for loss in frozen)} against {', '.join(f'{loss:.2f}' for loss in plain)}.",
+        (frozen / plain).dropna(),
+        "ratio of final losses, frozen to not",
+        table[table.curriculum.isin(("layerwise", "frozen"))],
+        section="beyond",
+        below=1,
+    )
+
+
 def in_order(rows: DataFrame) -> Claim:
     """Where the curriculum does not force the order."""
     free = rows[rows.curriculum.isin(("implicit", "mixture"))].sort_values("k")
@@ -218,7 +240,7 @@ def growth(table: DataFrame) -> Claim:
     least = bool(alone.learnt[alone.task_k == high].isna().any())
     never = int(together.learnt[together.task_k <= high].isna().sum())
     medians = together.groupby("task_k").learnt.median()
-    words = ", ".join(f"k = {k}: {step:.0f}" for k, step in medians.items())
+    words = ", ".join(f"k = {k}: {'never' if math.isnan(step) else f'{step:.0f}'}" for k, step in medians.items())
     return over_runs(
         "growth_is_slower_with_easy_data",
         f"From k = {low} to {high} the steps to learn k hops grow faster alone ({'more than ' if least else ''}"
@@ -271,7 +293,7 @@ def figure(table: DataFrame) -> Figure:
         ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
     right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
     for ax in (left, middle, right):
-        ax.legend(loc="best")
+        ax.legend(loc="best", fontsize=7)
     return shown
 
 
