@@ -1,6 +1,6 @@
 """What is measured of language models, kept as an experiment's work; and what the authors released.
 
-Of the model `made_up`, which tests plumbing, the report is written down.
+Of models `made_up`, which test plumbing, the report is written down.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Needles(Work):
     brief: bool = setting(False, "scores alone")
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, MADE_UP if self.model == "made_up" else self.report())
+        write_json(folder / REPORT, MADE_UP if self.model.startswith("made_up") else self.report())
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.checkpoints import open_model

@@ -82,7 +82,13 @@ def worse() -> dict[str, Any]:
         "halves": compared(0.1, 2),
         "induction": compared(-0.1, 2),
         "by_force_and_free": compared(0.1, 2),
-        "masking": {"heads": {}, "log_p": few, "zeroed": few, "aside": lost(0.1, 0.1), "answered": few},
+        "masking": {
+            "heads": {"retrieval 8": []},
+            "log_p": few,
+            "zeroed": few,
+            "aside": lost(0.1, 0.1),
+            "answered": few,
+        },
     }
 
 
