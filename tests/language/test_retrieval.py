@@ -19,10 +19,10 @@ from hopscope.language.retrieval import needles as grammar
 from hopscope.language.retrieval.by_hand import COPIES, by_hand, tokenizer
 from hopscope.language.retrieval.estimates import agreement, by_group, mean_of, over_needles, spearman
 from hopscope.language.retrieval.filler import SENTENCES
-from hopscope.language.retrieval.masks import Masked
+from hopscope.language.retrieval.masks import Masked, in_same_layers
 from hopscope.language.retrieval.needles import DEPTHS, asks, needles
 from hopscope.language.retrieval.scores import Begun, ends_of, forced, free, hit_places, read, recall, score
-from hopscope.language.retrieval.study import RetrievalStudy, in_same_layers, retrieval_study
+from hopscope.language.retrieval.study import RetrievalStudy, retrieval_study
 from hopscope.language.retrieval.untrained import untrained
 
 has_smollm2 = pytest.mark.skipif(
