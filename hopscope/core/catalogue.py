@@ -121,7 +121,8 @@ def home(folder: str, name: str) -> Root:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
-            raise Unknown(f"there is no {name!r} in {folder}; {hint}")
+            own = "" if close or outside.places() else " (one of your own: name its folder by --with DIR)"
+            raise Unknown(f"there is no {name!r} in {folder}; {hint}{own}")
         root = _FOUND[key] = known[name]
     return root
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.core import catalogue
+from hopscope.experiments.base import SCALES
 
 Claim = Mapping[str, Any]  # a row of claims.json, with its experiment
 
@@ -25,7 +26,8 @@ FOUND = "Found: "  # how the paragraph begins
 
 
 def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
-    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how.
+    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how,
+    each at the largest scale at which it was judged.
 
     Args:
         claims: as `hopscope.experiments.results.all_claims` gives them.
@@ -33,7 +35,7 @@ def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
     """
     lines = ["| study | what was found | hold | fail | undecided |", "|---|---|---|---|---|"]
     for study, some in by_study(claims):
-        counts = Counter(row["verdict"] for row in some)
+        counts = Counter(row["verdict"] for row in at_largest_scale(some))
         cells = f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), *(str(counts[v]) for v in VERDICTS)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -42,18 +44,25 @@ def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
 def claims_page(claims: Iterable[Claim], pages: str) -> str:
     """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
     claims = list(claims)
-    counts = Counter(row["verdict"] for row in claims)
+    decided = at_largest_scale(claims)
+    counts = Counter(row["verdict"] for row in decided)
     parts = [
         "# All claims\n",
-        f"{len(claims)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "
-        "are undecided. Each is judged from the committed table of its experiment alone. The spread is over what the "
-        "number is the middle of, mostly seeds; n counts it.\n",
+        f"{len(decided)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "
+        "are undecided, each at the largest scale at which it was tried. Each is judged from the committed table of "
+        "its experiment alone. The spread is over what the number is the middle of, mostly seeds; n counts it.\n",
     ]
     for study, some in by_study(claims):
         parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n")
         for name, rows in groupby(sorted(some, key=experiment_of), key=experiment_of):
             parts.append(f"### `{name}`\n\n{claims_markdown(rows)}")
     return "\n".join(parts)
+
+
+def at_largest_scale(claims: Iterable[Claim]) -> list[Claim]:
+    """Each claim once: a larger scale has more seeds, more cells or longer runs, and so the last word."""
+    ordered = sorted(claims, key=lambda row: SCALES.index(row["scale"]))
+    return list({(row["experiment"], row["id"]): row for row in ordered}.values())
 
 
 def claims_markdown(claims: Iterable[Claim]) -> str:

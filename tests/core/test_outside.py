@@ -71,8 +71,14 @@ def test_a_folder_of_ones_own_is_searched_after_ours(lab):
 
 def test_without_it_there_is_none():
     assert "running_sum" not in catalogue.names("tasks")
-    with pytest.raises(BadInput, match="there is no 'running_sum' in tasks"):
+    with pytest.raises(BadInput, match="there is no 'running_sum' in tasks; .* --with DIR"):
         catalogue.find("tasks", "running_sum")
+
+
+def test_who_brought_a_folder_is_not_told_how_to(lab):
+    with pytest.raises(BadInput, match="there is no 'zzz' in tasks") as refused:
+        catalogue.find("tasks", "zzz")
+    assert "--with" not in str(refused.value)
 
 
 def test_it_hides_no_module_of_another_name(lab):

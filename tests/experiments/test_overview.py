@@ -10,12 +10,13 @@ from hopscope.core import catalogue
 from hopscope.experiments.overview import claims_page, found_by, studies_markdown
 
 
-def claim(experiment, verdict, number=0.25):
+def claim(experiment, verdict, number=0.25, id="first", scale="cpu"):
     return {
+        "id": id,
         "experiment": experiment,
         "sentence": f"{experiment} says.",
         "section": "7",
-        "scale": "cpu",
+        "scale": scale,
         "number": number,
         "spread": [0.1, None],
         "n": 3,
@@ -23,7 +24,12 @@ def claim(experiment, verdict, number=0.25):
     }
 
 
-CLAIMS = [claim("birth", "holds"), claim("fig4", "holds"), claim("fig6", "fails"), claim("fig4", "undecided", None)]
+CLAIMS = [
+    claim("birth", "holds"),
+    claim("fig4", "holds"),
+    claim("fig6", "fails"),
+    claim("fig4", "undecided", None, id="second"),
+]
 
 
 def test_a_row_per_study_counts_its_claims():
@@ -36,9 +42,21 @@ def test_a_row_per_study_counts_its_claims():
     assert [row.split(" | ")[2:] for row in rows] == [["1", "1", "1 |"], ["1", "0", "0 |"]]
 
 
+def test_a_claim_of_several_scales_counts_once_as_the_largest_says():
+    several = [
+        claim("birth", "holds", scale="long"),
+        claim("birth", "fails"),
+        claim("birth", "undecided", scale="quick"),
+    ]
+    assert studies_markdown(several, "{}.md").splitlines()[-1].split(" | ")[2:] == ["1", "0", "0 |"]
+    page = claims_page(several, "{}.md")
+    assert "1 claims were judged: 1 hold, 0 fail and 0 are undecided" in page
+    assert page.count("birth says.") == 3  # all of them are shown
+
+
 def test_the_page_has_every_claim_once_below_its_study():
     page = claims_page(CLAIMS, "{}.md")
-    assert page.startswith("# All claims\n") and "4 claims were judged: 2 hold, 1 fail and 1 are undecided." in page
+    assert page.startswith("# All claims\n") and "4 claims were judged: 2 hold, 1 fail and 1 are undecided," in page
     assert [line for line in page.splitlines() if line.startswith("##")] == [
         "## [The paper, claim by claim](stacked_heads.md)",
         "### `fig4`",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -304,6 +305,11 @@ def test_only_the_papers_own_runs_of_figure_4_are_without_the_prior():
     assert {(c.task.n_hops, c.task.curriculum, c.model.n_heads) for c in configs} == {
         (5, "implicit", 8),
         (3, "none", 8),
+    }
+    assert Counter((c.task.curriculum, c.training.steps) for c in configs) == {
+        ("implicit", 400): 40,
+        ("none", 400): 40,
+        ("none", 10_000): 1,  # the paper's number of steps (section 7.1)
     }
     paper = [recipe(name).config(seed=0, dtype="bfloat16") for name in ("figure_4", "figure_4_no_curriculum")]
     assert {config.identity for config in paper} <= {config.identity for config in fig4.runs("paper")}
