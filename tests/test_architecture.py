@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import functools
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,12 @@ FLOORS = [
 ]
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax tree, which many tests walk and none changes."""
+    return ast.parse(path.read_text())
+
+
 def floor(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
@@ -52,7 +59,7 @@ def floor(path: Path) -> str:
 def imported(path: Path) -> set[tuple[str, ...]]:
     """Whatever of the package a file imports, wherever in the file, as the parts of its name below `hopscope`."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hopscope":
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -60,16 +67,29 @@ def imported(path: Path) -> set[tuple[str, ...]]:
     return {tuple(name.split(".")[1:]) for name in found}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if floor(p) not in ("__init__", "__main__")], ids=str)
-def test_imports_run_one_way(path):
-    mine = FLOORS.index(floor(path))
-    assert all(FLOORS.index(other) <= mine for other, *_ in imported(path)), f"{path} imports from above"
+# A rule is one test, which names every file that breaks it: a test per file and rule would be thousands.
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if floor(p) == "studies"], ids=str)
-def test_studies_do_not_import_each_other(path):
-    own = path.relative_to(PACKAGE).parts[1]
-    assert all(study == own for top, study, *_ in imported(path) if top == "studies"), f"{path} needs another study"
+def test_imports_run_one_way():
+    placed = [path for path in FILES if floor(path) not in ("__init__", "__main__")]
+    above = {
+        (str(path), other)
+        for path in placed
+        for other, *_ in imported(path)
+        if FLOORS.index(other) > FLOORS.index(floor(path))
+    }
+    assert not above, "these import from above"
+
+
+def test_studies_do_not_import_each_other():
+    theirs = {
+        (str(path), study)
+        for path in FILES
+        if floor(path) == "studies"
+        for top, study, *_ in imported(path)
+        if top == "studies" and study != path.relative_to(PACKAGE).parts[1]
+    }
+    assert not theirs, "these need another study"
 
 
 def test_no_module_lies_loose_at_the_top():
@@ -80,25 +100,27 @@ def test_every_folder_is_a_floor():
     assert {floor(p) for p in FILES} - {"__init__", "__main__"} == set(FLOORS)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_every_file_opens_by_saying_what_it_is(path):
-    if path.read_text().strip():
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
-        assert path.stem not in {"utils", "util", "helpers", "misc", "common", "types"}
+def test_every_file_opens_by_saying_what_it_is():
+    full = [path for path in FILES if path.read_text().strip()]
+    assert not [str(path) for path in full if not ast.get_docstring(parsed(path))], "these have no docstring"
+    assert not {path.stem for path in full} & {"utils", "util", "helpers", "misc", "common", "types"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_file_has_one_idea(path):
+def test_a_file_has_one_idea():
     """Longer ones have had two, so far."""
-    assert len(path.read_text().splitlines()) <= 350
+    assert not [str(path) for path in FILES if len(path.read_text().splitlines()) > 350]
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_functions_are_paragraphs(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
-            start = node.body[1].lineno if ast.get_docstring(node) and len(node.body) > 1 else node.lineno
-            assert node.end_lineno - start < 60, f"{path}: {node.name} is long; is there a second idea in it?"
+def lines_of(function: ast.FunctionDef) -> int:
+    """How long a function is, without its docstring."""
+    start = function.body[1].lineno if ast.get_docstring(function) and len(function.body) > 1 else function.lineno
+    return function.end_lineno - start
+
+
+def test_functions_are_paragraphs():
+    found = [(path, node) for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    long = [f"{path}: {node.name}" for path, node in found if lines_of(node) >= 60]
+    assert not long, "these are long; is there a second idea in them?"
 
 
 def decided_by_text(tree: ast.AST) -> list[str]:
@@ -142,20 +164,25 @@ def test_what_reads_an_exception_is_known(code: str, decides: bool):
     assert bool(decided_by_text(ast.parse(f"try: pass\nexcept OSError as e:\n {code}"))) is decides
 
 
-@pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "tools").rglob("*.py"))], ids=str)
-def test_nothing_is_decided_by_what_an_exception_says(path):
+def test_nothing_is_decided_by_what_an_exception_says():
     """Words are for people, and may be changed; what a program needs to know is a field or a class."""
-    assert not decided_by_text(ast.parse(path.read_text())), path
+    read = [*FILES, *sorted((ROOT / "tools").rglob("*.py"))]
+    assert not {str(path): told for path in read if (told := decided_by_text(parsed(path)))}
 
 
 def test_the_training_path_needs_neither_pictures_nor_tables():
-    """Loading and training load no plotting, table or progress library: fast to start, also on a bare machine."""
+    """Loading and training load no plotting, table or progress library: fast to start, also on a bare machine.
+
+    To know what a run needs takes no compiler either: PyTorch's takes longer to import than all the rest.
+    """
     import subprocess
     import sys
 
     code = (
         "import sys, hopscope; before = 'torch' in sys.modules; [getattr(hopscope, name) for name in hopscope.__all__];"
-        "print(before, [m for m in ('matplotlib', 'pandas', 'rich', 'click') if m in sys.modules])"
+        "from hopscope.runs.demand import check; from hopscope.tasks.retrieval import Retrieval;"
+        "check(hopscope.Config(Retrieval()));"
+        "print(before, [m for m in ('matplotlib', 'pandas', 'rich', 'click', 'torch._dynamo') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "False []"
@@ -176,18 +203,22 @@ def globals_used(code: CodeType) -> set[str]:
     return own.union(*(globals_used(part) for part in code.co_consts if isinstance(part, CodeType)))
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_every_name_that_a_file_uses_is_there(path):
+def test_every_name_that_a_file_uses_is_there():
     """What linters would say, were shapes such as `Float[Tensor, "batch d"]` not names to them."""
+    assert not {str(path): unknown for path in FILES if (unknown := names_missing_in(path))}
+
+
+def names_missing_in(path: Path) -> set[str]:
+    """The names that a file's functions read, and that neither it nor Python has."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     if name == "hopscope.__main__":
-        return
+        return set()
     module = importlib.import_module(name)
     code = compile(path.read_text(), str(path), "exec", dont_inherit=True)
     lasting = {*vars(module), *vars(builtins), "__module__", "__qualname__", "__name__", "__annotations__", "__class__"}
     used = {name for part in code.co_consts if isinstance(part, CodeType) for name in globals_used(part)}
     steps = [step for part in all_codes(code) for step in dis.get_instructions(part)]
-    assert not used - lasting - {step.argval for step in steps if step.opname.startswith("STORE")}
+    return used - lasting - {step.argval for step in steps if step.opname.startswith("STORE")}
 
 
 def all_codes(code: CodeType) -> Iterator[CodeType]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -113,7 +114,6 @@ def in_force(clamps: Iterable[Clamp], step: int) -> tuple[Clamp, ...]:
 
 def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> None:
     """Raise BadInput for a clamp whose head or role is not there, or whose path occurs in no sequence of the task."""
-    sees = None
     for clamp in clamps:
         path = clamp.path
         for name, number, count in (("layer", path.layer, "n_layers"), ("head", path.head, "n_heads")):
@@ -122,14 +122,19 @@ def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> No
         if isinstance(path, Part):
             check_part(path, clamp.kind, task, architecture)
             continue
-        sees = visible(task.n_positions, architecture.causal) if sees is None else sees
         try:
-            draws = (task.sample(1, seed).roles.pairs(path.query, path.key, path.chain) for seed in range(DRAWS))
-            occurs = any(bool((pairs & sees).any()) for pairs in draws)
+            seen = occurs(task, path.query, path.key, path.chain, architecture.causal)
         except BadInput as error:
             raise BadInput(f"clamp '{clamp}': {error}") from None
-        if not occurs:
+        if not seen:
             raise BadInput(f"clamp '{clamp}': no {path.query} sees a {path.key} of {path.chain} chain in this task")
+
+
+@lru_cache(maxsize=1024)  # an experiment asks it of every one of its configurations
+def occurs(task: Task, query: str, key: str, chain: str, causal: bool) -> bool:
+    """Whether in a few draws some query sees a key of such a chain. Raises BadInput for a role that is not there."""
+    sees = visible(task.n_positions, causal)
+    return any(bool((task.sample(1, n).roles.pairs(query, key, chain) & sees).any()) for n in range(DRAWS))
 
 
 @dataclass(frozen=True)

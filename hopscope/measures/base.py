@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Float
@@ -96,6 +96,7 @@ def roles(*names: str) -> Need:
     return Need(f"a task with the roles {', '.join(names)}", lambda task, _: set(names) <= set(roles_of(task)))
 
 
+@lru_cache(maxsize=1024)  # a draw takes a hundred times as long as the rest of what checks a configuration
 def roles_of(task: Task) -> tuple[str, ...]:
     """The roles of a task's positions."""
     return tuple(task.sample(1, 0).roles.names)

@@ -163,3 +163,11 @@ class Block(nn.Module):
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
         return passes(tap, "hook_resid_post", resid)
+
+
+def mask_of(n_positions: int, causal: bool) -> Float[Tensor, "query key"]:
+    """What is added to scores: 0 where a key is seen, −∞ where it is not."""
+    mask = torch.zeros(n_positions, n_positions)
+    if mask.is_meta or not causal:  # who only counts numbers need not load PyTorch's compiler, which meta tensors take
+        return mask
+    return mask.masked_fill(torch.ones(mask.shape, dtype=torch.bool).triu(1), -torch.inf)

@@ -23,7 +23,7 @@ from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
 from hopscope.models.base_kernels import KERNELS, where_read
-from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm
+from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm, mask_of
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
@@ -170,9 +170,7 @@ class Transformer(Model):
         self.ln_final = LayerNorm(d_model) if architecture.layer_norm else nn.Identity()
         self.W_U = nn.Parameter(torch.empty(d_model, d_output))
         self.b_U = nn.Parameter(torch.zeros(d_output))
-        seen = torch.ones(n_positions, n_positions, dtype=torch.bool)
-        hidden = ~(seen.tril() if architecture.causal else seen)
-        self.register_buffer("mask", torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf), persistent=False)
+        self.register_buffer("mask", mask_of(n_positions, architecture.causal), persistent=False)
         self.mask: Tensor
         if generator is not None:
             self.initialise(generator)

@@ -136,6 +136,7 @@ class Session:
         self.run, self.config, self.watchers = run, config, watchers
         self.trainer = Trainer(config, device)
         self.step, self.spent = self.resume()
+        self.last_row: dict[str, Any] | None = next(reversed(run.rows), None)
         self.over = False
         compiled = self.decide_to_compile(compile)
         if compiled:
@@ -235,10 +236,10 @@ class Session:
     def solved(self) -> bool:
         """Whether the newest row allows to stop early."""
         bound, right = self.config.training.stop_below, self.config.training.stop_accuracy
-        if (bound is None and right is None) or not (rows := self.run.rows):
+        if (bound is None and right is None) or not (row := self.last_row):
             return False
-        fallen = bound is not None and all(loss < bound for loss in rows[-1]["hop_losses"].values())
-        return fallen or (right is not None and rows[-1]["accuracy"] >= right)
+        fallen = bound is not None and all(loss < bound for loss in row["hop_losses"].values())
+        return fallen or (right is not None and row["accuracy"] >= right)
 
     def seconds(self) -> float:
         """Wall time spent on this run, all sessions together."""

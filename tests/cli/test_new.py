@@ -74,7 +74,8 @@ def test_skeletons_are_clean(copy):
 def test_skeletons_pass_their_contract_tests(copy):
     """All that concern them, and of each kind there are some."""
     tests = ["tests/contracts", "tests/studies/test_every_study.py", "tests/test_architecture.py"]
-    out = python(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", *tests, "-k", "new_ and not x_of")
+    wanted = "(new_ and not x_of) or (test_architecture and not training_path)"
+    out = python(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", *tests, "-k", wanted)
     passed = [line for line in out.splitlines() if line.startswith("PASSED")]
     assert "skipped" not in out
     for kind in KINDS:

@@ -11,7 +11,7 @@ import pytest
 
 from hopscope.core import catalogue
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import as_text, redraw
+from hopscope.experiments.results import as_text, redraw, table_in
 from hopscope.experiments.runner import carry_out, reproduce, run_folder
 
 EXPERIMENTS = catalogue.names("experiments")
@@ -101,11 +101,16 @@ def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced)
         assert list(source.claims(some))
 
 
-def test_asked_again_it_trains_nothing(reproduced):
+def test_asked_again_it_trains_nothing_and_measures_the_same(reproduced, monkeypatch):
+    """The same table: what is drawn and judged follows from it alone, so that it is not drawn once more."""
     outcome, folder = reproduced
     stamps = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
+    published = []
+    monkeypatch.setattr("hopscope.experiments.runner.publish", lambda _, table, results: published.append(table))
     again = reproduce(outcome.name, "quick", runs=folder / "runs", results=folder / "results")
     assert again.trained == outcome.trained
+    [table] = published
+    pandas.testing.assert_frame_equal(as_text(table), table_in(outcome.results, as_text=True))
     assert {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()} == stamps
 
 

@@ -74,7 +74,7 @@ def kill_at_random(folder: Path, kills: int, seed: int, drivers: bool) -> int:
     """Kill workers, and perhaps drivers, until so many were hit; then let the sweep end. How many were hit."""
     draw, hit, driver = random.Random(seed), 0, start(folder)
     while hit < kills and driver.poll() is None:
-        time.sleep(draw.uniform(0.02, 0.4))
+        time.sleep(draw.uniform(0.01, 0.1))
         workers = workers_of(driver.pid)
         if not begun(folder):  # however fast the machine is, there is something to be hit
             continue
