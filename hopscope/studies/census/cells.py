@@ -25,7 +25,7 @@ TAUGHT = {2: ORDERS, 3: ORDERS[:1], 4: ORDERS[:1]}
 SEEDS = {"quick": {2: 1}, "cpu": {2: 2, 3: 2}, "long": {2: 6, 3: 6, 4: 2}, "paper": {2: 20, 3: 20, 4: 20}}
 UNTRAINED = {"quick": 1, "cpu": 4, "long": 12, "paper": 20}
 SOLVED = 0.03  # every hop's validation loss; a circuit is asked to be below 0.05
-STEPS = {2: 800, 3: 800, 4: 1000}
+STEPS = {2: 600, 3: 600, 4: 800}
 PRIOR = "relative(start='L0 1:4')"
 
 
@@ -47,7 +47,7 @@ def cell(
 ) -> Config:
     """One run."""
     steps = STEPS[hops] if steps is None else steps
-    model = Architecture(n_layers=layers, d_model=64, mlp=False, init=weights, positions=PRIOR)
+    model = Architecture(n_layers=layers, d_model=128, mlp=False, init=weights, positions=PRIOR)
     training = Training(
         steps=steps,
         lr=rate,
