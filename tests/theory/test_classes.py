@@ -16,11 +16,11 @@ FOLLOWED = ("L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]", "L1H0 query->value
 AHEAD = ("L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]", "L1H0 value[1]->value[2]", "L2H0 query->value[1]")
 
 
-def circuit(*texts: str) -> list[Path]:
+def circuit(*texts):
     return [Path.parse(text) for text in texts]
 
 
-def reads(paths: list[Path], layers: tuple[int, ...]) -> set[tuple[int, int]]:
+def reads(paths, layers):
     """Who reads whom, by the definition: a path of a lower layer that writes at a place that is read."""
     return {
         (a, b)
@@ -29,13 +29,13 @@ def reads(paths: list[Path], layers: tuple[int, ...]) -> set[tuple[int, int]]:
     }
 
 
-def drawn(generator: random.Random, n: int, n_layers: int = 4) -> list[Path]:
+def drawn(generator, n, n_layers=4):
     roles = ("query", "key[1]", "value[1]", "key[2]", "value[2]")
     return [Path(generator.randrange(n_layers), generator.randrange(2), *generator.sample(roles, 2)) for _ in range(n)]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_lowest_layers_are_those_found_by_trying_all(seed: int) -> None:
+def test_the_lowest_layers_are_those_found_by_trying_all(seed):
     generator = random.Random(seed)
     paths = drawn(generator, generator.randrange(1, 6))
     given = tuple(path.layer for path in paths)
@@ -50,7 +50,7 @@ def test_the_lowest_layers_are_those_found_by_trying_all(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_moved_circuits_keep_their_class_and_others_leave_it(seed: int) -> None:
+def test_moved_circuits_keep_their_class_and_others_leave_it(seed):
     """Any layers with the same readings give the same class; any with others give another."""
     generator = random.Random(seed)
     paths = drawn(generator, 4, 3)
@@ -63,31 +63,31 @@ def test_moved_circuits_keep_their_class_and_others_leave_it(seed: int) -> None:
         assert (wiring(order) == wiring(paths)) == (reads(paths, layers) == told)
 
 
-def test_idle_layers_other_heads_and_early_joins_change_nothing() -> None:
+def test_idle_layers_other_heads_and_early_joins_change_nothing():
     late = ("L0H1 value[1]->key[1]", "L2H0 value[2]->key[2]", "L3H2 query->value[1]", "L5H0 query->value[2]")
     assert wiring(circuit(*late)) == wiring(circuit(*FOLLOWED)) == tuple(sorted(circuit(*FOLLOWED)))
 
 
-def test_another_algorithm_is_another_class() -> None:
+def test_another_algorithm_is_another_class():
     assert wiring(circuit(*AHEAD)) != wiring(circuit(*FOLLOWED))
 
 
-def test_a_fact_that_is_joined_after_it_was_read_is_another_class() -> None:
+def test_a_fact_that_is_joined_after_it_was_read_is_another_class():
     late = ("L1H0 value[1]->key[1]", "L0H0 value[2]->key[2]", "L0H1 query->value[1]", "L2H0 query->value[2]")
     assert wiring(circuit(*late)) != wiring(circuit(*FOLLOWED))
 
 
-def test_twins_are_counted() -> None:
+def test_twins_are_counted():
     twin = wiring(circuit(*FOLLOWED, "L1H1 query->value[1]"))
     assert len(twin) == 5
     assert [path.head for path in twin if path.key == "value[1]"] == [0, 1]
 
 
-def test_a_class_needs_as_many_layers_as_its_algorithm() -> None:
+def test_a_class_needs_as_many_layers_as_its_algorithm():
     assert max(path.layer for path in wiring(circuit(*AHEAD))) + 1 == minimum_depth(2).min_layers
 
 
-def test_texts_are_read_as_they_were_written() -> None:
+def test_texts_are_read_as_they_were_written():
     both = circuit(*AHEAD, "L1H0 key[1]->value[1] (other)")
     assert read(written(both)) == wiring(both)
     assert read("") == ()
