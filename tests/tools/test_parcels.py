@@ -336,6 +336,10 @@ BOMBS = {
 }
 
 
+#: What is refused by how much it asks for; the others by their kind, or because no tar is like them.
+TOO_MUCH = {"a file", "less than nothing", "files"}
+
+
 @pytest.mark.parametrize("what", BOMBS)
 def test_a_parcel_that_asks_for_too_much_is_refused_unread(tmp_path, capsys, what):
     """Gigabytes from some bytes: a sentence, no memory, no file."""
@@ -344,6 +348,7 @@ def test_a_parcel_that_asks_for_too_much_is_refused_unread(tmp_path, capsys, wha
     assert collect_main([str(tmp_path / "parcel"), "--runs", str(tmp_path / "home")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "parcel" in said
+    assert ("more room than any parcel needs" in said) == (what in TOO_MUCH)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200_000  # KiB
     assert not list((tmp_path / "home").glob("*"))
 
