@@ -115,6 +115,7 @@ PLAINLY = (
     (r"(\S+) is not in the range x<=(\S+)$", r"it must be at most \2; got \1"),
     (r"\. Did you mean (.*?)\??$", r" (did you mean \1?)"),
     (r"; did you mean (.*?)\??$", r" (did you mean \1?)"),
+    (r"\. \(Did you mean one of: (.*)\?\)$", r" (did you mean one of: \1?)"),
     (r"\. \(Possible options: (.*)\)$", r" (is it one of \1?)"),
     (r"[Uu]nexpected extra arguments? \((.*)\)$", r"more than was expected: \1"),
 )

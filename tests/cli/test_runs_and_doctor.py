@@ -104,6 +104,7 @@ WORDED = {
     "train retreival": "there is no task 'retreival' (did you mean 'retrieval'?)",
     "trian": "there is no command 'trian' (did you mean 'train'?)",
     "runs nosuch": "there is no folder nosuch: 'hopscope train' makes the folder runs",
+    "train retrieval --set x": "no such option '--set' (did you mean one of: '--preset', '--seed', '--steps'?); see",
     "show demo --jsn": "no such option '--jsn' (did you mean '--json'?); see 'hopscope show --help'",
 }
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from hopscope.cli import main
 from hopscope.core import catalogue, terminal
@@ -104,6 +105,18 @@ def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsy
     stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]
     assert [s for s in stages if f"hopscope: {s} \u2026" in said] == stages
     assert terminal.QUIET < 2
+
+
+@pytest.mark.parametrize("name", ["x [bold]/[/x] run", "sweep[lr=0.1]", "[/red]x", ":smile:", "\x1b[31mred"])
+def test_a_console_prints_strings_as_they_are(name, capsys):
+    """Alone, and in a table's title, head and cells."""
+    out = terminal.console(width=100)
+    out.print(name)
+    table = Table(name, title=name)
+    table.add_row(name)
+    out.print(table)
+    said = capsys.readouterr().out
+    assert said.count(terminal.visible(name)) == 4 and "\x1b" not in said
 
 
 @pytest.mark.parametrize(
