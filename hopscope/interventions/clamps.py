@@ -33,8 +33,8 @@ from hopscope.interventions.parts import (
 )
 from hopscope.interventions.patterns import null, prescribed, visible
 from hopscope.models.base import Model, Replacements, Shape
-from hopscope.problem.paths import Path
-from hopscope.problem.roles import Relation, Roles
+from hopscope.problem.paths import Path, Relation
+from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
 
 PathKind = Literal["ideal", "off"]
