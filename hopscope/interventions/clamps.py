@@ -33,7 +33,7 @@ from hopscope.interventions.parts import (
 )
 from hopscope.interventions.patterns import null, prescribed, visible
 from hopscope.models.base import Model, Replacements, Shape
-from hopscope.problem.paths import Path
+from hopscope.problem.paths import Path, Relation
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, Task
 
@@ -131,7 +131,7 @@ def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> No
 
 
 @lru_cache(maxsize=1024)  # an experiment asks it of every one of its configurations
-def occurs(task: Task, query: str, key: str, chain: str, causal: bool) -> bool:
+def occurs(task: Task, query: str, key: str, chain: Relation, causal: bool) -> bool:
     """Whether in a few draws some query sees a key of such a chain. Raises BadInput for a role that is not there."""
     sees = visible(task.n_positions, causal)
     return any(bool((task.sample(1, n).roles.pairs(query, key, chain) & sees).any()) for n in range(DRAWS))
