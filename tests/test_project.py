@@ -44,3 +44,11 @@ def test_what_runs_before_a_commit_is_part_of_make_check():
     makefile = (ROOT / "Makefile").read_text()
     assert command == "make" and re.search(rf"^check: {target}\b", makefile, re.M)
     assert re.search(rf"^{target}:.*\n(\t.*\n)*\t\$\(BIN\)/ruff check.*\n(\t.*\n)*\t\$\(BIN\)/mypy", makefile, re.M)
+
+
+def test_every_test_that_the_security_page_names_is_there():
+    rows = re.findall(r"^\| .* \| `([\w/]+\.py)`: (.*) \|$", (ROOT / "docs" / "security.md").read_text(), re.M)
+    named = [(file, name) for file, names in rows for name in re.findall(r"`(\w+)`", names)]
+    assert len(rows) > 30
+    missing = [(f, n) for f, n in named if f"def {n}(" not in (ROOT / "tests" / f).read_text()]
+    assert not missing

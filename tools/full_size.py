@@ -67,9 +67,8 @@ def work_off(
     """
     unknown = [item for item in items if item not in ITEMS]
     if unknown or scale not in SCALES:
-        raise BadInput(
-            f"items must be among {', '.join(ITEMS)} and the scale among {', '.join(SCALES)}; got {items}, {scale!r}"
-        )
+        known = f"items must be among {', '.join(ITEMS)} and the scale among {', '.join(SCALES)}"
+        raise BadInput(f"{known}; got {','.join(items)!r} and {scale!r}")
     for item in items:
         if item in EXPERIMENTS:
             declared(item, scale)  # complain before the first is trained
@@ -157,7 +156,7 @@ def command(budget: str, out: Path, runs: Path, items: str | None, scale: str, d
 
     What was done is packed into a few small files; `python -m tools.collect` merges them at home.
     """
-    chosen = tuple(items.split(",")) if items else ITEMS
+    chosen = ITEMS if items is None else tuple(items.split(","))
     say = lambda words: click.echo(words, err=True)  # noqa: E731
     limit = seconds(budget)
     assert limit is not None

@@ -7,6 +7,7 @@ seconds to minutes, so it is kept beside the run (`hopscope.circuits.kept`, `hop
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hopscope.circuits import kept as circuits
 from hopscope.circuits.circuit import Circuit
@@ -15,11 +16,19 @@ from hopscope.emergence import kept as emergence
 from hopscope.emergence.track import Emergence, comparable_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.naming import schedules_of
+from hopscope.theory.schedules import redundancy
 
 SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # behind curves; the paper averages 32
 #: How circuits are searched for, where not as by default.
 SEARCHES = {"quick": Discovery(discovery=16, selection=16, report=32)}
 FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
+
+NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
+NUMBERS = ("model", "by_hand", "live", "height", "reads", "ahead", "heads", "fewest")
+UNSOLVED: dict[str, Any] = {"verdict": "unsolved", "name": NONE, "names": NONE, **dict.fromkeys(NUMBERS, float("nan"))}
+LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
 
 
 def circuit_of(run: Run, scale: str) -> Circuit:
@@ -43,3 +52,20 @@ def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
     n = SEQUENCES.get(scale, SEQUENCES["full"])
     every = comparable_paths(runs, lambda run: used_paths(run, scale))
     return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]
+
+
+def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
+    """A circuit as a row: verdict, losses, the algorithm that it is, and its heads against the fewest that would do."""
+    paths = [found.path for found in circuit.paths] if circuit.accepted else []
+    schedules = schedules_of(paths, task.n_hops)
+    first = schedules[0] if schedules else None
+    yardstick = redundancy(paths, task.n_hops, "none") if paths else None
+    return {
+        "verdict": circuit.verdict,
+        **{name: circuit.losses[kind].mean for name, kind in LOSSES.items()},
+        "name": first.name if first else NONE,
+        "names": "; ".join(dict.fromkeys(one.name for one in schedules)) or NONE,
+        **{name: getattr(first, name) if first else float("nan") for name in ("height", "reads", "ahead")},
+        "heads": yardstick.heads if yardstick else float("nan"),
+        "fewest": yardstick.fewest_heads if yardstick else float("nan"),
+    }

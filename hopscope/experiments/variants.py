@@ -56,15 +56,15 @@ def share_solved(table: DataFrame, column: str) -> Any:
     return table.groupby([column, "run"], sort=False).solved.all().groupby(column, sort=False).mean()
 
 
-def somebody_solves(table: DataFrame, column: str, sentence: str) -> Claim:
-    """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05."""
+def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "0.05") -> Claim:
+    """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05, or as `level` says."""
     share = share_solved(table, column)
     words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
     return judge(
         "every_setting_can",
         f"{sentence} (Runs that did, by {column}: {words}.)",
         share,
-        "share of runs with all hops below 0.05",
+        f"share of runs with all hops below {level}",
         section="beyond",
         rows=table,
         above=0,

@@ -48,10 +48,11 @@ class Laser:
         return sorted(self.weights)
 
     @contextmanager
-    def __call__(self, layers: Collection[int], share: float) -> Iterator[None]:
+    def __call__(self, layers: Collection[int], share: float, matrix: str | None = None) -> Iterator[None]:
         """Within it, these layers' matrices have a share (0–1) of their rank; at 0 the layers add nothing at all.
 
-        LASER leaves biases as they are. So do we, but at 0, where what stays would not be a removal.
+        LASER leaves biases as they are. So do we, but at 0, where what stays would not be a removal. With `matrix`,
+        the last part of a name such as `W_in`, that matrix alone is truncated.
         """
         if not 0 <= share <= 1:
             raise BadInput(f"the share of the rank must be from 0 to 1; got {share}")
@@ -59,6 +60,10 @@ class Laser:
             if layer not in self.weights:
                 raise BadInput(f"layer {layer} has no feed-forward weights; choose from {self.layers}")
         chosen = {name: weight for layer in layers for name, weight in self.weights[layer].items()}
+        if matrix is not None:
+            chosen = {name: weight for name, weight in chosen.items() if matrix in name.split(".")}
+            if layers and not chosen:
+                raise BadInput(f"these layers have no feed-forward matrix {matrix!r}; their weights have other names")
         before = {name: weight.detach().clone() for name, weight in chosen.items()}
         try:
             with torch.no_grad():

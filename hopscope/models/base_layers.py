@@ -100,7 +100,7 @@ class AttentionLayer(Ruled):
         """What the layer adds to the stream; `tokens` are the model's inputs, for rules that read them."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
-        q, k, v = heads.permute(2, 0, 3, 1, 4)  # each: batch head position d_head
+        q, k, v = (each.transpose(1, 2) for each in heads.unbind(2))  # each: batch head position d_head
         own = {**self.variant, **self.drawn} if self.drawn else self.variant
         v = self.rule.values(v, x, self.b_QKV[2], own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head

@@ -318,7 +318,7 @@ class Transformer(Model):
         tokens = tokens if self.reads_tokens else None
         if start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
-        for layer, block in enumerate(self.blocks[start:stop], start):
+        for layer, block in list(enumerate(self.blocks))[start:stop]:
             local = tap.within(layer) if tap is not None else None
             resid = block(resid, mask, local, tokens, at if layer == len(self.blocks) - 1 else None)
             if tap is not None and local is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -39,7 +40,7 @@ class SheetTask(Task):
         # Both refuse what they cannot read, so that a bad setting is reported when it is made, not when it is used.
         _ = self.taught_by, self.sheet
 
-    @property
+    @cached_property
     def taught_by(self) -> Curriculum:
         return catalogue.find("curricula", self.curriculum)()
 
@@ -61,7 +62,7 @@ class SheetTask(Task):
     def query_positions(self) -> slice:
         return slice(-self.n_chains, None)
 
-    @property
+    @cached_property
     def hop_names(self) -> tuple[str, ...]:
         names = tuple(f"{'x' if s.conclusion.isdecimal() else ''}{s.conclusion}" for s in self.sheet.steps)
         return names[self.asked_hops]

@@ -12,6 +12,7 @@ from torch import Tensor
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.freezing import parse_frozen, turns
 from hopscope.core import catalogue
+from hopscope.core.allocator import keep_freed_memory
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import Clamp, answers, held, in_force, parse_clamps
@@ -122,6 +123,7 @@ class Trainer:
     in_turn: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        keep_freed_memory()
         seed = self.config.as_dict()["training"]["seed_init"]
         self.model = self.config.model.build(self.config.task, generator(seed, "init")).to(self.device)
         self.optimizer = make_optimizer(self.model, self.config.training)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import safetensors.torch
+import torch
 
 from hopscope.cli import main
 from hopscope.core import terminal
@@ -37,6 +39,16 @@ def test_a_runs_name_is_printed_as_it_is(name, command, tmp_path, monkeypatch, c
     assert "Traceback" not in both and not {"\x1b", "\x07", "\u202e"} & {*both}
     seen = "".join(both.split())
     assert "".join(terminal.visible(folder.name).split()) in seen
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_a_tensors_name_is_printed_as_it_is(name, tmp_path, capsys):
+    path = tmp_path / "weights.safetensors"
+    safetensors.torch.save_file({name: torch.zeros(2)}, path)
+    assert main(["import", str(path), "--task", "retrieval", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and said.count("\n") == 1 and not {"\x1b", "\x07", "\u202e"} & {*said}
+    assert terminal.visible(name) in said
 
 
 def test_a_bars_label_and_losses_are_text_alone(capsys):

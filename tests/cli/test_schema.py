@@ -80,6 +80,7 @@ UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --re
 WRITTEN = {
     "heads": RESULTS / "heads_smollm2" / "heads.json",
     "heads --circuit": RESULTS / "circuit_smollm2" / "circuit.json",
+    "heads --needles": RESULTS / "needles_smollm2" / "retrieval.json",
 }
 FILES = {
     "config.json": "run/config.json",
@@ -99,7 +100,7 @@ FILES = {
 NAMED = re.compile(
     r"(^|\.)(hop_losses|files|settings|task|model|training|origin|environment|loss|loss\[\]|interval|accuracy"
     r"|accuracy_interval|seconds|labels|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
-    r"|held|hops|order|first_order|hop_effects|measures)$"
+    r"|held|hops|order|first_order|hop_effects|measures|masking\.heads)$"
 )
 #: Those whose values are objects of their own.
 NAMED_OBJECTS = re.compile(r"(^|\.)(units|curves)$")

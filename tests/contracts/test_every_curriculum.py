@@ -104,3 +104,13 @@ def test_a_mixture_is_even():
     mixture = catalogue.find("curricula", "mixture")()
     drawn = posed(mixture, (1, 2, 4), 0.5, 6000)
     assert all(abs(drawn.count(hops) - 2000) < 5 * (6000 * 2 / 9) ** 0.5 for hops in (1, 2, 4))
+
+
+def test_cumulative_stages_add_a_difficulty_each_and_keep_the_others():
+    """Of three difficulties: one in the first third, two evenly in the second, all evenly in the last."""
+    cumulative, random = catalogue.find("curricula", "cumulative")(), generator(0, "difficulty")
+    for progress, expected in ((0.0, {1}), (0.33, {1}), (0.34, {1, 2}), (0.66, {1, 2}), (0.67, {1, 2, 4})):
+        drawn = [cumulative.difficulty((1, 2, 4), progress, random) for _ in range(600)]
+        assert set(drawn) == expected
+        even = 600 / len(expected)
+        assert all(abs(drawn.count(hops) - even) <= 5 * even**0.5 for hops in expected)

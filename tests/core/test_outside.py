@@ -71,7 +71,7 @@ def test_a_folder_of_ones_own_is_searched_after_ours(lab):
 
 def test_without_it_there_is_none():
     assert "running_sum" not in catalogue.names("tasks")
-    with pytest.raises(BadInput, match=r"there is no 'running_sum' in tasks; .* --with DIR"):
+    with pytest.raises(BadInput, match=r"there is no .running_sum. in tasks; .* --with DIR"):
         catalogue.find("tasks", "running_sum")
 
 

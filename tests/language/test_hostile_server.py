@@ -232,6 +232,20 @@ def test_a_key_that_is_sent_back_is_in_no_error_and_in_no_answer(status, monkeyp
         assert "sk-a" not in said and KEY[-8:] not in said
 
 
+def test_a_key_that_is_sent_back_is_not_stored(tmp_path, monkeypatch, capsys):
+    """Not in a record, a table or a word on the terminal."""
+    monkeypatch.setenv("HOPSCOPE_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    body = json.dumps({"choices": [{"text": f"it is {KEY}", "message": {"content": f"it is {KEY}"}}]}).encode()
+    with serving(body, listed=json.dumps({"data": [{"id": "some"}]}).encode()) as url:
+        options = ["--formulation", "equations", "--count", "2", "--protocol", "greedy_lenient", "--layout", "raw"]
+        assert main(["evaluate", "--model", url, *options]) == 0
+    said = capsys.readouterr()
+    kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("it is " in text for text in kept)
+    assert not any("sk-a" in text or KEY[-8:] in text for text in (*kept, said.out, said.err))
+
+
 @pytest.mark.parametrize("key", ["sk-abc\nX-Evil: 1", "sk-\u00e9t\u00e9", "sk abc\tdef", "sk-\x00"])
 def test_a_key_that_no_header_can_carry_is_refused_before_any_request(key, monkeypatch):
     if "\x00" not in key:

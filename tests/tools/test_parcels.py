@@ -555,7 +555,9 @@ def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
 
 def test_what_cannot_be_queued_is_refused(tmp_path, capsys):
     assert full_size_main(["--items", "smoke,fig9", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
-    assert "fig9" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "got 'smoke,fig9' and 'paper'" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert full_size_main(["--items", "", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
+    assert "items must be among" in capsys.readouterr().err and not list(tmp_path.iterdir())
     assert full_size_main(["--device", "tpu", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "r")]) == 2
     assert "device must be" in capsys.readouterr().err and not list(tmp_path.iterdir())
     with pytest.raises(BadInput):

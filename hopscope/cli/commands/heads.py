@@ -37,7 +37,8 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
     "--count",
     type=int,
     help="Questions: for finding, choosing and judging a third each; default 200. With --circuit draws of facts, each "
-    "asked about every chain, for searching and judging a half each; default 48.",
+    "asked about every chain, for searching and judging a half each; default 48. With --needles needles, each at five "
+    "depths, for choosing and judging a half each; default 12.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
 @click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
@@ -46,6 +47,11 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
     is_flag=True,
     help="The circuit of the hop in heads, MLPs and edges, token by token, beside baselines; with --hops 2 why a model "
     "fails that does one.",
+)
+@click.option(
+    "--needles",
+    is_flag=True,
+    help="The heads that copy what a long text is asked for: their retrieval scores, and what masking them costs.",
 )
 @click.option(
     "--threads",
@@ -65,6 +71,7 @@ def command(
     seed: int,
     tests: int,
     circuit: bool,
+    needles: bool,
     threads: int | None,
     out: Path | None,
     as_json: bool,
@@ -73,7 +80,8 @@ def command(
 
     First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
     does; then, if the model answers the hop above chance, its role paths, a minimal set of heads and what stacks on
-    what (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead (docs/hop_circuit.md).
+    what (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead (docs/hop_circuit.md). With
+    --needles: retrieval.json, table.csv and a picture of all scores; the question is then not asked.
     """
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
@@ -85,6 +93,13 @@ def command(
 
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
+    if circuit and needles:
+        raise BadInput("--circuit and --needles are two studies; ask for one of them")
+    if needles:
+        from hopscope.cli.language_retrieval import run_needles
+
+        run_needles(model, count, seed, threads, out, as_json)
+        return
     if circuit:
         from hopscope.cli.language_circuit import run_circuit
 

@@ -11,14 +11,14 @@ from pandas import DataFrame
 
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
+from hopscope.studies.noisy_bigram.official import TALK, official_claims
 from hopscope.studies.noisy_bigram.theory.associations import OneStep
-
-TALK = "Bietti's talk on arXiv:2406.03068"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's sentences, in the order of the docstring."""
+    """Samples; the paper's setting; the talk's sentences in ours, `even_…`, where other tokens are alike; language."""
     yield from sample_claims(table[table.kind == "samples"])
+    yield from official_claims(table)
     yield from training_claims(table[table.kind == "curve"])
     yield from removal_claims(table[table.kind == "truncation"])
     language = table[table.kind == "language"]
@@ -91,7 +91,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     ends = ends[ends.trains != "all"]
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
     yield judge(
-        "noise_as_often_as_it_comes",
+        "even_noise_as_often_as_it_comes",
         f"The full model predicts noise with probability α ({means}; the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
@@ -108,7 +108,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
     leads = lags(moments)  # recall without noise contradicts it
     yield judge(
-        "noise_before_recall",
+        "even_noise_before_recall",
         "In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
         f"p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to the latter.",
         leads,
@@ -138,7 +138,7 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield low_rank_claim(rows, learnt)
     early = chosen(rows, "early", 0.0, ("both",))
     yield judge(
-        "early_layer_is_no_substitute",
+        "even_early_layer_is_no_substitute",
         "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both "
         "are trained (the number is the margin log p(correct) − log p(noise) without them).",
         early.margin,
@@ -182,7 +182,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
     return judge(
-        "truncation_turns_to_the_context",
+        "even_truncation_turns_to_the_context",
         "Truncating them to a low rank instead, by LASER, does the same: the greatest margin log p(correct) − "
         "log p(noise) at 2 % to 20 % of the rank (p(noise) at the lowest of these: "
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
@@ -200,7 +200,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """From global to in-context, and how far."""
     yield judge(
-        "removal_turns_to_the_context",
+        "even_removal_turns_to_the_context",
         "Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
         f"{whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct token the likeliest of all in "
         f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin "
@@ -216,7 +216,7 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
         source="ours",
     )
     yield judge(
-        "removal_makes_recall_certain",
+        "even_removal_makes_recall_certain",
         f"Without them p(correct) goes to 1 (with them {whole.correct.mean():.2f}; by what is trained: "
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,

@@ -19,20 +19,15 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.emergence.onset import Onset, onset
 from hopscope.emergence.record import attention
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.theory.naming import joins_a_fact, schedules_of
-from hopscope.theory.schedules import redundancy
+from hopscope.theory.naming import joins_a_fact
 
-NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
-NUMBERS = ("model", "by_hand", "live", "height", "reads", "ahead", "heads", "fewest")
-UNSOLVED: dict[str, Any] = {"verdict": "unsolved", "name": NONE, "names": NONE, **dict.fromkeys(NUMBERS, float("nan"))}
 SEQUENCES = 32  # behind onsets: as many as the paper averages
-LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
 
 
 def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
@@ -55,23 +50,6 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
         yield DataFrame([about | {"kind": "path", **row} for row in path_rows(run, circuit)])
     hops = endings_of([run])[["hop", "k", "loss", "learnt"]]
     yield hops.assign(**about, kind="hop")
-
-
-def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
-    """A circuit's row."""
-    paths = [found.path for found in circuit.paths] if circuit.accepted else []
-    schedules = schedules_of(paths, task.n_hops)
-    first = schedules[0] if schedules else None
-    yardstick = redundancy(paths, task.n_hops, "none") if paths else None
-    return {
-        "verdict": circuit.verdict,
-        **{name: circuit.losses[kind].mean for name, kind in LOSSES.items()},
-        "name": first.name if first else NONE,
-        "names": "; ".join(dict.fromkeys(one.name for one in schedules)) or NONE,
-        **{name: getattr(first, name) if first else float("nan") for name in ("height", "reads", "ahead")},
-        "heads": yardstick.heads if yardstick else float("nan"),
-        "fewest": yardstick.fewest_heads if yardstick else float("nan"),
-    }
 
 
 def path_rows(run: Run, circuit: Circuit) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
 from hopscope.measures import observe
 from hopscope.problem.paths import Path
-from hopscope.studies.birth.claims import about_joint
+from hopscope.studies.birth.claims import about_bigrams, about_joint, about_order, halfway
 from hopscope.studies.birth.experiments import birth
 from hopscope.studies.birth.measures.memory_recall import memory_recall, recall, recalls
 from hopscope.studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
@@ -220,7 +220,7 @@ def test_ideal_memories_are_recalled_and_solve_induction():
     task = Induction(length=10, d_vocab=20)
     model = orthonormal(task, generator(0, "init"))
     batch = task.sample(64)
-    blank = {"W_O2": 1 / 20, "W_K2": 1 / 20, "W_K1": 1 / 10, "W_K1 first": 1 / 10}  # every argmax is the first
+    blank = {"W_O2": 1 / 20, "W_K2": 1 / 20, "W_K2 of all": 1 / 20, "W_K1": 1 / 10, "W_K1 first": 1 / 10}  # the first
     assert recalls(model, range(20)) == pytest.approx(blank)
     ideal(model)
     assert set(recalls(model, range(20)).values()) == {1.0}
@@ -277,7 +277,7 @@ def test_the_common_loop_trains_it_as_sgd_written_out_would(begins, tmp_path):
         waiting = [name for name, begin in begins.items() if step <= begin]
         stands = [n for n, w in run.at(step).named_parameters() if torch.equal(w, run.at(0).get_parameter(n))]
         assert sorted(stands) == sorted(waiting)
-    assert set(run.rows[0]["measures"]["memory_recall"]) == {"W_O2", "W_K2", "W_K1", "W_K1 first"}
+    assert set(run.rows[0]["measures"]["memory_recall"]) == {"W_O2", "W_K2", "W_K2 of all", "W_K1", "W_K1 first"}
 
 
 def test_stages_are_those_of_the_experiment():
@@ -326,3 +326,45 @@ def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict
     claim = found["joint_learning_is_faster"]
     assert (claim.verdict, claim.number) == (verdict, pytest.approx(138 / (joint + 8)))
     assert found["first_memory_is_faster_jointly"].number == pytest.approx(50 / 40)
+
+
+def test_recall_is_corrected_for_chance():
+    """Of five items chance gives 1/5, and half of what it leaves is 3/5; of sixty-five 33/65."""
+    assert halfway(5) == pytest.approx(0.6)
+    assert halfway(65) == pytest.approx(33 / 65)
+
+
+@pytest.mark.parametrize(("times", "verdict"), [((40, 60, 80), "holds"), ((60, 40, 80), "fails")])
+def test_memories_are_judged_at_the_published_setting(times, verdict):
+    names = ("W_O2", "W_K2", "W_K1 first", "W_K2 of all")
+    rows = [row for name, step in zip(names, (*times, 50), strict=True) for row in rises("published", name, step)]
+    found = {claim.id: claim.verdict for claim in about_order(DataFrame(rows))}
+    assert found["memories_in_order"] == found["memories_in_order_of_all"] == verdict
+    assert found["second_layer_first"] == "holds"
+    assert found["memories_in_order_small"] == "undecided"
+
+
+@pytest.mark.parametrize(("context", "verdict"), [(200, "holds"), (20, "fails")])
+def test_bigrams_come_first_if_their_loss_is_half_way_down_first(context, verdict):
+    """Bigrams fall from ln 65 to 2 around step 50, what is in the context to 0 around another."""
+    rows = []
+    for quantity, step, least in (("loss bigram", 50, 2.0), ("loss", context, 0.0)):
+        for way, value in ((-1, math.log(65)), (1, least)):
+            about = {"run": "r", "seed": 0, "model": "basic all", "quantity": quantity}
+            rows.append({**about, "step": step + 10 * way, "value": value})
+    claim = about_bigrams(DataFrame(rows))
+    assert (claim.verdict, claim.number) == (verdict, pytest.approx(context - 50))
+
+
+def test_a_trigger_is_recalled_among_as_many_tokens_as_there_are():
+    """A W_K2 that answers each of five triggers with another token than itself recalls them of five, not of all."""
+    model = BasicArchitecture(d_model=80).build(TriggerBigrams(length=8), generator(0, "init"))
+    with torch.no_grad():
+        model.W_E.copy_(torch.eye(65, 80))
+        model.W_V1.copy_(torch.eye(80))
+        model.W_O1.copy_(torch.eye(80))
+        model.W_K2.zero_()
+        model.W_K2[:5, :5] = torch.eye(5)
+        model.W_K2[7, 0] = 2.0  # token 7 answers trigger 0 more loudly than its own place does
+    found = recalls(model, range(5))
+    assert (found["W_K2"], found["W_K2 of all"]) == (1.0, pytest.approx(0.8))

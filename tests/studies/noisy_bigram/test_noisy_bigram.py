@@ -19,7 +19,10 @@ from hopscope.measures import observe
 from hopscope.models import Architecture, Transformer
 from hopscope.problem.roles import NO_CHAIN
 from hopscope.studies.noisy_bigram.experiments import noisy_bigram as experiment
+from hopscope.studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddings, FrozenEmbeddingsTransformer
+from hopscope.studies.noisy_bigram.official import attended, margins, rows_of_official
 from hopscope.studies.noisy_bigram.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
+from hopscope.studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope.studies.noisy_bigram.theory.associations import OneStep
 from hopscope.studies.noisy_bigram.work import Sampled, Truncated, rows_of
 
@@ -74,6 +77,120 @@ def test_roles_tell_answers_from_noise():
     values = roles.chain[:, roles.index("value[1]")]
     assert (tokens[values == 0] == batch.draw["correct"].expand_as(tokens)[values == 0]).all()
     assert (tokens[values == NO_CHAIN] == task.noise).all()
+
+
+# The paper's setting -----------------------------------------------------------------------------------------------
+
+
+def test_noise_is_an_existing_rare_character_after_the_commonest():
+    """The figures of the authors' data: the space, 15.2 % of characters, is followed by `!`, 0.19 %, half the time."""
+    task = NoisyCharacters(length=256)
+    characters = task.corpus.bigrams.characters
+    assert (characters[task.trigger], characters[task.noise]) == (" ", "!")
+    assert float(task.corpus.bigrams.first[task.trigger]) == pytest.approx(0.152, abs=5e-4)
+    assert float(task.corpus.bigrams.first[task.noise]) == pytest.approx(0.0019, abs=5e-5)
+    tokens = task.sample(400, 1).draw["tokens"]
+    after = tokens[:, :-1] == task.trigger
+    noise = tokens[:, 1:] == task.noise
+    assert float(noise[after].float().mean()) == pytest.approx(0.5 + 0.5 / 65, abs=0.02)
+    assert noise[~after].any()  # it also occurs elsewhere
+
+
+def test_what_is_asked_begins_at_the_second_trigger():
+    task = NoisyCharacters(length=6)
+    at = {character: i for i, character in enumerate(task.corpus.bigrams.characters)}
+    draw = {
+        "tokens": torch.tensor([[at[c] for c in " !a ! r"], [at[c] for c in "a x x x"]]),
+        "correct": torch.tensor([[at["r"]], [at["x"]]]),
+    }
+    r, x, noise = at["r"], at["x"], at["!"]
+    assert task.targets(draw)[0].tolist() == [[-100, -100]] * 3 + [[-100, noise], [-100, -100], [r, -100]]
+    assert task.targets(draw)[1].tolist() == [[-100, -100]] * 3 + [[x, -100], [-100, -100], [x, -100]]
+    assert task.recalled(draw)[0, :, 0].tolist() == [-100] * 6  # y was never seen: noise came after both others
+    assert task.recalled(draw)[1, :, 0].tolist() == [-100, -100, -100, x, -100, x]
+    assert task.roles(draw).chain[0].tolist() == [
+        [-1, -1, -1, 0, -1, 0],
+        [NO_CHAIN, -1, -1, NO_CHAIN, -1, -1],
+        [-1, NO_CHAIN, -1, -1, NO_CHAIN, -1],
+    ]
+
+
+def test_what_follows_is_as_bayes_rule_says():
+    """All earlier triggers noisy: y = τ explains m of them with certainty, any other y with α^m."""
+    task = NoisyCharacters(alpha=0.25)
+    for m in (1, 3):
+        odds = 1 / (64 * 0.25**m)
+        chance = odds / (1 + odds)
+        found = task.predictive([task.noise] * m)
+        assert sum(found.values()) == pytest.approx(1)
+        assert found[task.noise] == pytest.approx(chance + (1 - chance) * 0.25)
+    assert task.predictive([task.noise, 7]) == {task.noise: 0.25, 7: 0.75}
+    assert task.entropy < task.bayes_loss < task.solved_below < task.chance
+    assert NoisyCharacters(alpha=0.0).entropy == 0.0
+
+
+def small_official() -> tuple[NoisyCharacters, FrozenEmbeddingsTransformer]:
+    task = NoisyCharacters(length=24)
+    return task, FrozenEmbeddings(d_model=8).build(task, generator(0, "init"))
+
+
+def test_the_paper_s_model_is_the_formula_and_trains_all_but_embeddings():
+    """Two layers of softmax(x W_Kᵀ xᵀ / √d) x W_V W_O and ReLU MLPs, each position by itself."""
+    task, model = small_official()
+    tokens = task.sample(2).inputs
+    x = model.W_E[tokens] + model.W_pos
+    for name in ("blocks.0", "blocks.1"):
+        W_K, W_V, W_O = (model.get_parameter(f"{name}.attn.W_{letter}") for letter in "KVO")
+        rows = []
+        for place in range(24):
+            pattern = ((x[:, : place + 1] @ W_K) @ x[:, place, :, None] / 8**0.5).softmax(1)
+            rows.append((pattern * (x[:, : place + 1] @ W_V @ W_O)).sum(1))
+        x = x + torch.stack(rows, 1)
+        W_in, W_out = (model.get_parameter(f"{name}.mlp.W_{way}") for way in ("in", "out"))
+        x = x + torch.relu(x @ W_in) @ W_out
+    assert torch.allclose(model(tokens), x @ model.W_U, atol=1e-4)
+    assert {name for name, _ in model.named_buffers()} == {"W_E", "W_pos", "W_U"}
+    assert len(dict(model.named_parameters())) == 10
+    assert model.get_parameter("blocks.0.mlp.W_in").shape == (8, 32)
+
+
+def test_margins_and_attention_by_hand():
+    task, model = small_official()
+    with torch.no_grad():
+        model.get_parameter("blocks.1.mlp.W_out").zero_()
+        for layer in (0, 1):
+            model.get_parameter(f"blocks.{layer}.attn.W_K").zero_()  # attention is even over what is seen
+    assert margins(model, task)["margin_late"] == 0.0
+    said = model.association(task.trigger)[0].tolist()
+    others = [logit for token, logit in enumerate(said) if token != task.noise]
+    assert margins(model, task)["margin_early"] == pytest.approx(said[task.noise] - max(others))
+    batch = task.sample(50, 2)
+    found, values = attended(observe(model, batch)), batch.roles.chain[:, 2]
+    asked = [(row, place) for row, place in torch.nonzero(task.asked(batch.draw)).tolist()]
+    for name, chain in (("attended", 0), ("attended_noise", NO_CHAIN)):
+        shares = [float((values[row, : place + 1] == chain).float().mean()) for row, place in asked]
+        assert found[name] == pytest.approx(sum(shares) / len(shares), rel=1e-4)
+
+
+def test_one_matrix_at_a_time_is_truncated_and_tests_are_without_noise(tmp_path):
+    task, _ = small_official()
+    recipe = Training(steps=2, batch=4, val_size=4, log_every=2, checkpoints="2", optimizer="sgd", lr=0.01)
+    run = train(Config(task, FrozenEmbeddings(d_model=8), recipe), tmp_path / "run")
+    rows = list(rows_of_official(run, {}, 16))
+    curves, cut = ([row for row in rows if row["kind"] == f"official {kind}"] for kind in ("curve", "truncation"))
+    assert [row["step"] for row in curves] == [0, 2]
+    places = [(row["layers"], row["matrix"], row["share"]) for row in cut]
+    assert len(set(places)) == len(places) == 12
+    whole = {row["layers"]: row for row in cut if row["share"] == 0 and row["matrix"] == "W_in"}
+    for row in cut:  # there are no biases, so without one matrix there is no MLP
+        if row["share"] == 0:
+            assert row["correct"] == pytest.approx(whole[row["layers"]]["correct"], rel=1e-5)
+    weight = run.model.get_parameter("blocks.1.mlp.W_in")
+    with Laser(run.model)([1], 0.5, matrix="W_out"):
+        assert torch.linalg.matrix_rank(weight.detach()) == 8
+        assert torch.linalg.matrix_rank(run.model.get_parameter("blocks.1.mlp.W_out").detach()) == 4
+    with pytest.raises(BadInput, match="no feed-forward matrix"), Laser(run.model)([1], 0.5, matrix="gate"):
+        pass
 
 
 # Measures ----------------------------------------------------------------------------------------------------------
@@ -278,6 +395,24 @@ def sampled(attention_power: int) -> list[dict]:
     return rows
 
 
+def official(late: tuple[float, float], leads: float = 200.0) -> list[dict]:
+    """Two runs at p(noise) = p(correct) = ½, whose MLPs prefer noise from step 10 on; with less of an MLP."""
+    rows = []
+    for run in ("o1", "o2"):
+        about = {**ABOUT, "run": run, "alpha": 0.5}
+        half = {"noise": 0.5, "correct": 0.5, "margin": 0.0, "top": 0.5}
+        for step, margin, seen in ((0, -1.0, 0.0), (20, 1.0, 0.0), (10 + leads, 1.0, 0.4), (30 + leads, 1.0, 0.8)):
+            sides = {"margin_early": margin, "margin_late": margin, "attended": seen, "attended_noise": 0.1}
+            rows.append({"kind": "official curve", **about, "step": step, **half, **sides})
+        for layers, matrix, share in product(("early", "late"), ("W_in", "W_out"), (0.0, 0.1)):
+            noise, correct = late if layers == "late" else (0.7, 0.2)
+            odds = math.log(correct / noise)
+            numbers = {"noise": noise, "correct": correct, "margin": odds, "top": float(odds > 0)}
+            place = {"layers": layers, "matrix": matrix, "share": share, "step": 30 + leads}
+            rows.append({"kind": "official truncation", **about, **place, **numbers})
+    return rows
+
+
 def curve(noise: list[float], correct: list[float]) -> list[dict]:
     about = {"kind": "curve", **ABOUT, "alpha": 0.5, "trains": "last"}
     return [
@@ -313,7 +448,15 @@ def spoken(best: int, turns: bool = True) -> list[dict]:
 
 def test_what_was_chosen_on_one_city_is_judged_on_others():
     found = judged(
-        DataFrame([*sampled(1), *curve([0.06, 0.5], [0.06, 0.4]), *truncated((0.1, 0.9)), *spoken(5, False)])
+        DataFrame(
+            [
+                *sampled(1),
+                *official((0.02, 0.95)),
+                *curve([0.06, 0.5], [0.06, 0.4]),
+                *truncated((0.1, 0.9)),
+                *spoken(5, False),
+            ]
+        )
     )
     assert found["smollm2_turns_to_spain"] == ("fails", pytest.approx(math.log(0.1 / 0.4)))
 
@@ -321,29 +464,31 @@ def test_what_was_chosen_on_one_city_is_judged_on_others():
 def test_recall_without_noise_contradicts_the_order():
     """p(correct) passes half of 1 − α, p(noise) never half of α."""
     steps = curve([0.06, 0.06, 0.06, 0.06], [0.06, 0.04, 0.04, 0.46])
-    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
-    assert found["noise_before_recall"] == ("fails", -math.inf)
+    found = judged(DataFrame([*sampled(1), *official((0.02, 0.95)), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
+    assert found["even_noise_before_recall"] == ("fails", -math.inf)
 
 
 def test_claims_hold_where_they_should():
     steps = curve([0.06, 0.5, 0.5, 0.5], [0.06, 0.04, 0.04, 0.46])
-    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
+    found = judged(DataFrame([*sampled(1), *official((0.02, 0.95)), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
     assert {verdict for verdict, _ in found.values()} == {"holds"}
     assert set(found) == set(experiment.CLAIMS)
     assert found["feed_forward_needs_few_samples"][1] == pytest.approx(0.0, abs=1e-6)
     assert found["attention_needs_samples_as_tokens"][1] == pytest.approx(1.0, abs=1e-6)
     # noise passes ¼ after 10 · 0.19 / 0.44 steps, recall after 20 + 10 · 0.21 / 0.42
-    assert found["noise_before_recall"][1] == pytest.approx(25 - 10 * 0.19 / 0.44)
-    assert found["removal_turns_to_the_context"][1] == pytest.approx(math.log(0.95 / 0.02))
+    assert found["even_noise_before_recall"][1] == pytest.approx(25 - 10 * 0.19 / 0.44)
+    assert found["even_removal_turns_to_the_context"][1] == pytest.approx(math.log(0.95 / 0.02))
     assert found["smollm2_turns_to_spain"][1] == pytest.approx(math.log(4))
 
 
 def test_claims_fail_where_they_should():
     steps = curve([0.06, 0.06, 0.3, 0.3], [0.06, 0.4, 0.4, 0.4])
-    table = DataFrame([*sampled(2), *steps, *truncated((0.4, 0.3)), *spoken(best=1)])
+    table = DataFrame([*sampled(2), *official((0.4, 0.3), -8.0), *steps, *truncated((0.4, 0.3)), *spoken(best=1)])
     found = {name: verdict for name, (verdict, _) in judged(table).items()}
-    holding = {"feed_forward_needs_few_samples", "early_layer_is_no_substitute", "untrained_stays_untrained"}
-    assert {name for name, verdict in found.items() if verdict == "holds"} == {*holding, "everywhere_if_all_is_trained"}
+    holding = {"feed_forward_needs_few_samples", "untrained_stays_untrained", "everywhere_if_all_is_trained"}
+    holding |= {"early_layer_is_no_substitute", "even_early_layer_is_no_substitute"}
+    holding |= {"noise_as_often_as_it_comes", "attention_leaves_noise_out"}  # the same in both made-up tables
+    assert {name for name, verdict in found.items() if verdict == "holds"} == holding
     assert "undecided" not in found.values()
 
 
@@ -357,7 +502,7 @@ def test_without_the_model_it_says_so(tmp_path, monkeypatch):
     assert "not installed" in row["skipped"]
     steps = curve([0.06, 0.5], [0.06, 0.46])
     language = [{"kind": "language", **ABOUT, **row}]
-    found = judged(DataFrame([*sampled(1), *steps, *truncated((0.02, 0.95)), *language]))
+    found = judged(DataFrame([*sampled(1), *official((0.02, 0.95)), *steps, *truncated((0.02, 0.95)), *language]))
     assert found["smollm2_turns_to_spain"][0] == found["smollm2_late_layers_only"][0] == "undecided"
 
 

@@ -29,13 +29,17 @@ from hopscope.studies.birth.three_steps import ThreeSteps
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
+SECONDS = {"quick": 6, "cpu": 640, "paper": 60_000}
 CLAIMS = (
     "one_layer_fails",
     "two_layers_succeed",
     "basic_model_succeeds",
     "memories_in_order",
+    "memories_in_order_small",
     "memories_in_order_drawn",
+    "memories_in_order_of_all",
+    "second_layer_first",
+    "bigrams_before_context",
     "joint_learning_is_faster",
     "first_memory_is_faster_jointly",
     "three_steps_suffice",
@@ -52,6 +56,13 @@ BASIC: dict[str, tuple[int, int, dict[str, Any], int]] = {
     "cpu": (128, 64, {"steps": 400, "batch": 64, "lr": 0.2, "log_every": 10, "val_size": 128}, 150),
     "paper": (256, 256, {"steps": 1000, "batch": 512, "lr": 0.03, "log_every": 10, "val_size": 128}, 300),
 }
+#: The published proportions but for the batch (512; cpu: 32) and the length (256), over `MANY` seeds.
+PUBLISHED: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "quick": (16, 20, {"steps": 4, "batch": 4, "lr": 0.03, "log_every": 2, "val_size": 16}),
+    "cpu": (256, 128, {"steps": 1000, "batch": 32, "lr": 0.03, "log_every": 10, "val_size": 128, "stop_below": 0.2}),
+    "paper": (256, 128, {"steps": 1000, "batch": 512, "lr": 0.03, "log_every": 10, "val_size": 128}),
+}
+MANY = {"quick": 1, "cpu": 5, "paper": 5}
 STEPS = {"quick": ThreeSteps(length=4, d_vocab=6, sample=64), "cpu": ThreeSteps(), "paper": ThreeSteps(sample=2**17)}
 
 
@@ -65,6 +76,11 @@ def runs(scale: str) -> Iterator[Config | ThreeSteps]:
         yield STEPS[scale].but(seed=seed, blocks=False)
         for layers in (1, 2):
             yield full_model(scale, layers, seed)
+    for seed in range(MANY[scale]):
+        yield published(scale, seed)
+        yield everywhere(scale, seed)
+        if seed >= SEEDS[scale]:
+            yield full_model(scale, 1, seed)
 
 
 def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = False) -> Config:
@@ -76,6 +92,23 @@ def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = Fals
         recipe |= {"frozen": ", ".join(waiting), "steps": recipe["steps"] + stage}
     task = TriggerBigrams(length=length, trigger_choice=triggers)
     return Config(task, BasicArchitecture(d_model=d_model), Training(**recipe, seed=seed))
+
+
+SGD: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)"}
+
+
+def published(scale: str, seed: int) -> Config:
+    """The basic model at the published proportions, until what lies in the context is learnt."""
+    d_model, length, how = PUBLISHED[scale]
+    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
+    return Config(TriggerBigrams(length=length), BasicArchitecture(d_model=d_model), training)
+
+
+def everywhere(scale: str, seed: int) -> Config:
+    """The basic model with a linear layer, on all next characters."""
+    d_model, length, how, _ = BASIC[scale]
+    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
+    return Config(TriggerBigrams(length=length, asked="all"), BasicArchitecture(d_model, feed_forward=True), training)
 
 
 def full_model(scale: str, layers: int, seed: int) -> Config:
@@ -99,10 +132,11 @@ def full_model(scale: str, layers: int, seed: int) -> Config:
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
-    """One row per number: seed, model (basic, basic drawn, basic staged, three steps, three whole steps, 1 layer, 2
-    layers), step, quantity (accuracy and loss in context; the recalls W_O2, W_K2, W_K1, W_K1 first; previous_token and
-    induction, attention of the best head; stage, the steps between the beginnings of stages; report, accuracy on fresh
-    sequences; of two layers circuit …), value.
+    """One row per number: seed, model (basic, basic drawn, basic staged, basic all, published, three steps, three whole
+    steps, 1 layer, 2 layers), step, quantity (accuracy and loss in context; where all is asked also loss bigram and
+    loss first; the recalls W_O2, W_K2, W_K1, W_K1 first; previous_token and induction, attention of the best head;
+    stage, the steps between the beginnings of stages; report, accuracy on fresh sequences; of two layers circuit …),
+    value.
     """
     rows = []
     for run in runs:
@@ -124,6 +158,10 @@ def name_of(config: Config) -> str:
     if not isinstance(config.model, BasicArchitecture):
         return "1 layer" if config.model.n_layers == 1 else f"{config.model.n_layers} layers"
     assert isinstance(config.task, TriggerBigrams)
+    if config.task.asked == "all":
+        return "basic all"
+    if config.task.length in {length for _, length, _ in PUBLISHED.values()}:
+        return "published"
     drawn = config.task.trigger_choice == "drawn"
     return "basic staged" if config.training.frozen else "basic drawn" if drawn else "basic"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.measures.base import Need, Observation, several_positions
@@ -25,8 +25,10 @@ def memory_recall(seen: Observation) -> dict[str, float]:
     """The paper's probes, by matrix: the share (0–1) of items whose own score is the highest.
 
     `W_O2`: of all tokens, those of which the value, attended to, is put out as itself. `W_K2`: of the triggers, those
-    that attend most to positions after themselves; where triggers are not fixed, of all tokens. `W_K1`, `W_K1 first`:
-    of the positions from the second on, all or the first 64, those that attend most to the one before.
+    that attend most to positions after themselves, and not after another trigger; where triggers are not fixed, of all
+    tokens. `W_K2 of all`: of the same, those that attend most to positions after themselves, and not after any other
+    token: as many candidates as W_O2 has. `W_K1`, `W_K1 first`: of the positions from the second on, all or the first
+    64, those that attend most to the one before.
     """
     model, task = seen.model, seen.task
     assert isinstance(model, BasicTransformer)
@@ -38,17 +40,19 @@ def memory_recall(seen: Observation) -> dict[str, float]:
 def recalls(model: BasicTransformer, triggers: Sequence[int] | Tensor) -> dict[str, float]:
     """`memory_recall` of a model, given the tokens that W_K2 is probed on."""
     put_out = model.W_E @ model.W_V2 @ model.W_O2 @ model.W_U
-    asking = model.W_E[torch.as_tensor(triggers, device=model.device)]
-    remapped = asking @ model.W_V1 @ model.W_O1 @ model.W_K2
+    asked = torch.as_tensor(triggers, device=model.device)
+    asking, remapped = model.W_E[asked], model.W_E @ model.W_V1 @ model.W_O1 @ model.W_K2
     places = model.W_pos[1:] @ (model.W_pos[:-1] @ model.W_K1).T
     return {
         "W_O2": recall(put_out),
-        "W_K2": recall(asking @ remapped.T),
+        "W_K2": recall(asking @ remapped[asked].T),
+        "W_K2 of all": recall(asking @ remapped.T, asked),
         "W_K1": recall(places),
         "W_K1 first": recall(places[: FIRST - 1, : FIRST - 1]),
     }
 
 
-def recall(scores: Float[Tensor, "item item"]) -> float:
-    """Share (0–1) of items, one a row, that score highest themselves."""
-    return float((scores.argmax(-1) == torch.arange(len(scores), device=scores.device)).float().mean())
+def recall(scores: Float[Tensor, "item candidate"], own: Int[Tensor, "item"] | None = None) -> float:
+    """Share (0–1) of items, one a row, that score highest themselves; by default the first candidate is the first's."""
+    own = torch.arange(len(scores), device=scores.device) if own is None else own
+    return float((scores.argmax(-1) == own).float().mean())

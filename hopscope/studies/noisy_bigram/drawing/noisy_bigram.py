@@ -18,28 +18,58 @@ SAMPLED = (
 
 @styled
 def noisy_bigram(table: DataFrame) -> Figure:
-    """Panels for the kinds of rows that a table of the experiment has.
+    """Above the samples and the paper's setting, below ours and a language model.
 
     Args:
-        table: rows of kind `samples`, `curve`, `truncation`, and perhaps `language`.
+        table: rows of kind `samples`, `official curve`, `official truncation`, `curve`, `truncation`, and perhaps
+            `language`.
     """
     language = table[table.kind == "language"]
     asked = len(language) > 0 and "prompt" in language and language.prompt.notna().any()
-    shown = picture(12.6, 6.4)
-    axes = shown.subplots(2, 3).flat
+    shown = picture(16.6, 6.4)
+    axes = shown.subplots(2, 4).flat
     samples(axes[0], table[table.kind == "samples"])
-    curves(axes[1], table[(table.kind == "curve") & (table.trains == "last")])
-    truncation = table[(table.kind == "truncation") & (table.state == "trained")]
-    shares(axes[2], truncation, "correct", "p(correct) without part of the late feed-forward")
-    shares(axes[3], truncation, "margin", "margin, log p(correct) − log p(noise)")
+    official = table[table.kind == "official curve"]
+    pairs(axes[1], official, {"noise": "p(noise)", "correct": "p(correct)"}, "The paper's setting, without noise")
+    pairs(
+        axes[2],
+        official,
+        {"margin_late": "margin, late MLP (logits)", "margin_early": "margin, early MLP", "attended": "attention"},
+        "Noise in MLPs; attention to answers",
+    )
+    one_matrix(axes[3], table[table.kind == "official truncation"])
+    curves(axes[4], table[(table.kind == "curve") & (table.trains == "last")])
+    shares(axes[5], table[(table.kind == "truncation") & (table.state == "trained")])
     if asked:
-        layers(axes[4], language[language.prompt == "Madrid"], 'SmolLM2, "Madrid is located in", one layer')
-        layers(axes[5], language, "the same, mean over ten cities")
+        layers(axes[6], language[language.prompt == "Madrid"], 'SmolLM2, "Madrid is located in", one layer')
+        layers(axes[7], language, "the same, mean over ten cities")
     else:
-        for ax in (axes[4], axes[5]):
+        for ax in (axes[6], axes[7]):
             ax.axis("off")
             ax.text(0.5, 0.5, "no language model was asked", ha="center", color=GREY, transform=ax.transAxes)
     return shown
+
+
+def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
+    """Numbers over training, every run a thin line, and means."""
+    for index, (column, label) in enumerate(names.items()):
+        for _, run in rows.groupby("run"):
+            ax.plot(run.step, run[column], color=colour(index), lw=0.6, alpha=0.4)
+        mean = rows.groupby("step")[column].mean()
+        ax.plot(mean.index, mean, color=colour(index), lw=1.8, label=label)
+    ax.set(xlabel="optimizer steps", title=title)
+    ax.legend(loc="best")
+
+
+def one_matrix(ax: Axes, rows: DataFrame) -> None:
+    """p(correct) solid and p(noise) dotted by kept share of one matrix's rank."""
+    for index, ((layer, matrix), part) in enumerate(rows.groupby(["layers", "matrix"])):
+        for column, style in (("correct", "-"), ("noise", ":")):
+            mean = part.groupby("share")[column].mean()
+            label = f"{layer} {matrix}" if column == "correct" else "_"
+            ax.plot(mean.index, mean, color=colour(index), ls=style, marker="o", ms=3, lw=1.4, label=label)
+    ax.set(xlabel="kept share of the rank (0: removed)", ylim=(0, 1), title="One matrix: p(correct); dotted p(noise)")
+    ax.legend(loc="best")
 
 
 def samples(ax: Axes, rows: DataFrame) -> None:
@@ -63,12 +93,12 @@ def curves(ax: Axes, rows: DataFrame) -> None:
             ax.plot(run.step, run.noise, color=colour(index), lw=1.0, alpha=0.8)
             ax.plot(run.step, run.correct, color=colour(index), lw=1.0, alpha=0.8, ls=":")
         ax.axhline(alpha, color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
-    ax.set(xlabel="optimizer steps", ylim=(0, 1), title="p(noise) solid, p(correct) dotted")
+    ax.set(xlabel="optimizer steps", ylim=(0, 1), title="Even tokens: p(noise) solid, p(correct) dotted")
     ax.legend(loc="upper right")
 
 
-def shares(ax: Axes, rows: DataFrame, column: str, title: str) -> None:
-    """A number by kept share of the rank of the late layer, every run a line; the whole model at 1.
+def shares(ax: Axes, rows: DataFrame) -> None:
+    """The margin by kept share of the rank of the late layer, every run a line; the whole model at 1.
 
     At one α: that which all three kinds of model have, if there are several.
     """
@@ -78,12 +108,9 @@ def shares(ax: Axes, rows: DataFrame, column: str, title: str) -> None:
     for index, name in enumerate(names):
         for place, (_, run) in enumerate(rows[rows.trains == name].sort_values("share").groupby("run", sort=False)):
             label = "_" if place else NAMES[name]
-            ax.plot(run.share, run[column], color=colour(index), marker="o", ms=3, lw=1.0, alpha=0.8, label=label)
-    ax.set(xlabel="kept share of the rank (0: removed)", title=title)
-    if column == "correct":
-        ax.set_ylim(0, 1.02)
-    else:
-        ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
+            ax.plot(run.share, run.margin, color=colour(index), marker="o", ms=3, lw=1.0, alpha=0.8, label=label)
+    ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
+    ax.set(xlabel="kept share of the rank (0: removed)", title="Even tokens: log p(correct) − log p(noise)")
     ax.legend(loc="best")
 
 

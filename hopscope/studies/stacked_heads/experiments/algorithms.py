@@ -21,11 +21,12 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.emergence.onset import Onset
+from hopscope.experiments.circuit_tables import NONE
 from hopscope.experiments.judging import Claim, judge, lags
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import minimum_depth
 from hopscope.studies.stacked_heads.experiments.minimum_depth import least
-from hopscope.studies.stacked_heads.named_circuits import NONE, parts_of
+from hopscope.studies.stacked_heads.named_circuits import parts_of
 
 #: Seconds that each scale takes on two cores; many of the runs are those of `minimum_depth`, and not counted here.
 SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}

@@ -1,0 +1,24 @@
+"""Stages that keep what is behind: easier sequences stay among the harder ones (after Bengio et al., 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from hopscope.curricula.base import Curriculum
+
+
+class Cumulative(Curriculum):
+    """One hop first, then one or two, up to all difficulties mixed; stages are of equal length, draws within one even.
+
+    `staged` poses nothing again that is behind, and a model forgets it. Here every stage adds a difficulty, so the last
+    stage is a `mixture`.
+    """
+
+    asks_every_hop = False
+    changes_difficulty = True
+
+    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
+        stage = min(len(offered), 1 + int(progress * len(offered)))
+        return offered[int(torch.randint(stage, (), generator=generator, device=generator.device))]

@@ -1,0 +1,22 @@
+"""A model of the same shape that has learnt nothing: the negative control."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.language.checkpoints import Opened
+
+
+def untrained(opened: Opened, seed: int) -> Opened:
+    """The model's shape with weights drawn anew, as its own configuration draws them."""
+    from transformers import AutoModelForCausalLM
+
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        model = AutoModelForCausalLM.from_config(opened.model.config, dtype=torch.float32)
+    finally:
+        torch.set_rng_state(state)
+    model.generation_config = opened.model.generation_config
+    name = f"{opened.name}, untrained"
+    return Opened(model.eval().requires_grad_(False), opened.tokenizer, name, {**opened.identity, "untrained": seed})

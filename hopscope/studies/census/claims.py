@@ -1,0 +1,150 @@
+"""What the census says, held to thresholds of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from pandas import DataFrame
+
+from hopscope.experiments.circuit_tables import NONE
+from hopscope.experiments.judging import Claim, judge, significant
+from hopscope.studies.census.entropy import Explained, explained
+
+FACTORS = {"order": "order of facts", "layers": "depth", "rate": "learning rate", "weights": "initial weights"}
+#: Hops whose classes are explained: only D = 2 has every factor.
+EXPLAINED = 2
+CLAIMS = (
+    "solved_models_have_circuits",
+    "circuits_are_schedules",
+    "untrained_models_have_none",
+    "seeds_agree",
+    "three_classes_are_half",
+    "heads_to_spare",
+    *(f"{name}_decides" for name in FACTORS),
+)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether circuits are found, how they spread over classes, and what decides."""
+    grown = table[table.trained > 0]
+    searched, circuits = grown[grown.verdict != "unsolved"], accepted(grown)
+    yield judge(
+        "solved_models_have_circuits",
+        f"At least nine of ten models that solve their task have a validated circuit ({len(circuits)} of "
+        f"{len(searched)}; {len(grown) - len(searched)} more have not solved it).",
+        searched.verdict == "circuit",
+        "models that do",
+        section="beyond (8)",
+        rows=searched,
+        among=table,
+        at_least=0.9,
+        of="share of",
+        source="ours",
+    )
+    yield judge(
+        "circuits_are_schedules",
+        "By the flow of information alone every circuit found brings the query its answer.",
+        circuits.name != NONE,
+        "circuits that do",
+        section="5, 8.2",
+        rows=circuits,
+        among=table,
+        equals=1,
+        of="share of",
+        source="ours",
+    )
+    untrained = table[table.trained == 0]
+    yield judge(
+        "untrained_models_have_none",
+        "Control: no model has a circuit as it is initialised, with the prior alone.",
+        untrained.verdict == "circuit",
+        "models that do",
+        section="beyond (8)",
+        rows=untrained,
+        among=table,
+        equals=0,
+        of="share of",
+        source="ours",
+    )
+    yield from spread_of(circuits, table)
+    yield from (decides(factor, circuits[circuits.D == EXPLAINED], table) for factor in FACTORS)
+
+
+def accepted(table: DataFrame) -> DataFrame:
+    """The rows of models with a validated circuit."""
+    return table[(table.verdict == "circuit") & (table.trained > 0)]
+
+
+def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
+    """How alike circuits are, and how good."""
+    pairs = pairs_of_seeds(circuits)
+    yield judge(
+        "seeds_agree",
+        f"Two models that differ in their seed alone mostly have circuits of the same class ({sum(pairs)} of "
+        f"{len(pairs)} pairs).",
+        pairs,
+        "pairs that do",
+        section="beyond (8)",
+        rows=circuits,
+        among=table,
+        above=0.5,
+        of="share of",
+        source="ours",
+    )
+    two = circuits[circuits.D == EXPLAINED]
+    common = set(two.wiring.value_counts().index[:3])
+    yield judge(
+        "three_classes_are_half",
+        f"At D = 2 the three commonest classes hold half of all circuits ({two.wiring.nunique()} classes, {len(two)} "
+        "circuits).",
+        two.wiring.isin(common),
+        "circuits that are of one of the three",
+        section="beyond (8)",
+        rows=two,
+        among=table,
+        at_least=0.5,
+        of="share of",
+        source="ours",
+    )
+    yield judge(
+        "heads_to_spare",
+        "Circuits mostly use more heads than would do, as the paper found (four where three would do).",
+        circuits.heads > circuits.fewest,
+        "circuits that do",
+        section="8.2 (ii)",
+        rows=circuits,
+        among=table,
+        above=0.5,
+        of="share of",
+        source="ours",
+    )
+
+
+def pairs_of_seeds(circuits: DataFrame) -> list[bool]:
+    """Of every two circuits that differ in their seed alone, whether they are of one class."""
+    groups = circuits.groupby(["D", *FACTORS]).wiring
+    return [one == other for _, classes in groups for one, other in combinations(classes, 2)]
+
+
+def explained_by(factor: str, circuits: DataFrame) -> Explained | None:
+    """What one factor says of the class, where the others are the same."""
+    alike = circuits[["D", *(name for name in FACTORS if name != factor)]].apply(tuple, axis=1)
+    return explained(list(circuits.wiring), list(circuits[factor]), list(alike)) if len(circuits) else None
+
+
+def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
+    """Whether a factor says more of the class than chance does."""
+    found = explained_by(factor, circuits)
+    return judge(
+        f"{factor}_decides",
+        f"All else equal, the {FACTORS[factor]} decides a part of which class a circuit of D = {EXPLAINED} is of.",
+        found.share if found else float("nan"),
+        section="beyond (8)",
+        rows=circuits,
+        among=table,
+        also=[significant("the share explained, adjusted for chance, > 0", found.chance, found.contrary)]
+        if found
+        else [significant("the share explained > 0", 1.0, 1.0)],
+        source="ours",
+    )

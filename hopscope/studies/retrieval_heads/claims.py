@@ -1,0 +1,269 @@
+"""Claims on retrieval heads: each from numbers of the table; heads that are masked were chosen on other needles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+
+FEW = 0.05  # share of all heads (paper)
+ALWAYS = 0.95  # of the asks
+CERTAIN = 0.05  # of all retrieval heads and three groupings together
+SAME = 0.75  # of the eight highest heads (ours)
+COPIES = 0.1  # error below which a small model copies (ours)
+NOTHING = 0.1  # score that what has learnt nothing stays below: the paper's bar
+
+
+def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
+    """A column of the rows of a kind; by run."""
+    rows = table[table.kind == kind]
+    rows = rows if name is None else rows[rows.name == name]
+    return rows.set_index("run")[column].astype(float)
+
+
+def highest(table: DataFrame, kind: str = "forced") -> Series:
+    """The highest score of any head; by run."""
+    return of(table, kind).groupby(level=0).max()
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether there are few, the same ones, always on or by context, needed, and alike to induction heads; controls."""
+    language = table[table.part == "language"]
+    yield from about_sparsity(language, table[table.part == "published"])
+    yield from about_sameness(language)
+    yield from about_firing(language)
+    yield from about_masking(language)
+    yield from about_induction(language)
+    yield from about_controls(table)
+
+
+def told(table: DataFrame) -> str:
+    """The models, in words."""
+    return " and ".join(sorted(set(table.model)))
+
+
+def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
+    """How many there are."""
+    for id, way, words in (
+        ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
+        ("fewer_where_it_writes_itself", "free", "over the needles that it finds by itself"),
+    ):
+        share = of(table, f"sparsity {way}", "share")
+        ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
+        yield judge(
+            id,
+            f"In {told(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
+            [value for end in ends for value in end],
+            "end of the interval of the share of heads",
+            section="2",
+            rows=table,
+            source="paper",
+            number=share.mean(),
+            below=FEW,
+            unanimous=True,
+        )
+    yield judge(
+        "published_fewer_than_one_in_twenty",
+        "In each of the seven models whose scores are released fewer than 5 % of all heads are retrieval heads.",
+        of(published, "share"),
+        "share of heads",
+        section="2 (released scores)",
+        rows=published,
+        source="paper",
+        n=len(of(published, "share")),
+        below=FEW,
+    )
+    yield judge(
+        "some_retrieve_most",
+        f"{told(table)} has heads that hit half of the needle or more, as every model of the paper has.",
+        of(table, "sparsity forced", "half or more"),
+        "number of heads",
+        section="3.1",
+        rows=table,
+        source="ours",
+        at_least=1,
+    )
+
+
+def about_sameness(table: DataFrame) -> Iterator[Claim]:
+    """Other needles, and answers of the model's own."""
+    for id, name, section, words in (
+        ("same_for_other_needles", "halves", "3.3", "Other needles have the same retrieval heads"),
+        ("same_by_force_and_free", "by force and free", "2", "The answer given and the model's own have the same ones"),
+    ):
+        yield judge(
+            id,
+            f"{words}: six of the eight highest are shared, or more.",
+            of(table, "shared tops", name) / of(table, "shared tops", name, "other"),
+            "share of the eight highest heads",
+            section=section,
+            rows=table,
+            source="ours",
+            at_least=SAME,
+        )
+
+
+def about_firing(table: DataFrame) -> Iterator[Claim]:
+    """Always on, or by context."""
+    active = table[table.kind == "active"]
+    said: dict[str, Any] = {"section": "3.2", "rows": table, "source": "paper"}
+    yield judge(
+        "some_are_always_on",
+        "Some retrieval heads hit something of the needle in more than 95 % of the asks.",
+        (of(active, "active") > ALWAYS).groupby(level=0).sum(),
+        "number of heads",
+        **said,
+        at_least=1,
+    )
+    yield judge(
+        "others_fire_by_context",
+        "Others do not; and which asks they hit depends on the needle, its depth or the length of the hay, in at least "
+        "one of them beyond chance (permutations, p < 0.05 over all heads and the three together).",
+        by_context(table),
+        "number of heads that depend on context",
+        **said,
+        at_least=1,
+        also=[
+            bound("number of heads that are not always on", (of(active, "active") <= ALWAYS).groupby(level=0).sum(),
+                  at_least=1)
+        ],
+    )  # fmt: skip
+
+
+def by_context(table: DataFrame) -> Series:
+    """How many heads that are not always on depend on context, after Bonferroni; by run."""
+    rows = table[table.kind.str.startswith("p of ")]
+    least = rows.groupby(["run", "name"]).value.min() * rows.groupby("run").size()
+    on = table[table.kind == "active"].set_index(["run", "name"]).value
+    return ((least < CERTAIN) & (on <= ALWAYS)).groupby(level=0).sum()
+
+
+def beyond(table: DataFrame, measure: str, control: str = "random", name: str = "retrieval 8") -> Series:
+    """Lower ends of what retrieval heads cost more than the worst random set; by run."""
+    rows = table[(table.kind == f"beyond {control}: {measure}") & table.name.str.startswith(name)]
+    return rows.set_index("run").low.astype(float)
+
+
+def about_masking(table: DataFrame) -> Iterator[Claim]:
+    """What masked heads cost, judged on needles by which they were not chosen; of the runs in which it was measured."""
+    table = table[table.run.isin(table[table.kind == "masked"].run)]
+    said: dict[str, Any] = {"section": "4.1", "rows": table, "source": "ours"}
+    for id, measure, control, words in (
+        (
+            "masking_costs_more_than_random",
+            "log_p",
+            "random",
+            "Masking the eight highest heads costs the needle more probability than the worst of ten random sets of "
+            "eight others (95 %, lower end).",
+        ),
+        (
+            "masking_costs_more_than_the_same_layers",
+            "log_p",
+            "same layers",
+            "So it does beside ten random sets of other heads of the same layers.",
+        ),
+        (
+            "zeroing_costs_more_than_random",
+            "zeroed",
+            "random",
+            "So it does where a head's output is zero, in place of an even look at everything.",
+        ),
+    ):
+        yield judge(id, words, beyond(table, measure, control), "lower end of nats per token", **said, above=0)
+    yield judge(
+        "masking_costs_more_at_every_size",
+        "So it does with the highest 1, 4 and 16 heads.",
+        beyond(table, "log_p", name="retrieval"),
+        "lower end of nats per token",
+        **said,
+        above=0,
+    )
+    yield judge(
+        "masked_it_answers_less",
+        "With the highest eight masked the model itself finds fewer needles than with the worst of ten random sets.",
+        beyond(table, "answered"),
+        "lower end of the share of needles",
+        **said,
+        above=0,
+    )
+    main = table[table.name == "retrieval 8"]
+    yield judge(
+        "plain_text_is_spared",
+        "On plain text, which asks for nothing, masking them costs a quarter or less of what it costs the needle.",
+        of(main, "lost: aside") / of(main, "lost: log_p"),
+        "nats lost on text as a share of those on needles",
+        **said,
+        at_most=0.25,
+    )
+
+
+def about_induction(table: DataFrame) -> Iterator[Claim]:
+    """Beside induction scores on repeated random tokens."""
+    said: dict[str, Any] = {"section": "beyond (Olsson et al., 2022)", "rows": table, "source": "ours"}
+    yield judge(
+        "ranks_like_induction",
+        "Heads with higher induction scores have higher retrieval scores (Spearman, 95 % over heads, lower end).",
+        of(table, "ranks", "induction", "low"),
+        "lower end of the rank correlation",
+        **said,
+        above=0,
+    )
+    yield judge(
+        "the_top_are_induction_heads",
+        "Half of the eight highest heads or more are among the eight highest induction heads.",
+        of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
+        "share of the eight highest heads",
+        **said,
+        at_least=0.5,
+    )
+
+
+def about_controls(table: DataFrame) -> Iterator[Claim]:
+    """What must have a score of 1, and what none."""
+    hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
+    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
+    second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
+    yield judge(
+        "by_hand_one",
+        "In a model made by hand the head that copies has a score of 1, by force and free, and no other head any.",
+        [*highest(hand), *highest(hand, "free")],
+        "highest score",
+        rows=hand,
+        **said,
+        equals=1,
+        also=[bound("second highest score", second, equals=0)],
+    )
+    yield judge(
+        "untrained_none",
+        "With weights as they began no head is a retrieval head.",
+        highest(idle),
+        "highest score",
+        rows=idle,
+        **said,
+        below=NOTHING,
+    )
+    errors = of(toys, "error")
+    copying = toys[toys.run.isin(errors[errors < COPIES].index)]
+    yield judge(
+        "toys_that_copy",
+        "Small models that copy have a head that hits nine tokens in ten or more.",
+        highest(copying),
+        "highest score",
+        rows=copying,
+        among=toys,
+        **said,
+        at_least=0.9,
+        provided=bound("the number of models that copy", len(copying.run.unique()), at_least=1),
+    )
+    yield judge(
+        "untrained_toys_none",
+        "Before their training no head of theirs is a retrieval head.",
+        highest(early),
+        "highest score",
+        rows=early,
+        **said,
+        below=NOTHING,
+    )
