@@ -2,7 +2,7 @@
 
 All are asked for D hops of the retrieval problem (Musat, ICLR 2025, section 3), have one head a layer and no MLP, and
 begin with the prior of this project's presets: in layer 0 attention's bias by distance starts at 4 for the token
-before. A run stops when it is solved, a little below the loss that a circuit is asked of.
+before. A run stops when it is solved well, at a fifth of the loss that a circuit is asked for.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ RATES, WEIGHTS = (1e-3, 2e-3), ("early_layers", "fan_in")
 LAYERS = {2: (3, 4, 5), 3: (4, 5), 4: (4, 5)}
 TAUGHT = {2: ORDERS, 3: ORDERS[:1], 4: ORDERS[:1]}
 #: By scale and D, how many seeds; and how many models are searched as they begin, as control.
-SEEDS = {"quick": {2: 1}, "cpu": {2: 2, 3: 2}, "long": {2: 6, 3: 6, 4: 2}, "paper": {2: 20, 3: 20, 4: 20}}
+SEEDS = {"quick": {2: 1}, "cpu": {2: 2, 3: 1}, "long": {2: 6, 3: 6, 4: 2}, "paper": {2: 20, 3: 20, 4: 20}}
 UNTRAINED = {"quick": 1, "cpu": 4, "long": 12, "paper": 20}
-SOLVED = 0.03  # every hop's validation loss; a circuit is asked to be below 0.05
+SOLVED = 0.01  # every hop's validation loss; circuits of models that have just passed 0.05 fall short of it by a hair
 STEPS = {2: 600, 3: 600, 4: 800}
 PRIOR = "relative(start='L0 1:4')"
 
