@@ -54,9 +54,22 @@ def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
     return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]
 
 
-def named(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
-    """A circuit as a row: verdict, losses, the algorithm that it is, and its heads against the fewest that would do."""
-    paths = [found.path for found in circuit.paths] if circuit.accepted else []
+def passes_by_hand(circuit: Circuit) -> bool:
+    """Whether all patterns by hand do, by the upper end of the interval: the paper's own test (appendix E).
+
+    An accepted circuit passes as computed, too. Of a model that has not solved its task, or without paths, none passes.
+    """
+    solved = circuit.verdict in ("circuit", "partial")
+    return solved and bool(circuit.paths) and circuit.losses["circuit"].high < circuit.threshold
+
+
+def named(circuit: Circuit, task: Retrieval, *, by_hand: bool = False) -> dict[str, Any]:
+    """A circuit as a row: verdict, losses, the algorithm that it is, and its heads against the fewest that would do.
+
+    Named if it was accepted, or, where `by_hand` says so, if it passes by hand alone.
+    """
+    counts = passes_by_hand(circuit) if by_hand else circuit.accepted
+    paths = [found.path for found in circuit.paths] if counts else []
     schedules = schedules_of(paths, task.n_hops)
     first = schedules[0] if schedules else None
     yardstick = redundancy(paths, task.n_hops, "none") if paths else None

@@ -10,7 +10,7 @@ from pandas import DataFrame
 from hopscope.drawing.flow_diagram import flow_diagram
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.studies.census.cells import ORDERS
-from hopscope.studies.census.claims import EXPLAINED, FACTORS, accepted, explained_by
+from hopscope.studies.census.claims import EXPLAINED, FACTORS, counted, explained_by
 from hopscope.theory.classes import read
 
 DRAWN = 4  # classes of each D
@@ -20,7 +20,7 @@ SHOWN = 12  # bars of each D
 @styled
 def figure(table: DataFrame) -> Figure:
     """Above: classes by frequency, a panel per D, and what explains them; below: the commonest of each D."""
-    circuits = accepted(table)
+    circuits = counted(table.fillna({"wiring": ""}))
     lengths = sorted(table.D.unique())
     shown = picture(3.1 * DRAWN, 2.6 + 2.9 * len(lengths))
     grid = shown.add_gridspec(1 + len(lengths), 1, height_ratios=[1, *[1.15] * len(lengths)])

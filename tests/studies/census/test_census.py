@@ -30,11 +30,19 @@ def test_the_claims_are_those_that_are_declared():
     assert tuple(judged(model(0, FOLLOWED), model(1, AHEAD, trained=0, verdict="none"))) == CLAIMS
 
 
-def test_of_solved_models_nine_in_ten_have_circuits():
+def test_of_solved_models_nine_in_ten_pass_by_hand():
     nine = [model(seed, FOLLOWED) for seed in range(9)]
     lost, unsolved = model(9, "", verdict="partial"), model(10, "", verdict="unsolved")
-    assert judged(*nine, lost, unsolved)["solved_models_have_circuits"] == ("holds", 0.9)
-    assert judged(*nine, lost, model(11, "", verdict="none"))["solved_models_have_circuits"][0] == "fails"
+    assert judged(*nine, lost, unsolved)["paths_suffice_by_hand"] == ("holds", 0.9)
+    assert judged(*nine, lost, model(11, "", verdict="none"))["paths_suffice_by_hand"][0] == "fails"
+
+
+def test_by_hand_alone_is_no_circuit_by_our_verdict():
+    nine = [model(seed, FOLLOWED) for seed in range(9)]
+    by_hand = [model(seed, FOLLOWED, verdict="partial") for seed in (9, 10)]
+    assert judged(*nine, by_hand[0])["circuits_pass_live"] == ("holds", 0.9)
+    assert judged(*nine, *by_hand)["circuits_pass_live"] == ("fails", pytest.approx(9 / 11))
+    assert judged(*nine, *by_hand)["paths_suffice_by_hand"] == ("holds", 1)
 
 
 def test_a_circuit_of_an_untrained_model_is_counted_against_the_search():
@@ -43,7 +51,7 @@ def test_a_circuit_of_an_untrained_model_is_counted_against_the_search():
     flattered = model(1, FOLLOWED, trained=0)
     found = judged(model(0, FOLLOWED), flattered)
     assert found["untrained_models_have_none"] == ("fails", 1)
-    assert found["solved_models_have_circuits"] == ("holds", 1)  # of the trained one alone
+    assert found["paths_suffice_by_hand"] == ("holds", 1)  # of the trained one alone
 
 
 def test_seeds_are_compared_within_their_settings():
