@@ -46,7 +46,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "circuits_pass_live",
-        "At least nine in ten of these pass as computed, too, all else null: they are circuits by our verdict "
+        "At least nine in ten of these pass our live tests, too, all else null: they are circuits by our verdict "
         f"({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
         "circuits that do",
@@ -153,7 +153,7 @@ def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     found = explained_by(factor, circuits)
     return judge(
         f"{factor}_decides",
-        f"All else equal, the {FACTORS[factor]} decides a part of which class a circuit of D = {EXPLAINED} is of.",
+        f"All else equal, the class of a circuit of D = {EXPLAINED} depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
         section="beyond (8)",
         rows=circuits,

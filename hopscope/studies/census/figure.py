@@ -22,7 +22,7 @@ def figure(table: DataFrame) -> Figure:
     """Above: classes by frequency, a panel per D, and what explains them; below: the commonest of each D."""
     circuits = counted(table.fillna({"wiring": ""}))
     lengths = sorted(table.D.unique())
-    shown = picture(3.1 * DRAWN, 2.6 + 2.9 * len(lengths))
+    shown = picture(3.7 * DRAWN, 2.6 + 2.9 * len(lengths))
     grid = shown.add_gridspec(1 + len(lengths), 1, height_ratios=[1, *[1.15] * len(lengths)])
     above = grid[0].subgridspec(1, len(lengths) + 1)
     for place, hops in enumerate(lengths):
@@ -46,6 +46,7 @@ def bars(ax: Axes, circuits: DataFrame, hops: int, *, legend: bool) -> None:
             ax.barh(rank + 1, n, left=left, color=colour(index))
             left += n
     ax.set(xlabel="circuits", ylabel="class, by rank", ylim=(min(len(counts), SHOWN) + 0.6, 0.4))
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_title(f"D = {hops}: {len(circuits)} circuits, {len(counts)} classes")
     if legend:
         patches = [Patch(color=colour(i), label=order.replace("_", " ")) for i, order in enumerate(ORDERS)]
