@@ -28,7 +28,7 @@ CLAIMS = (
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether circuits are found, how they spread over classes, and what decides."""
-    table = table.fillna({"wiring": ""})  # as a file has it
+    table = classed(table)
     grown = table[table.trained > 0]
     solved, circuits = grown[grown.verdict != "unsolved"], counted(grown)
     yield judge(
@@ -84,6 +84,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield from spread_of(circuits, table)
     yield from (decides(factor, circuits[circuits.D == EXPLAINED], table) for factor in FACTORS)
+
+
+def classed(table: DataFrame) -> DataFrame:
+    """With an empty class where there is none, for which a file has nothing."""
+    return table.assign(wiring=table.wiring.astype(object).where(table.wiring.notna(), ""))
 
 
 def counted(table: DataFrame) -> DataFrame:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
 from hopscope.drawing.flow_diagram import flow_diagram
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.studies.census.cells import ORDERS
-from hopscope.studies.census.claims import EXPLAINED, FACTORS, counted, explained_by
+from hopscope.studies.census.claims import EXPLAINED, FACTORS, classed, counted, explained_by
 from hopscope.theory.classes import read
 
 DRAWN = 4  # classes of each D
@@ -20,7 +21,7 @@ SHOWN = 12  # bars of each D
 @styled
 def figure(table: DataFrame) -> Figure:
     """Above: classes by frequency, a panel per D, and what explains them; below: the commonest of each D."""
-    circuits = counted(table.fillna({"wiring": ""}))
+    circuits = counted(classed(table))
     lengths = sorted(table.D.unique())
     shown = picture(3.7 * DRAWN, 2.6 + 2.9 * len(lengths))
     grid = shown.add_gridspec(1 + len(lengths), 1, height_ratios=[1, *[1.15] * len(lengths)])
@@ -46,7 +47,7 @@ def bars(ax: Axes, circuits: DataFrame, hops: int, *, legend: bool) -> None:
             ax.barh(rank + 1, n, left=left, color=colour(index))
             left += n
     ax.set(xlabel="circuits", ylabel="class, by rank", ylim=(min(len(counts), SHOWN) + 0.6, 0.4))
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_title(f"D = {hops}: {len(circuits)} circuits, {len(counts)} classes")
     if legend:
         patches = [Patch(color=colour(i), label=order.replace("_", " ")) for i, order in enumerate(ORDERS)]
