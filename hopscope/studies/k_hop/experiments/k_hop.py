@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
@@ -24,6 +23,7 @@ from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_o
 from hopscope.experiments.judging import Claim, bound, judge, lags, power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
+from hopscope.studies.k_hop.curves_and_costs import costs, curves
 from hopscope.tasks.k_fold import KFold
 
 #: Seconds that each scale takes on two cores.
@@ -123,23 +123,6 @@ def figure(table: DataFrame) -> Figure:
     for ax in (left, middle, right):
         ax.legend(loc="best")
     return shown
-
-
-def curves(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
-    """A thin line per run and the median."""
-    for _, run in rows.groupby("run"):
-        ax.plot(run.step, run.hop_loss, color=tint, lw=0.6, alpha=0.4)
-    median = rows.groupby("step").hop_loss.median()
-    ax.plot(median.index, median, color=tint, lw=2, label=label)
-
-
-def costs(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
-    """A dot per run at the step at which k hops were learnt, hollow at the last step where they were not."""
-    never = rows.learnt.isna()
-    ax.plot(rows.task_k[~never], rows.learnt[~never], "o", ms=5, color=tint, label=label)
-    ax.plot(
-        rows.task_k[never], rows.steps[never], "o", ms=6, mfc="none", mec=tint, label="_" if (~never).any() else label
-    )
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -1,0 +1,21 @@
+"""What the study's pictures share: losses over training, and when each number of hops was learnt."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+
+def curves(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
+    """A thin line per run and the median."""
+    for _, run in rows.groupby("run"):
+        ax.plot(run.step, run.hop_loss, color=tint, lw=0.6, alpha=0.4)
+    median = rows.groupby("step").hop_loss.median()
+    ax.plot(median.index, median, color=tint, lw=2, label=label)
+
+
+def costs(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
+    """A dot per run at the step at which k hops were learnt, hollow at the last step where they were not."""
+    never = rows.learnt.isna()
+    ax.plot(rows.task_k[~never], rows.learnt[~never], "o", ms=5, color=tint, label=label)
+    ax.plot(rows.task_k[never], rows.steps[never], "o", ms=6, mfc="none", mec=tint, label="_" if any(~never) else label)
