@@ -12,7 +12,7 @@ and beside it what guessing would score. The format rate is a measure of its own
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
@@ -114,57 +114,64 @@ def ask_benchmark(
         BadInput: the backend cannot do what is asked.
         Unreachable: the model did not answer; all answers until then are kept.
     """
-    cell = Cell(backend, benchmark, layout, marking(protocol, benchmark, max_tokens), settings or Evaluation())
+    cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark, max_tokens), settings or Evaluation())
     if records is not None:
-        return asked(cell, records, watch, protocol)
+        return cell.asked(records, watch)
     with Records.opened(folder) as opened:
-        return asked(cell, opened, watch, protocol)
+        return cell.asked(opened, watch)
 
 
-def asked(cell: Cell, records: Records, watch: Watch, protocol: str) -> Outcome:
-    """All of a cell's exercises, answered."""
-    return counted(cell, cell.complete(records, watch), protocol)
+class BenchmarkCell(Cell):
+    """A benchmark's exercises in one layout, asked in one way; `formulation` is the benchmark."""
 
+    def asked(self, records: Records, watch: Watch) -> Outcome:
+        """All exercises, answered."""
+        self.complete(records, watch)
+        return self.outcome()
 
-def told(cell: Cell, records: Records, protocol: str) -> Outcome:
-    """What is known without asking anything: for a benchmark that was cut short."""
-    cell.look_up(records)
-    return counted(cell, cell.finished, protocol)
+    def told(self, records: Records) -> Outcome:
+        """What is known without asking anything: for a benchmark that was cut short."""
+        self.look_up(records)
+        return self.outcome()
 
+    def outcome(self) -> Outcome:
+        """Every measure's mean, with its interval and its chance level."""
+        left = self.settings.count - len(self.finished)
+        settings = {"benchmark": self.formulation.as_dict(), "layout": self.layout.as_dict()}
+        about = {"model": self.backend.model, "benchmark": self.formulation.name(), "layout": self.layout.name()}
+        more = {
+            "seed": self.settings.seed,
+            "partial": left > 0,
+            "left": left,
+            "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
+            "identity": json.dumps(self.identity),
+        }
+        rows = [
+            {**about, "protocol": self.way, **measured(name, values), "chance": chance, **more}
+            for name, values, chance in self.measures()
+        ]
+        return Outcome(rows, self.finished)
 
-def counted(cell: Cell, judged: tuple[Judged, ...], protocol: str) -> Outcome:
-    """Every measure's mean, with its interval and its chance level."""
-    benchmark, left = cell.formulation, cell.settings.count - len(judged)
-    assert isinstance(benchmark, Benchmark)
-    settings = {"benchmark": benchmark.as_dict(), "layout": cell.layout.as_dict(), "protocol": cell.protocol.as_dict()}
-    about = {"model": cell.backend.model, "benchmark": benchmark.name(), "layout": cell.layout.name()}
-    more = {
-        "seed": cell.settings.seed,
-        "partial": left > 0,
-        "left": left,
-        "settings": json.dumps(settings | cell.settings.as_dict()),
-        "identity": json.dumps(cell.identity),
-    }
-    rows = [
-        {**about, "protocol": protocol, **measured(name, values), "chance": floor, **more}
-        for name, values, floor in measures(benchmark, cell, judged)
-    ]
-    return Outcome(rows, judged)
+    @property
+    def way(self) -> str:
+        """Which of `PROTOCOLS`."""
+        if not isinstance(self.protocol, Marking):
+            return self.protocol.name()
+        return "greedy_lenient" if self.protocol.lenient else "greedy_strict"
 
-
-def measures(
-    benchmark: Benchmark, cell: Cell, judged: Sequence[Judged]
-) -> Iterable[tuple[str, Sequence[float], float]]:
-    """Each measure's name, its values, and what guessing scores on average."""
-    marks = [one.mark for one in judged if isinstance(one, Marked)]
-    if not isinstance(cell.protocol, Marking):
-        corrected = [float(one.corrected == cell.right[one.index]) for one in judged]
-        yield "choice", [float(one.correct) for one in judged], benchmark.chance
-        yield "prior_corrected_choice", corrected, benchmark.chance
-        return
-    for name in benchmark.MEASURES:
-        yield name, [mark.measures[name] for mark in marks], benchmark.floors[name]
-    yield "valid", [float(mark.valid) for mark in marks], nan
+    def measures(self) -> Iterator[tuple[str, Sequence[float], float]]:
+        """Each measure's name, its values, and what guessing scores on average; NaN where that means nothing."""
+        benchmark = self.formulation
+        assert isinstance(benchmark, Benchmark)
+        if not isinstance(self.protocol, Marking):
+            corrected = [float(one.corrected == self.right[one.index]) for one in self.finished]
+            yield "choice", [float(one.correct) for one in self.finished], benchmark.chance
+            yield "prior_corrected_choice", corrected, benchmark.chance
+            return
+        marks = [one.mark for one in self.finished if isinstance(one, Marked)]
+        for name in benchmark.MEASURES:
+            yield name, [mark.measures[name] for mark in marks], benchmark.floors[name]
+        yield "valid", [float(mark.valid) for mark in marks], nan
 
 
 def measured(name: str, values: Sequence[float]) -> dict[str, Any]:

@@ -111,20 +111,20 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     )
     for id, sentence, layout, protocol, measure in (
         ("recall_beyond_shuffled", "states more rules", "chat", "greedy_lenient", "recall"),
-        ("recall_beyond_shuffled_after_examples", "after four solved functions states more rules",
+        ("recall_beyond_shuffled_after_examples", "after two solved functions states more rules",
          "few_shot", "greedy_lenient", "recall"),
-        ("chooses_beyond_shuffled", "more often finds the one right rule of four likelier",
+        ("chooses_beyond_shuffled", "more often finds the right rules of four sets likeliest",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
-        some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 2, 1)")
+        some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 3, 2)")
         yield tested(id, f"{names} {sentence} where the examples are as they are than where they are shuffled.", some)
-    strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 2, 1)")
+    strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
     chat, shown = strict[strict.layout == "chat"], strict[strict.layout == "few_shot"]
     yield judge(
         "form_needs_examples",
-        f"{names} answers in the form that is asked for after four solved functions, and not in chat.",
+        f"{names} answers in the form that is asked for after two solved functions, and not in chat.",
         series(shown, "low"),
-        "lower end of the interval of the format rate after four solved functions",
+        "lower end of the interval of the format rate after two solved functions",
         number=float(shown.value.mean()) if len(shown) else float("nan"),
         rows=strict,
         also=[bound("upper end of the interval of that in chat", series(chat, "high"), below=0.5)],

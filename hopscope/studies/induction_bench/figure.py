@@ -71,5 +71,5 @@ def draw_choice(ax: Axes, rows: DataFrame) -> None:
     ax.axhline(0.25, color=GREY, ls="--", lw=1)
     told = {"choice": "likeliest", "prior_corrected_choice": "prior-corrected"}
     ax.set_xticks(range(len(kinds)), [f"{layout.replace('_', ' ')}\n{told[m]}" for layout, m in kinds], fontsize=7.5)
-    ax.set(ylim=(0, 1.05), title="One rule of four, (2, 2, 1)")
+    ax.set(ylim=(0, 1.05), title="One set of rules of four, (2, 3, 2)")
     ax.legend(loc="upper right")

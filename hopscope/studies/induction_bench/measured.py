@@ -21,9 +21,11 @@ from hopscope.language.benchmarks.base_local_functions import applied, as_text, 
 from hopscope.language.benchmarks.induction_bench import InductionBench
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.base import Layout
+from hopscope.language.layouts.few_shot import FewShot
 from hopscope.language.opening import open_backend
 
 REPORT = "induction.json"
+SHOTS = 2
 Row = dict[str, Any]
 
 
@@ -36,14 +38,14 @@ class Asked(Work):
     model: str = setting("smollm2", "which")
     layout: str = setting("chat", "how an exercise is put")
     k: int = setting(2, "letters that a rule looks at, at most")
-    n_letters: int = setting(2, "letters of the alphabet")
-    n_rules: int = setting(1, "rules of a function")
+    n_letters: int = setting(3, "letters of the alphabet")
+    n_rules: int = setting(2, "rules of a function")
     count: int = setting(30, "functions")
     seed: int = setting(0, "of the functions")
     choose: bool = setting(True, "whether it is also to choose among rules")
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        backend, layout = open_backend(self.model, threads=1), catalogue.find("language.layouts", self.layout)()
+        backend, layout = open_backend(self.model, threads=1), self.shown()
         ways = ("greedy_strict", "greedy_lenient", *(["log_likelihood"] if self.choose else []))
         rows: list[Row] = []
         for way in ways:
@@ -52,6 +54,10 @@ class Asked(Work):
                 rows += [row(labels, way, one) for one in outcome.rows]
             rows += beyond(way, found["true"], found["shuffled"])
         write_json(folder / REPORT, {"rows": rows})
+
+    def shown(self) -> Layout:
+        """The layout; before an exercise stand two solved ones, or none."""
+        return FewShot(SHOTS) if self.layout == "few_shot" else catalogue.find("language.layouts", self.layout)()
 
     def asked(self, backend: Backend, layout: Layout, labels: str, way: str, folder: Path) -> Outcome:
         """One way to ask and judge."""
