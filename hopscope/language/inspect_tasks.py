@@ -93,6 +93,12 @@ def induction_bench(**settings: Any) -> Task:
     return benchmark_task("induction_bench", **settings)
 
 
+@task
+def hypothesis_refinement(**settings: Any) -> Task:
+    """Functions on lists, objects that turn on a light: which output, or which rule? (Qiu et al., arXiv:2310.08559)."""
+    return benchmark_task("hypothesis_refinement", **settings)
+
+
 def task_of(
     name: str,
     *,

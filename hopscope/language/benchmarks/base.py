@@ -69,10 +69,9 @@ class Benchmark(Questions):
     def chance(self) -> float:
         return 1 / CHOICES
 
-    @property
     @abstractmethod
-    def floors(self) -> dict[str, float]:
-        """The mean of each measure over guesses (`guess`), in closed form."""
+    def floors(self, exercise: Exercise) -> dict[str, float]:
+        """The mean of each measure over all guesses (`guess`) at an exercise, exactly."""
 
     @abstractmethod
     def question(self, seed: int, index: int) -> Exercise:

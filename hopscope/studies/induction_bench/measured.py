@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import comb, isnan
 from pathlib import Path
-from typing import Any
 
 from hopscope.core import catalogue
 from hopscope.core.intervals import wilson_of_mean
@@ -14,11 +12,9 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.backends.base import Backend
-from hopscope.language.backends.known import Known
-from hopscope.language.benchmarking import Marked, Outcome, ask_benchmark
 from hopscope.language.benchmarks.base_local_functions import applied, as_text, drawn, learned, strings
 from hopscope.language.benchmarks.induction_bench import InductionBench
+from hopscope.language.controlled import Row, controlled
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.base import Layout
 from hopscope.language.layouts.few_shot import FewShot
@@ -26,7 +22,6 @@ from hopscope.language.opening import open_backend
 
 REPORT = "induction.json"
 SHOTS = 2
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,65 +40,15 @@ class Asked(Work):
     choose: bool = setting(True, "whether it is also to choose among rules")
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        backend, layout = open_backend(self.model, threads=1), self.shown()
+        backend, settings = open_backend(self.model, threads=1), Evaluation(self.count, self.seed)
+        benchmark = InductionBench(self.k, self.n_letters, self.n_rules)
         ways = ("greedy_strict", "greedy_lenient", *(["log_likelihood"] if self.choose else []))
-        rows: list[Row] = []
-        for way in ways:
-            found = {labels: self.asked(backend, layout, labels, way, folder) for labels in ("true", "shuffled")}
-            for labels, outcome in found.items():
-                rows += [row(labels, way, one) for one in outcome.rows]
-            rows += beyond(way, found["true"], found["shuffled"])
+        rows = [row for way in ways for row in controlled(backend, benchmark, self.shown(), way, settings, folder)]
         write_json(folder / REPORT, {"rows": rows})
 
     def shown(self) -> Layout:
         """The layout; before an exercise stand two solved ones, or none."""
         return FewShot(SHOTS) if self.layout == "few_shot" else catalogue.find("language.layouts", self.layout)()
-
-    def asked(self, backend: Backend, layout: Layout, labels: str, way: str, folder: Path) -> Outcome:
-        """One way to ask and judge."""
-        benchmark = InductionBench(self.k, self.n_letters, self.n_rules, labels)
-        if isinstance(backend, Known):
-            backend.learn(benchmark, layout, self.seed, range(self.count))
-        return ask_benchmark(backend, benchmark, layout, way, Evaluation(self.count, self.seed), folder)
-
-
-def row(labels: str, way: str, found: Mapping[str, Any]) -> Row:
-    """A measure's mean, with its interval and its chance level where there is one."""
-    chance = None if isnan(found["chance"]) else found["chance"]
-    return {"labels": labels, "protocol": way, "chance": chance} | {
-        name: found[name] for name in ("measure", "n", "value", "low", "high")
-    }
-
-
-def beyond(way: str, true: Outcome, shuffled: Outcome) -> Iterator[Row]:
-    """What examples are good for: the same functions with them as they are, and shuffled; a sign test over functions.
-
-    `value` is the mean difference; `low` the probability (0 to 1) that chance gives as many functions with more, `high`
-    the same of functions with less.
-    """
-    name = "choice" if way == "log_likelihood" else "recall"
-    pairs = [one - other for one, other in zip(scores(true), scores(shuffled), strict=True)]
-    more, less = sum(pair > 0 for pair in pairs), sum(pair < 0 for pair in pairs)
-    yield {
-        "labels": "true beyond shuffled",
-        "protocol": way,
-        "measure": name,
-        "n": len(pairs),
-        "value": sum(pairs) / len(pairs),
-        "low": at_least(more, more + less),
-        "high": at_least(less, more + less),
-        "chance": 0.0,
-    }
-
-
-def scores(found: Outcome) -> list[float]:
-    """Each function's recall, or whether it was chosen."""
-    return [one.mark.measures["recall"] if isinstance(one, Marked) else float(one.correct) for one in found.judged]
-
-
-def at_least(heads: int, of: int) -> float:
-    """The probability of so many heads, or more, in throws of a fair coin."""
-    return sum(comb(of, number) for number in range(heads, of + 1)) / 2**of
 
 
 @dataclass(frozen=True)
@@ -161,6 +106,6 @@ class Learned(Work):
     def row(self, labels: str, name: str, values: Sequence[float]) -> Row:
         """A mean, with its interval."""
         low, high = wilson_of_mean(values)
-        chance = self.benchmark.floors.get(name)
+        chance = self.benchmark.floors().get(name)
         told = {"labels": labels, "protocol": "learner", "measure": name, "n": len(values), "chance": chance}
         return {**told, "value": sum(values) / len(values), "low": low, "high": high}
