@@ -33,6 +33,11 @@ def as_foretold(rows: DataFrame) -> Series:
     return (rows.value - rows.chance).abs() <= ERRORS * error + 1e-6  # the table has five digits
 
 
+def gap(one: DataFrame, other: DataFrame) -> Series:
+    """By how much the intervals of one kind of rows lie above those of another; in their order."""
+    return Series(series(one, "low").to_numpy() - series(other, "high").to_numpy())
+
+
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The loop first, then noise, scripted models, and language models."""
     yield from about_the_loop(table[table.part == "proposers"])
@@ -67,14 +72,13 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
-    gained = series(high, "low").to_numpy() - series(low, "high").to_numpy()
     yield judge(
         "more_hypotheses_find_more",
         "Five hypotheses in each of three rounds find more rules than one hypothesis, at p = 0.2.",
-        list(gained),
-        "gap between the intervals",
-        number=float(high.value.mean() - low.value.mean()) if len(grid) else float("nan"),
+        list(high.value.to_numpy() - low.value.to_numpy()),
+        "difference of the shares",
         rows=grid,
+        also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
         above=0.0,
         **told,
     )
@@ -82,11 +86,14 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "wrong_rules_fall_to_the_best_partial",
         "A proposer that is never right never fits all examples, but the best of its rules gives some tests rightly.",
-        series(of(wrong, "raw"), "low"),
-        "lower end of the interval of raw accuracy",
-        number=float(of(wrong, "raw").value.mean()) if len(wrong) else float("nan"),
+        series(of(wrong, "raw"), "value"),
+        "raw accuracy",
         rows=wrong,
-        also=[bound("share of examples kept", series(of(wrong, "examples kept"), "value"), below=1.0)],
+        also=[
+            bound("lower end of its interval", series(of(wrong, "raw"), "low"), above=0.0),
+            bound("share of rules found", series(of(wrong, "found"), "value"), at_most=0.0),
+            bound("share of examples kept", series(of(wrong, "examples kept"), "value"), below=1.0),
+        ],
         above=0.0,
         **told,
     )
@@ -111,10 +118,10 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "the_best_fit_survives_noise",
         "With a quarter of the examples spoilt the best fit is the right rule more often than a perfect fit is.",
-        list(series(best, "low").to_numpy() - series(exact, "high").to_numpy()),
-        "gap between the intervals",
-        number=float(best.value.mean() - exact.value.mean()) if len(quarter) else float("nan"),
+        list(best.value.to_numpy() - exact.value.to_numpy()),
+        "difference of the shares",
         rows=quarter,
+        also=[bound("gap between their intervals", list(gap(best, exact)), above=0.0)],
         above=0.0,
         **told,
     )
@@ -155,10 +162,10 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "lists_beyond_guessing",
         f"{names} gives what functions on lists make of a ninth list more often than a rule of the grammar does.",
-        list(series(lists, "low") - series(lists, "chance")),
-        "lower end of the interval, less the mean over all rules",
-        number=float(lists.value.mean()) if len(lists) else float("nan"),
+        series(lists, "value"),
+        "share of lists that are right",
         rows=lists,
+        also=[bound("lower end of its interval, less the mean over all rules,", lists.low - lists.chance, above=0.0)],
         above=0.0,
         **told,
     )
@@ -169,10 +176,10 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "lights_beyond_even",
         f"{names} finds the right one of on and off likelier in more than half of the exercises.",
-        series(lights, "low"),
-        "lower end of the interval of the share",
-        number=float(lights.value.mean()) if len(lights) else float("nan"),
+        series(lights, "value"),
+        "share of exercises",
         rows=lights,
+        also=[bound("lower end of its interval", series(lights, "low"), above=EVEN)],
         above=EVEN,
         **told,
     )
@@ -183,11 +190,13 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "form_of_lists",
         f"{names} answers by a list and nothing else where it is to continue an equation, and not in chat.",
-        series(code, "low"),
-        "lower end of the interval of the format rate as an equation",
-        number=float(code.value.mean()) if len(code) else float("nan"),
+        series(code, "value"),
+        "format rate as an equation",
         rows=form,
-        also=[bound("upper end of the interval of that in chat", series(chat, "high"), below=EVEN)],
+        also=[
+            bound("lower end of its interval", series(code, "low"), above=EVEN),
+            bound("upper end of the interval of that in chat", series(chat, "high"), below=EVEN),
+        ],
         above=EVEN,
         **told,
     )

@@ -9,7 +9,6 @@ from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, bound, judge, significant
 
-WORDS = {"low": "lower end", "high": "upper end"}
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
 ALMOST_NONE = 0.2  # that the upper end of an interval of 20 functions can stay below (ours)
 
@@ -56,10 +55,10 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "half_the_examples_are_too_few",
         "From half of the examples, drawn, the learner finds fewer rules.",
-        half.high,
-        "upper end of the interval of recall",
-        number=float(half.value.mean()) if len(half) else float("nan"),
+        half.value,
+        "recall",
         rows=half,
+        also=[bound("upper end of its interval", half.high, below=1.0)],
         below=1.0,
         **told,
     )
@@ -102,10 +101,10 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "compatibility_near_zero",
         f"{names} hardly ever states rules of three that write all examples as they are, as Llama-3.1-8B never does.",
-        large.high,
-        "upper end of the interval of compatibility, by lenient reading",
-        number=float(large.value.mean()) if len(large) else float("nan"),
+        large.value,
+        "compatibility, by lenient reading,",
         rows=large,
+        also=[bound("upper end of its interval", large.high, below=ALMOST_NONE)],
         below=ALMOST_NONE,
         **told,
     )
@@ -123,11 +122,13 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "form_needs_examples",
         f"{names} answers in the form that is asked for after two solved functions, and not in chat.",
-        series(shown, "low"),
-        "lower end of the interval of the format rate after two solved functions",
-        number=float(shown.value.mean()) if len(shown) else float("nan"),
+        series(shown, "value"),
+        "format rate after two solved functions",
         rows=strict,
-        also=[bound("upper end of the interval of that in chat", series(chat, "high"), below=0.5)],
+        also=[
+            bound("lower end of its interval", series(shown, "low"), above=0.5),
+            bound("upper end of the interval of that in chat", series(chat, "high"), below=0.5),
+        ],
         above=0.5,
         **told,
     )
