@@ -109,7 +109,7 @@ def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> 
     return {
         "output_type": "generate_until",
         "doc_to_text": "{{prompt}}",
-        "doc_to_target": "{{answer}}",
+        "doc_to_target": "answer",  # the column; of a template lm-eval would read "[1, 2]" as a list
         "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": max_tokens},
         "filter_list": [{"name": name, "filter": [way, {"function": "take_first"}]} for name, way in filters.items()],
         "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],

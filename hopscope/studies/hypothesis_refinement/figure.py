@@ -9,6 +9,7 @@ from pandas import DataFrame
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 
 SHIFT = 0.17  # between points of one place
+MARKERS = {"lists": "o", "lights": "s"}
 
 
 @styled
@@ -37,10 +38,16 @@ def draw_found(ax: Axes, rows: DataFrame) -> None:
     for (p, group), ink in zip(some.groupby("p"), PALETTE, strict=False):
         tried = [n / 4 for n in range(2, 81)]
         ax.plot(tried, [1 - (1 - float(str(p)) / 100) ** n for n in tried], color=ink, lw=1, label=f"p = 0.{p:02d}")
-        for domain, marker, shift in (("lists", "o", 0.96), ("lights", "s", 1.04)):
+        for shift, (domain, marker) in zip((0.96, 1.04), MARKERS.items(), strict=True):
             part = group[group.domain == domain]
             points(ax, list(part.tried * shift), part, ink, "", marker)
-    ax.set(xscale="log", ylim=(0, 1.03), xlabel="hypotheses, NT", ylabel="rules found", title="1 − (1 − p)^(NT)")
+    ax.set(
+        xscale="log",
+        ylim=(0, 1.03),
+        xlabel="hypotheses, NT",
+        ylabel="rules found",
+        title="1 − (1 − p)^(NT); lists ●, lights ■",
+    )
     ax.set_xticks([1, 3, 5, 15], ["1", "3", "5", "15"])
     ax.minorticks_off()
     ax.legend(loc="lower right")
@@ -57,9 +64,11 @@ def draw_noise(ax: Axes, rows: DataFrame) -> None:
         ("found by what fits", PALETTE[1], 0.8),
         ("found by what fits best", PALETTE[0], -0.8),
     ):
-        part = some[some.measure == measure]
-        points(ax, list(part.noise + shift), part, ink, measure)
-    ax.set(ylim=(-0.02, 1.03), xlabel="examples spoilt, %", title="Noise, p = 0.5, N = 5, T = 3")
+        for domain, marker in MARKERS.items():
+            part = some[(some.measure == measure) & (some.domain == domain)]
+            points(ax, list(part.noise + shift), part, ink, measure if domain == "lists" else "", marker)
+    ax.set(ylim=(-0.02, 1.5), xlabel="examples spoilt, %", title="Noise, p = 0.5, N = 5, T = 3")
+    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     ax.legend(loc="upper right")
 
 
@@ -78,5 +87,6 @@ def draw_outputs(ax: Axes, rows: DataFrame) -> None:
     ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
     names = {"valid": "form", "raw": "right", "choice": "likelier"}
     ax.set_xticks(range(len(kinds)), [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds], fontsize=7)
-    ax.set(ylim=(-0.02, 1.05), title=f"{' and '.join(sorted(set(rows.model)))}: what a rule makes of a ninth input")
+    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    ax.set(ylim=(-0.02, 1.28), title=f"{' and '.join(sorted(set(rows.model)))}: what a rule makes of a ninth input")
     ax.legend(loc="upper right")

@@ -122,14 +122,13 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     yield judge(
         "form_needs_examples",
         f"{names} answers in the form that is asked for after two solved functions, and not in chat.",
-        series(shown, "value"),
-        "format rate after two solved functions",
+        ends(shown),
+        "end of the interval of the format rate after two solved functions",
+        number=float(shown.value.mean()),
         rows=strict,
-        also=[
-            bound("lower end of its interval", series(shown, "low"), above=0.5),
-            bound("upper end of the interval of that in chat", series(chat, "high"), below=0.5),
-        ],
+        also=[bound("end of that in chat", ends(chat), below=0.5, unanimous=True)],
         above=0.5,
+        unanimous=True,
         **told,
     )
 
@@ -137,6 +136,11 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
 def series(rows: DataFrame, column: str) -> Series:
     """A column, as numbers."""
     return rows[column].astype(float)
+
+
+def ends(rows: DataFrame) -> list[float]:
+    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
+    return [*series(rows, "low"), *series(rows, "high")]
 
 
 def tested(id: str, sentence: str, rows: DataFrame) -> Claim:

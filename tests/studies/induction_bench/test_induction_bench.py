@@ -91,8 +91,8 @@ TESTED = {"recall_beyond_shuffled", "recall_beyond_shuffled_after_examples", "ch
         ({"guess": 0.2}, {"guessing_scores_chance"}),
         ({"compatible": 0.16}, {"compatibility_near_zero"}),
         ({"more": (0.999, 0.001)}, TESTED),
-        ({"form": (0.0, 0.52)}, {"form_needs_examples"}),
-        ({"form": (0.47, 0.9)}, {"form_needs_examples"}),
+        ({"form": (0.0, 0.3)}, {"form_needs_examples"}),
+        ({"form": (0.7, 0.9)}, {"form_needs_examples"}),
     ],
 )
 def test_each_fails_alone_where_it_should(changes, fail):
@@ -104,6 +104,9 @@ def test_each_fails_alone_where_it_should(changes, fail):
 def test_what_chance_could_do_is_undecided():
     found = verdicts(more=(0.3, 0.8))
     assert {id for id, verdict in found.items() if verdict == "undecided"} == TESTED
+    for form in ((0.0, 0.52), (0.47, 0.9)):
+        found = verdicts(form=form)
+        assert {id for id, verdict in found.items() if verdict == "undecided"} == {"form_needs_examples"}
 
 
 def test_the_sign_test_by_hand():
