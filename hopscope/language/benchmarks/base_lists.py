@@ -71,8 +71,9 @@ class Lists(Domain):
         return self.called(tuple(found[-1].split(THEN))) if found else None
 
     def called(self, names: tuple[str, ...]) -> str:
-        """The name among `rules` of operations one after the other; that of none if they do what no rule does."""
-        return same_as(names) if THEN.join(names) not in self.rules else THEN.join(names)
+        """The name among `rules` of operations one after the other."""
+        own = THEN.join(names)
+        return own if own in self.rules else same_as(names)
 
     def spoilt(self, made: str, given: Numbers, draw: Draw) -> str:
         others = sorted({self.applied(rule, given) for rule in self.rules} - {made})
