@@ -1,4 +1,4 @@
-"""What is measured of false demonstrations: by hand calculation, in a model by hand, and as transformers computes it."""
+"""What is measured of false demonstrations: by hand calculation, in a model by hand, and as transformers has it."""
 
 from __future__ import annotations
 
