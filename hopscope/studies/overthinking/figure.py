@@ -90,7 +90,7 @@ def draw_left(ax: Axes, rows: DataFrame) -> None:
     ax.set_yticks(range(len(SETS)), [words for _, words in SETS])
     ax.invert_yaxis()
     ax.set(xlim=(0, 1.03), xlabel="calibrated accuracy (dashed: of the whole)", title="With these silenced")
-    ax.legend(loc="upper right", fontsize=7.5)
+    ax.legend(loc="upper left", fontsize=7.5)
 
 
 def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
@@ -104,7 +104,7 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
     ax.set_yticks(range(len(BESIDE)), [words for _, words in BESIDE])
     ax.invert_yaxis()
     ax.set(xlim=(-0.03, 1.05), title="Beside small models (`false_demonstrations`)")
-    ax.legend(loc="center right")
+    ax.legend(loc="upper left", fontsize=7.5)
 
 
 def beside(rows: DataFrame) -> dict[str, list[float]]:

@@ -116,6 +116,7 @@ def test_numbers_are_those_of_the_report():
     assert found["false_induction_heads"] == pytest.approx(0.5 - 0.1)
     assert found["they_are_induction_heads"] == 4 / 5
     assert found["silencing_narrows_the_gap"] == pytest.approx(0.4 - 0.05 - 0.01)
+    assert found["more_than_random_on_average"] == pytest.approx(0.4 - 0.01 - 0.05)
     assert found["as_much_as_in_gpt_j"] == pytest.approx(0.4 / 0.7, abs=1e-5)
     assert found["sharper_in_the_toy"] == pytest.approx(0.95 - 0.4 / 0.7 - 0.01, abs=1e-5)
 

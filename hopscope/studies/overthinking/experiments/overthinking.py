@@ -36,6 +36,7 @@ CLAIMS = (
     "the_heads_are_late",
     "silencing_narrows_the_gap",
     "more_than_the_same_layers",
+    "more_than_random_on_average",
     "as_much_as_in_gpt_j",
     "true_answers_are_spared",
     "late_attention_not_mlps",
