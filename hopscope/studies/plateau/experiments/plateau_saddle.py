@@ -91,7 +91,7 @@ def figure(table: DataFrame) -> Figure:
     left.axhline(0, color=GREY, lw=0.8)
     left.set_yscale("symlog", linthresh=1)
     left.set_ylabel("gradient × 1000 (above 0: unlearns)")
-    left.set_title("Who pulls at attention to the token before")
+    left.set_title("Gradient on attention to the token before")
     right.set_ylabel("attention")
     right.set_title("What queries of later layers read at the end")
     for ax in (left, right):
