@@ -175,21 +175,13 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """What is left of the gap without the chosen heads, and without late attention."""
     said: dict[str, Any] = {"section": "4", "rows": table}
-    for id, control, words in (
-        (
-            "silencing_narrows_the_gap",
-            "random",
-            "With the five silenced the gap narrows more than with the best of ten random fives.",
-        ),
-        (
-            "more_than_the_same_layers",
-            "same layers",
-            "With the five silenced the gap narrows more than with the best of ten fives of the same layers.",
-        ),
+    for id, control, rivals in (
+        ("silencing_narrows_the_gap", "random", "ten random fives"),
+        ("more_than_the_same_layers", "same layers", "ten fives of the same layers"),
     ):
         yield judge(
             id,
-            words,
+            f"With the five silenced the gap narrows more than with the best of {rivals}.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
             **said,
