@@ -126,7 +126,19 @@ class Branching:
         blind = {layer for layer in range(start, stop) if all(is_blind(change, layer) for change in changes)}
         made = {layer: partial(replaced, layer) for layer in range(start, stop)}
         named = {f"blocks.{i}.attn.hook_pattern": Blind(new) if i in blind else new for i, new in made.items()}
-        return Sparing(named)
+        found = Sparing(named)
+        if self.evaluator.known is not None and all(hasattr(change, "touched") for change in changes):
+            found.elsewhere = lambda layer: self.elsewhere(layer, changes)  # type: ignore[method-assign]
+        return found
+
+    def elsewhere(self, layer: int, changes: Sequence[Change]) -> tuple[Tensor, Tensor] | None:
+        """Where the stream behind a layer may differ from that of the model as it is, and that, copied."""
+        if layer + 1 == self.n_layers:
+            return None
+        ground = self.evaluator.ground
+        where = torch.cat([change.touched(layer, ground) for change in changes])  # type: ignore[attr-defined]
+        known = self.evaluator.streams[layer + 1]
+        return where, known.repeat(len(changes), 1, 1)
 
 
 class Prefixes:
@@ -173,3 +185,8 @@ def alters(key: Hashable) -> bool:
 def is_blind(change: Change, layer: int) -> bool:
     """Whether a change does not look at a layer's pattern; one that does not say looks."""
     return hasattr(change, "blind") and bool(change.blind(layer))
+
+
+def is_separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
+    return bool(getattr(change, "separable", False))

@@ -95,7 +95,7 @@ class Case:
     @cached_property
     def few(self) -> Evaluator:
         """The first of discovery's sequences."""
-        return self.data.first(FEW)
+        return self.data.part(slice(0, FEW))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
         """Units as computed, all else null."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
@@ -39,7 +39,9 @@ class Change(Protocol):
     equal keys do the same to equal patterns. What such changes have in common is computed once.
 
     It may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then need not
-    be computed.
+    be computed. And a method `touched(layer, ground)`, (batch, position): where the stream behind the layer may differ
+    from that of the model as it is; elsewhere it need not be. And an attribute `separable`: whether it does the same to
+    every sequence, whatever others there are, so that they can be run in parts.
     """
 
     @property
@@ -95,6 +97,10 @@ class Kept:
         here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample" and not self.rows
+
     def blind(self, layer: int) -> bool:
         return self.null != "resample" and not in_layer(layer, self.units)
 
@@ -149,6 +155,16 @@ class Silenced:
         here = in_layer(layer, self.units)
         return (type(self), self.null, here) if here else None
 
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample"
+
+    def touched(self, layer: int, ground: Ground) -> Bool[Tensor, "batch position"]:
+        earlier = ground.positions({unit.query for unit in self.units if unit.layer < layer})
+        here = ground.positions({unit.query for unit in self.units if unit.layer == layer})
+        seen = earlier.cummax(-1).values if ground.architecture.causal else earlier.any(-1, keepdim=True)
+        return here | seen
+
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
         if not here:
@@ -182,6 +198,10 @@ class Hard:
         weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
         here = weights, given_in(layer, self.rows)
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
+
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample" and not self.rows
 
     def blind(self, layer: int) -> bool:
         return self.null != "resample"
@@ -218,6 +238,7 @@ class AsIs:
     """No change."""
 
     first_layer = math.inf
+    separable = True
 
     def key(self, layer: int) -> Hashable:
         return None

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching, Prefixes
+from hopscope.circuits.branches import Branching, Prefixes, is_separable
 from hopscope.circuits.changes import NULLS as NULLS
 from hopscope.circuits.changes import AsIs as AsIs
 from hopscope.circuits.changes import Change as Change
@@ -38,6 +38,7 @@ STREAM, PATTERN = "hook_resid_pre", "attn.hook_pattern"
 TILE = 512
 #: Bytes of a layer's widest activation in one pass: enough to keep two cores busy, few enough to stay in their caches.
 CACHED = 2**22
+MANY = 2  # times as many sequences as stay in a cache: they are run in parts
 
 
 def tile_for(model: Model, batch: Batch) -> int:
@@ -61,9 +62,9 @@ class AsItIs:
     streams: list[Float[Tensor, "batch position d_model"]]
     patterns: list[Pattern]
 
-    def first(self, n: int) -> AsItIs:
-        """The same of the first sequences alone."""
-        return AsItIs(self.outputs[:n], [each[:n] for each in self.streams], [each[:n] for each in self.patterns])
+    def part(self, some: slice) -> AsItIs:
+        """The same of some sequences alone."""
+        return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
 class Evaluator:
@@ -87,7 +88,9 @@ class Evaluator:
         """The model's answers under each change. Changes share all layers before the first in which they differ."""
         if self.model.starts_at_layers and changes:
             self.forwards += len(changes)
-            return Branching(self, changes).answers()
+            if len(self.batch) < MANY * self.tile or not all(map(is_separable, changes)):
+                return Branching(self, changes).answers()
+            return torch.cat([Branching(part, changes).answers() for part in self.parts], 1)
         per_tile = max(1, self.tile // len(self.batch))
         order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
         tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
@@ -114,12 +117,17 @@ class Evaluator:
         assert self.as_it_is.patterns
         return self
 
-    def first(self, n: int) -> Evaluator:
-        """The same model on the first sequences alone; what is known of it as it is, is theirs, too."""
-        found = Evaluator(self.model, self.batch.rows(slice(0, n)), self.tile)
+    def part(self, some: slice) -> Evaluator:
+        """The same model on some of the sequences; what is known of it as it is, is theirs, too."""
+        found = Evaluator(self.model, self.batch.rows(some), self.tile)
         if self.known is not None:
-            found.__dict__["as_it_is"] = self.known.first(n)
+            found.__dict__["as_it_is"] = self.known.part(some)
         return found
+
+    @cached_property
+    def parts(self) -> list[Evaluator]:
+        """All of the sequences, in as many parts as a cache asks for."""
+        return [self.part(slice(i, i + self.tile)) for i in range(0, len(self.batch), self.tile)]
 
     @property
     def streams(self) -> list[Float[Tensor, "batch position d_model"]]:

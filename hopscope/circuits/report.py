@@ -125,7 +125,7 @@ class Report:
     def certificates(self, units: Units) -> tuple[Supply, ...]:
         """Why each path attends where it does, on a part of the report data."""
         self.case.watch("asking what feeds each path")
-        some = self.case.report.first(CERTIFIED)
+        some = self.case.report.part(slice(0, CERTIFIED))
         return tuple(certify(some, sorted(units, key=str), self.case.settings.null, self.case.identity))
 
     def protocol(self) -> dict[str, Any]:

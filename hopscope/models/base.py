@@ -44,7 +44,20 @@ class Sparing(dict[str, Replacement]):
 
     A model may then leave out what neither depends on: queries and keys where the pattern is `Blind`, and the last
     layer where no answer is read off. Fewer numbers are added up in another order: last digits may differ.
+
+    Attributes:
+        elsewhere: of a layer, by its number: where the stream behind it may differ from a known one, a mask of (batch,
+            position), and that one; None: anywhere. Layers' MLPs are then run there only.
     """
+
+    elsewhere: Callable[[int], tuple[Tensor, Tensor] | None] = staticmethod(lambda layer: None)
+
+    def within(self, block: int) -> Sparing:
+        """The part that concerns one block, under names local to it."""
+        prefix = f"blocks.{block}."
+        found = Sparing({n.removeprefix(prefix): r for n, r in self.items() if n.startswith(prefix)})
+        found.elsewhere = lambda _: self.elsewhere(block)  # type: ignore[method-assign]
+        return found
 
 
 @dataclass(frozen=True)
@@ -76,13 +89,18 @@ class Tap:
         prefix = f"blocks.{block}."
         replace = {n.removeprefix(prefix): r for n, r in self.replace.items() if n.startswith(prefix)}
         keep = [n.removeprefix(prefix) for n in self.keep if n.startswith(prefix)]
-        replace = Sparing(replace) if self.sparing else replace
+        replace = self.replace.within(block) if isinstance(self.replace, Sparing) else replace
         return Tap(replace, keep, prefix) if replace or keep else None
 
     def blind(self, name: str, *behind: str) -> bool:
         """Whether an activation need not be computed, nor those that nothing but it depends on."""
         touched = any(other in self.replace or other in self.keep for other in behind)
         return self.sparing and isinstance(self.replace.get(name), Blind) and not touched
+
+    def elsewhere(self) -> tuple[Tensor, Tensor] | None:
+        """In a tap of one block: where the stream behind it may differ from a known one, and that one."""
+        read = {*self.replace, *self.keep} & {"hook_resid_mid", "hook_mlp_out"}
+        return None if read or not isinstance(self.replace, Sparing) else self.replace.elsewhere(0)
 
     def read_at(self, at: slice | None, block: int) -> slice | None:
         """Where the last block is computed if answers are read off at some positions; None: everywhere."""

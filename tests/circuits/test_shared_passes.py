@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from hopscope.circuits.branches import is_separable
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.units import row_of
 from hopscope.core.seeds import generator
@@ -63,12 +64,13 @@ def changes_of(evaluator: Evaluator) -> list[Change]:
     ]
 
 
+def as_pattern(change: Change, layer: int, evaluator: Evaluator):
+    return lambda actual: change.pattern(layer, actual, evaluator.ground)
+
+
 def whole(evaluator: Evaluator, change: Change) -> torch.Tensor:
     """Answers of a pass of its own, through all layers, at all positions."""
-    replace = {
-        f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: change.pattern(layer, actual, evaluator.ground)
-        for layer in evaluator.layers
-    }
+    replace = {f"blocks.{i}.attn.hook_pattern": as_pattern(change, i, evaluator) for i in evaluator.layers}
     with torch.no_grad():
         outputs = evaluator.model(evaluator.batch.inputs, replace=replace)
     return outputs[:, evaluator.batch.task.query_positions]
@@ -81,6 +83,37 @@ def test_passes_together_are_those_of_each_change_alone(name, tile):
     every = changes_of(evaluator)
     for found, change in zip(evaluator.outputs(every), every, strict=True):
         torch.testing.assert_close(found, whole(evaluator, change), **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("tile", [5, 24])
+def test_so_are_those_in_parts_and_beside_the_model_as_it_is(name, tile):
+    """Sequences in parts of five or all together; positions that a change cannot reach are taken from the model."""
+    evaluator = lab(name, tile=tile).prepared()
+    every = [change for change in changes_of(evaluator) if is_separable(change)]
+    assert len(every) >= 8
+    for found, change in zip(evaluator.outputs(every), every, strict=True):
+        torch.testing.assert_close(found, whole(evaluator, change), **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_change_reaches_no_position_but_those_that_it_names(name):
+    """Streams behind every layer under single silenced rows, against those of the model as it is."""
+    evaluator = lab(name)
+    names = [f"blocks.{layer}.hook_resid_post" for layer in evaluator.layers]
+    reached = 0
+    for row in evaluator.ground.rows:
+        change = Silenced(frozenset([row]))
+        replace = {f"blocks.{i}.attn.hook_pattern": as_pattern(change, i, evaluator) for i in evaluator.layers}
+        with torch.no_grad():
+            _, plain = evaluator.model(evaluator.batch.inputs, cache=names)
+            _, cache = evaluator.model(evaluator.batch.inputs, replace=replace, cache=names)
+        for layer, name in enumerate(names):
+            differs = (cache[name] - plain[name]).abs().amax(-1) > 1e-6
+            touched = change.touched(layer, evaluator.ground)
+            assert not (differs & ~touched).any()
+            reached += int(differs.sum())
+    assert reached
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -99,7 +132,7 @@ def test_the_model_as_it_is_tells_the_same_whoever_asks_first(name):
     for a, b in zip(one.patterns, other.patterns, strict=True):
         torch.testing.assert_close(a, b, **CLOSE)
     torch.testing.assert_close(one.outputs([AsIs()]), other.outputs([AsIs()]), **CLOSE)
-    first, afresh = other.first(5), lab(name, 12)
+    first, afresh = other.part(slice(0, 5)), lab(name, 12)
     for a, b in zip(first.patterns, afresh.patterns, strict=True):
         torch.testing.assert_close(a, b[:5], **CLOSE)
     torch.testing.assert_close(
@@ -112,7 +145,7 @@ def test_patterns_under_a_change_are_those_of_a_whole_pass(name):
     evaluator = lab(name)
     for change in changes_of(evaluator):
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in evaluator.layers]
-        replace = {n: lambda a, i=i, c=change: c.pattern(i, a, evaluator.ground) for i, n in enumerate(names)}
+        replace = {name: as_pattern(change, i, evaluator) for i, name in enumerate(names)}
         with torch.no_grad():
             _, cache = evaluator.model(evaluator.batch.inputs, replace=replace, cache=names)
         for found, expected in zip(evaluator.patterns_under(change), (cache[n] for n in names), strict=True):
