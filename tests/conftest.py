@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import warnings
@@ -25,6 +26,13 @@ install_import_hook([".".join(parts) for parts in CHECKED], "typeguard.typecheck
 
 #: Set by `.ci/run`, where everything that a test needs is installed: there a skipped test is a failed one.
 STRICT = bool(os.environ.get("HOPSCOPE_NO_SKIPS"))
+
+
+def pytest_collection_finish():
+    """What is imported and collected stays to the end: collections of garbage need not look through it, nor be many."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,8 @@ All that is no place of the circuit writes what it wrote on the paired prompt. A
 those of its senders whose edge is kept (ACDC, Conmy et al., 2023; Goldowsky-Dill et al., 2023). As few places compute,
 a run costs a small share of the model's. Scores of edges are integrated gradients of their gates, from all shut to all
 open (Sundararajan et al., 2017), which is EAP-IG within the circuit: they add up to what the circuit does.
+Where a norm stands behind attention, heads of one layer and position share what they add together: each has what it
+changes once those before it have changed.
 """
 
 from __future__ import annotations
@@ -91,13 +93,17 @@ class Between:
                 stream = stream + gates[self.number[edge]] * change[edge.sender]
             return stream
 
+        handed: dict[tuple[int, int], Tensor] = {}
         for place in self.places:
             layer, position, number = where(place, machine)
             assert isinstance(position, int)
             if is_head(place):
                 q = read(machine.corrupt.streams[layer][:, position], place, "q")
                 kept = [self.behind(gates, arriving.get((place, part), ()), change, layer, part) for part in "kv"]
-                change[place] = self.head(layer, number, position, q, *kept)
+                z = self.head(layer, number, position, q, *kept)
+                before = handed.get((layer, position), machine.corrupt.z[layer][:, position])
+                change[place] = machine.share(layer, number, before, z)
+                handed[layer, position] = torch.cat([before[:, :number], z[:, None], before[:, number + 1 :]], 1)
             else:
                 middle = machine.corrupt.streams[layer] + machine.corrupt.attention[layer]
                 out = machine.mlp(layer, read(middle[:, position], place))
@@ -121,7 +127,7 @@ class Between:
         return known.index_copy(2, index, new)
 
     def head(self, layer: int, number: int, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """What a head adds at a position, less what it added on the paired prompt; row d_model."""
+        """What a head hands over at a position; row d_head."""
         machine = self.machine
         shared = number * k.shape[1] // machine.n_heads  # query heads share keys and values
         query = machine.part(layer, "q", q[:, None], torch.tensor([position]))[:, number, 0]
@@ -129,12 +135,9 @@ class Between:
             torch.cat([fact[:, shared], own[:, shared]], 1)
             for fact, own in zip(machine.facts[layer], (k, v), strict=True)
         )
-        attention = machine.lens.layers[layer].self_attn
-        scores = torch.einsum("rd,rkd->rk", query, keys) * attention.scaling + machine.mask[position]
-        z = torch.einsum("rk,rkd->rd", scores.softmax(-1), values)
-        columns = slice(number * z.shape[1], (number + 1) * z.shape[1])
-        written: Tensor = (z - machine.corrupt.z[layer][:, position, number]) @ attention.o_proj.weight[:, columns].T
-        return written
+        scaling = machine.lens.layers[layer].self_attn.scaling
+        scores = torch.einsum("rd,rkd->rk", query, keys) * scaling + machine.masks[layer][position]
+        return torch.einsum("rk,rkd->rd", scores.softmax(-1), values)
 
     # Scores and sets -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ A node is a head or an MLP (`a15.h7`, `m20`, as EAP-IG names them); at one token
 that is out of a circuit writes what it wrote on the paired prompt, which asks about another chain; one that is in
 computes from what it is now given (ACDC, Conmy et al., 2023). The query's embedding is always that of the prompt.
 Keys and values of the facts are the same in both prompts, and are kept. It serves models that are built like Llama
-without norms behind attention (Llama, Qwen, SmolLM), for there a head's share of the residual stream is linear in it.
+(Llama, Qwen, SmolLM), and Gemma 3, which normalises what attention and MLPs add and lets most layers see a window only.
 """
 
 from __future__ import annotations
@@ -72,8 +72,6 @@ class Machine:
         self.lens, self.asks = lens, asks
         self.n_layers, self.n_heads = lens.n_layers, lens.n_heads
         self.size = asks.suffix.shape[1]
-        if any(hasattr(layer, "pre_feedforward_layernorm") for layer in lens.layers):
-            raise BadInput(f"{lens.name} has norms behind attention, so its heads do not add up; choose one like Llama")
         with torch.no_grad():
             self.keep_facts()
             self.clean = self.write(self.embedded)
@@ -85,12 +83,17 @@ class Machine:
         asks, model = self.asks, self.lens.model
         cache = model(asks.prefix, use_cache=True, logits_to_keep=1).past_key_values
         self.facts = [
-            tuple(part.repeat_interleave(asks.per_draw, 0) for part in (layer.keys, layer.values))
+            tuple(self.padded(part).repeat_interleave(asks.per_draw, 0) for part in (layer.keys, layer.values))
             for layer in cache.layers
         ]
         self.embedded = self.lens.embed(asks.suffix)
         places = torch.arange(asks.prefix.shape[1], asks.prefix.shape[1] + self.size)[None]
-        self.cos, self.sin = model.model.rotary_emb(self.embedded, places)
+        self.codes = [self.lens.position_codes(layer, self.embedded, places) for layer in range(self.n_layers)]
+
+    def padded(self, kept: Tensor) -> Tensor:
+        """Keys or values of all facts; a layer with a window keeps the last ones, for it hides the others."""
+        missing = self.asks.prefix.shape[1] - kept.shape[2]
+        return torch.cat([kept.new_zeros(*kept.shape[:2], missing, kept.shape[3]), kept], 2)
 
     def check(self) -> None:
         """Whether the sum of the nodes is the model."""
@@ -121,20 +124,23 @@ class Machine:
         if hasattr(attention, f"{part}_norm"):
             made = getattr(attention, f"{part}_norm")(made)
         a, b = made.chunk(2, -1)  # rotary position codes (Su et al., 2021), halves paired as in Llama
-        return made * self.cos[:, None, positions] + torch.cat([-b, a], -1) * self.sin[:, None, positions]
+        cos, sin = self.codes[layer]
+        return made * cos[:, None, positions] + torch.cat([-b, a], -1) * sin[:, None, positions]
 
     def pattern(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
         """Attention of all query heads over facts and suffix; row head query key."""
         k = torch.cat([self.facts[layer][0], k], 2).repeat_interleave(self.n_heads // k.shape[1], 1)
         scores = q @ k.transpose(2, 3) * self.lens.layers[layer].self_attn.scaling
-        return (scores + self.mask).softmax(-1)
+        return (scores + self.masks[layer]).softmax(-1)
 
     @cached_property
-    def mask(self) -> Tensor:
-        """0 where a position sees another, else −∞; query key."""
-        later = torch.ones(self.size, self.size, dtype=torch.bool).triu(1)
-        hidden = torch.cat([torch.zeros(self.size, self.asks.prefix.shape[1], dtype=torch.bool), later], 1)
-        return torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
+    def masks(self) -> list[Tensor]:
+        """By layer: 0 where a position of the suffix sees another, else −∞; query key."""
+        end = self.asks.prefix.shape[1] + self.size
+        distance = torch.arange(end - self.size, end)[:, None] - torch.arange(end)
+        windows = [self.lens.window(layer) or end for layer in range(self.n_layers)]
+        hidden = [(distance < 0) | (distance >= window) for window in windows]
+        return [torch.zeros(one.shape).masked_fill(one, -torch.inf) for one in hidden]
 
     def mixed(self, layer: int, pattern: Tensor, v: Tensor) -> Tensor:
         """Values mixed by attention; row position head d_head."""
@@ -148,14 +154,24 @@ class Machine:
 
     def added(self, layer: int, z: Tensor) -> Tensor:
         """What heads add to the stream."""
-        written: Tensor = self.lens.layers[layer].self_attn.o_proj(z.flatten(2))
-        return written
+        return self.lens.written(layer, z)
+
+    def share(self, layer: int, head: int, before: Tensor, z: Tensor) -> Tensor:
+        """What a layer adds at one position where a head hands over `z` (row d_head), less what it added before.
+
+        Without norms behind attention that is linear in `z`, whatever other heads (`before`: row head d_head) do.
+        """
+        if not self.lens.norms_behind:
+            columns = slice(head * z.shape[1], (head + 1) * z.shape[1])
+            linear: Tensor = (z - before[:, head]) @ self.lens.layers[layer].self_attn.o_proj.weight[:, columns].T
+            return linear
+        both = torch.stack([before, torch.cat([before[:, :head], z[:, None], before[:, head + 1 :]], 1)], 1)
+        then, now = self.added(layer, both).unbind(1)
+        return now - then
 
     def mlp(self, layer: int, stream: Tensor) -> Tensor:
         """What the MLP adds to the stream."""
-        block = self.lens.layers[layer]
-        written: Tensor = block.mlp(block.post_attention_layernorm(stream))
-        return written
+        return self.lens.mlp(layer, stream)
 
     def read_off(self, stream: Tensor) -> Tensor:
         """The choices' logits, from the last position of the last stream; row choice."""

@@ -72,6 +72,7 @@ class Lens:
     Attributes:
         n_layers: number of layers.
         n_heads: query heads per layer; several may share a key and value head.
+        norms_behind: whether what attention and MLPs add is normalised, as in Gemma; then heads do not add up.
     """
 
     def __init__(self, opened: Opened):
@@ -83,6 +84,7 @@ class Lens:
         self.name, self.model, self.tokenizer = opened.name, opened.model, opened.tokenizer
         self.check_build()
         self.n_layers = len(self.layers)
+        self.norms_behind = hasattr(self.layers[0], "pre_feedforward_layernorm")
         self.n_heads = int(self.model.config.num_attention_heads)
         ids = torch.arange(8)[None] % int(self.model.config.vocab_size)
         with torch.no_grad():
@@ -121,6 +123,19 @@ class Lens:
         """(layer, head) of every head."""
         return [(layer, head) for layer in range(self.n_layers) for head in range(self.n_heads)]
 
+    def window(self, layer: int) -> int | None:
+        """How many tokens a layer's queries see, their own included; None where they see all before."""
+        found: int | None = getattr(self.layers[layer].self_attn, "sliding_window", None)
+        return found
+
+    def position_codes(self, layer: int, stream: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of rotary positions (Su et al., 2021), which layers with and without a window may turn by
+        other angles; each batch position d_head."""
+        kinds = getattr(self.model.config, "layer_types", None)
+        if hasattr(self.model.model.rotary_emb, "layer_types") and kinds:
+            return self.model.model.rotary_emb(stream, positions, kinds[layer])
+        return self.model.model.rotary_emb(stream, positions)
+
     def embed(self, ids: Tensor) -> Tensor:
         """The residual stream before the first layer."""
         return self.model.get_input_embeddings()(ids)
@@ -154,9 +169,16 @@ class Lens:
     def written(self, layer: int, z: Tensor) -> Tensor:
         """What a layer's attention adds to the residual stream if its heads hand over `z`."""
         block = self.layers[layer]
-        out = block.self_attn.o_proj(z.flatten(2))
-        # Gemma normalises what attention adds; in Llama the norm of this name comes before the MLP.
-        return block.post_attention_layernorm(out) if hasattr(block, "pre_feedforward_layernorm") else out
+        out: Tensor = block.self_attn.o_proj(z.flatten(2))
+        # In Llama the norm of this name comes before the MLP.
+        return block.post_attention_layernorm(out) if self.norms_behind else out
+
+    def mlp(self, layer: int, stream: Tensor) -> Tensor:
+        """What a layer's MLP adds to the residual stream that it is given."""
+        block = self.layers[layer]
+        if self.norms_behind:
+            return block.post_feedforward_layernorm(block.mlp(block.pre_feedforward_layernorm(stream)))
+        return block.mlp(block.post_attention_layernorm(stream))
 
     def inputs(self, layer: int, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The queries, keys and values that one layer makes of a residual stream, as `Edit.inputs` sees them."""

@@ -1,6 +1,6 @@
 """Retrieval heads: a few heads copy what a long context is asked for (Wu et al., 2024, arXiv:2404.15574).
 
-Found: A tenth of SmolLM2's 270 heads are retrieval heads, twice the paper's bound, which two of the paper's own seven
-models exceed, too. Their number, 27, is near that of models fifty times as large (33 to 68). With the eight highest
-masked the needle loses 3.8 nats per token, with eight random ones 0.3 at most. Seven of the eight are induction heads.
+Found: A tenth of SmolLM2's 270 heads are retrieval heads, twice the paper's bound. Two of the paper's own seven models
+exceed it, too. Their number, 27, is near that of models fifty times as large (33 to 68). Masking the eight highest
+costs the needle 3.8 nats per token, and masking eight random ones 0.3 at most. Seven of the eight are induction heads.
 """

@@ -13,7 +13,7 @@ from pandas import DataFrame
 from hopscope.core.seeds import generator
 from hopscope.studies.sequential_functions.construction import descent_by_hand
 from hopscope.studies.sequential_functions.experiments import sequential_functions
-from hopscope.studies.sequential_functions.tasks.self_generated import SelfGenerated, window
+from hopscope.studies.sequential_functions.tasks.self_generated import SelfGenerated, estimated, window
 from hopscope.studies.sequential_functions.theory.bayes import Mixture
 from hopscope.studies.sequential_functions.theory.references import (
     best_rate,
@@ -118,6 +118,17 @@ def test_the_error_of_the_posterior_mean_is_its_variance():
         said = task.brute_force(inputs)[-1]
         gaps.append(float(((numpy.array(said) - targets[-1]) ** 2).mean() - z[4] @ covariance @ z[4]))
     assert numpy.mean(gaps) == pytest.approx(0, abs=4 * numpy.std(gaps) / 800**0.5)
+
+
+def test_the_stated_loss_of_the_posterior_mean_is_that_of_following_every_sequence():
+    """The baseline is computed for all sequences at once; `brute_force` reads them one at a time."""
+    batch = TASK.sample(50, generator(0, "baselines"))
+    followed = torch.tensor([TASK.brute_force(inputs) for inputs in batch.inputs.tolist()], dtype=torch.float64)
+    squares = (followed - batch.targets).square()
+    zero, best = estimated(TASK.but(replaced=0.25), size=50)
+    assert best == pytest.approx(float(squares.mean()), rel=1e-9) and zero == pytest.approx(
+        float(batch.targets.double().square().mean()), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25])

@@ -54,8 +54,13 @@ WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_sho
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """One hop over seeds, in other wordings, and two hops over two seeds or more."""
-    model, count = "made_up" if scale == "quick" else "smollm2", COUNT[scale]
+    """What SmolLM2 is asked."""
+    yield from asked("smollm2", scale)
+
+
+def asked(model: str, scale: str) -> Iterator[Work]:
+    """One hop over seeds, in other wordings, and two hops over two seeds or more; at `quick` what is written down."""
+    model, count = "made_up" if scale == "quick" else model, COUNT[scale]
     fewer = 2 * count // 3  # where only the circuit is wanted
     for seed in range(SEEDS[scale]):
         whole = seed < FULL[scale]

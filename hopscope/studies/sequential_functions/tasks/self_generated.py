@@ -16,7 +16,7 @@ from hopscope.core.settings import setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.studies.sequential_functions.theory.bayes import Mixture
+from hopscope.studies.sequential_functions.theory.bayes import Mixture, means_of_genuine
 from hopscope.tasks.base import BestAnswer
 from hopscope.tasks.base_regression import RegressionTask
 
@@ -151,8 +151,10 @@ def window(tokens: Float[numpy.ndarray, "position d_input"], t: int) -> Float[nu
 @cache
 def estimated(task: SelfGenerated, size: int = 2000) -> tuple[float, float]:
     """Mean squared error of 0 and of the posterior mean of labels that are all genuine, over sequences of one seed."""
-    clean = task.but(replaced=0.0)
-    batch = clean.sample(size, seeded(0, "baselines"))
-    best = torch.tensor([clean.brute_force(inputs) for inputs in batch.inputs.tolist()], dtype=torch.float64)
-    zero = batch.targets.double().square().mean()
-    return float(zero), float((best - batch.targets).square().mean())
+    batch = task.but(replaced=0.0).sample(size, seeded(0, "baselines"))
+    tokens, n = batch.inputs.double().numpy(), task.d_x
+    windows = numpy.concatenate([tokens[:, 1:, :n], tokens[:, :-1, :n]], -1)
+    shown = numpy.concatenate([tokens[:, 2:, n:], numpy.zeros_like(tokens[:, :1, n:])], 1)  # the last is never shown
+    best = means_of_genuine(windows, shown, weight_variance=1 / (2 * n), noise=task.noise)
+    targets = batch.targets.double().numpy()
+    return float((targets**2).mean()), float(((best - targets) ** 2).mean())

@@ -67,6 +67,23 @@ class Mixture:
         self.log_weights, self.means, self.covariances = genuine, means, covariances
 
 
+def means_of_genuine(
+    z: Float[Array, "row t feature"], labels: Float[Array, "row t output"], *, weight_variance: float, noise: float
+) -> Float[Array, "row t output"]:
+    """The posterior mean of each A z_t after the labels before it, all genuine: `Mixture`, for many rows at once."""
+    rows, _, n_features = z.shape
+    mean = numpy.zeros((rows, labels.shape[2], n_features))
+    covariance = numpy.broadcast_to(weight_variance * numpy.eye(n_features), (rows, n_features, n_features))
+    predicted = []
+    for asked, label in zip(z.swapaxes(0, 1), labels.swapaxes(0, 1), strict=True):
+        predicted.append(numpy.einsum("rof,rf->ro", mean, asked))
+        seen = numpy.einsum("rfg,rg->rf", covariance, asked)
+        gain = seen / (numpy.einsum("rf,rf->r", seen, asked) + noise**2)[:, None]
+        mean = mean + (label - predicted[-1])[:, :, None] * gain[:, None, :]
+        covariance = covariance - gain[:, :, None] * seen[:, None, :]
+    return numpy.stack(predicted, 1)
+
+
 def normal(error: Float[Array, "set output"], variance: Float[Array, "set"]) -> Float[Array, "set"]:
     """Log density of independent normal components."""
     found: Array = -0.5 * ((error**2).sum(-1) / variance + error.shape[-1] * numpy.log(2 * numpy.pi * variance))

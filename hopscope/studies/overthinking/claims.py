@@ -1,0 +1,296 @@
+"""Claims on false demonstrations: each from numbers of the table; what was chosen is judged on other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge
+
+CHANCE = 1 / 3
+ALIKE = 0.05  # gap below which answers are alike (ours)
+THOUGHT = 0.1  # accuracy lost by thinking on (ours)
+GPT_J = 0.3898  # share of the gap that five heads of GPT-J take away (paper)
+SPARED = 0.05  # accuracy with true labels that may be lost (ours)
+MOST = 0.6  # of the chosen heads (ours)
+
+
+def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
+    """A column of the rows of a kind; by run."""
+    rows = table[table.kind == kind]
+    rows = rows if name is None else rows[rows.name == name]
+    return rows.set_index("run")[column].astype(float)
+
+
+def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Series:
+    """What stands after the last layer; by run."""
+    rows = table[(table.kind == kind) & (table.name == name)].sort_values("step")
+    return rows.groupby("run")[column].last().astype(float)
+
+
+def told(table: DataFrame) -> str:
+    """The models, in words."""
+    return " and ".join(sorted(set(table.model)))
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Behaviour, layers, heads, what silencing them does, the toys; then controls."""
+    every = table[table.part.isin(["language", "other words"])]
+    language, other = (table[table.part == part] for part in ("language", "other words"))
+    yield from about_answers(every)
+    yield from about_layers(every)
+    yield from about_heads(every, language, other)
+    yield from about_silencing(language)
+    yield from about_toys(language, table[table.part == "toy"])
+    yield from about_controls(table, every)
+
+
+def about_answers(table: DataFrame) -> Iterator[Claim]:
+    """What is answered at the end."""
+    said: dict[str, Any] = {"section": "2", "rows": table, "source": "ours"}
+    ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
+    yield judge(
+        "false_demonstrations_mislead",
+        f"{told(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
+        ".389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; here "
+        f"{ends[0]:.3f} to {ends[1]:.3f}).",
+        last(table, "gap", "true less permuted", "low"),
+        "lower end of the accuracy lost",
+        **said,
+        above=0,
+    )
+    yield judge(
+        "true_ones_teach",
+        "After true ones it answers better than by chance.",
+        last(table, "lens", "true", "low"),
+        "lower end of the accuracy",
+        **said,
+        above=CHANCE,
+    )
+    yield judge(
+        "a_consistent_lie_misleads_more",
+        "Labels that are false in the same way for a whole class mislead more than shuffled ones, of which nothing can "
+        "be learnt.",
+        of(table, "random over permuted", column="low"),
+        "lower end of the accuracy with random labels above that with permuted ones",
+        **said,
+        above=0,
+    )
+
+
+def about_layers(table: DataFrame) -> Iterator[Claim]:
+    """Where the gap begins, and what earlier layers answer."""
+    said: dict[str, Any] = {"section": "3", "rows": table}
+    yield judge(
+        "alike_in_the_first_third",
+        "In the first third of the layers answers do not depend on whether demonstrations are true: the mean gap there "
+        "is small (95 %, upper end).",
+        of(table, "first third", column="high"),
+        "upper end of the gap",
+        **said,
+        source="ours",
+        below=ALIKE,
+    )
+    yield judge(
+        "the_gap_comes_late",
+        "The critical layer, after which half of the gap is there, is in the second half of the model (paper: after 8 "
+        "layers of 12, 12 of 24 and 14 of 28).",
+        of(table, "critical") / of(table, "layers"),
+        "share of the layers",
+        **said,
+        source="paper",
+        at_least=0.5,
+    )
+    yield judge(
+        "false_labels_overthink",
+        "With permuted labels an earlier layer, chosen on other texts, answers better than the last (paper: .63 after "
+        "layer 5 and .36 at the end of GPT-2 small, .91 and .08 of GPT-J, on words of three kinds).",
+        of(table, "overthinking"),
+        "accuracy lost by thinking on",
+        **said,
+        source="ours",
+        at_least=THOUGHT,
+        also=[bound("lower end of it", of(table, "overthinking", column="low"), above=0)],
+    )
+
+
+def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
+    """Which heads look at the labels of like words."""
+    said: dict[str, Any] = {"section": "4", "source": "ours"}
+    floor = of(table, "classes mixed").groupby(level=0).max()
+    yield judge(
+        "false_induction_heads",
+        "Five heads look from the colon at labels of words of its class, more than at others: on texts by which they "
+        "were not chosen the least of them is above the highest score of any head with classes mixed (ten times).",
+        of(table, "chosen").groupby(level=0).min() - floor,
+        "score above that with classes mixed",
+        rows=table,
+        **said,
+        above=0,
+    )
+    yield judge(
+        "the_same_heads_in_other_words",
+        "Three or more of the five are the same for other words of other kinds.",
+        shared(language, other),
+        "share of the chosen heads",
+        rows=language,
+        **said,
+        at_least=MOST,
+    )
+    yield judge(
+        "they_are_induction_heads",
+        "Three or more of the five are among the eight heads with the most attention on repeated random tokens.",
+        of(language, "induction heads") / of(language, "induction heads", column="other"),
+        "share of the chosen heads",
+        rows=language,
+        **said,
+        at_least=MOST,
+    )
+    middle = language[language.kind == "chosen"].groupby("run").step.median()
+    yield judge(
+        "the_heads_are_late",
+        "The middle one of them is in the second half of the model (paper: false induction heads are in late layers).",
+        middle / of(language, "layers"),
+        "share of the layers",
+        rows=language,
+        **said,
+        above=0.5,
+    )
+
+
+def shared(language: DataFrame, other: DataFrame) -> list[float]:
+    """Share of the chosen heads that are chosen with other words, too; by run and run of the same model."""
+    chosen, again = (heads_of(rows[rows.kind == "chosen"]) for rows in (language, other))
+    return [len(one & beside) / len(one) for model, one in chosen for same, beside in again if model == same]
+
+
+def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
+    """Of every run its model, and its heads."""
+    return [(run.model.iloc[0], set(run["name"])) for _, run in rows.groupby("run")]
+
+
+def about_silencing(table: DataFrame) -> Iterator[Claim]:
+    """What is left of the gap without the chosen heads, and without late attention."""
+    said: dict[str, Any] = {"section": "4", "rows": table}
+    for id, control, words in (
+        (
+            "silencing_narrows_the_gap",
+            "random",
+            "With the five silenced the gap narrows more than with the best of ten random fives.",
+        ),
+        ("more_than_the_same_layers", "same layers", "So it does beside ten random fives of the same layers."),
+    ):
+        yield judge(
+            id,
+            words,
+            of(table, "beyond", control, "low"),
+            "lower end of what more is taken of the gap",
+            **said,
+            source="ours",
+            above=0,
+        )
+    means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
+    yield judge(
+        "more_than_random_on_average",
+        "It narrows more than by random fives in the mean, as in the paper's comparison (GPT-J: 39.0 % and 4.0 %), and "
+        "by fives of the same layers.",
+        means[0],
+        "lower end of what is taken of the gap above the mean of random fives",
+        **said,
+        source="ours",
+        above=0,
+        also=[bound("that above the mean of fives of the same layers", means[1], above=0)],
+    )
+    yield judge(
+        "as_much_as_in_gpt_j",
+        "They take as large a share of the gap away as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
+        of(table, "share"),
+        "share of the gap",
+        **said,
+        source="paper",
+        at_least=GPT_J,
+    )
+    yield judge(
+        "true_answers_are_spared",
+        "With true labels little is lost (paper: .013).",
+        of(table, "true lost", column="high"),
+        "upper end of the accuracy lost",
+        **said,
+        source="ours",
+        below=SPARED,
+    )
+    yield judge(
+        "late_attention_not_mlps",
+        "With permuted labels it answers better without the attention of the critical layer and of those behind it "
+        "than without their MLPs, and than it does as a whole (paper: .374 becomes .476 and .380 of GPT-J).",
+        of(table, "late attention", "over mlps", "low"),
+        "lower end of the accuracy above that without MLPs",
+        **said,
+        source="ours",
+        above=0,
+        also=[bound("lower end of that above the whole", of(table, "late attention", "over whole", "low"), above=0)],
+    )
+
+
+def of_draws(table: DataFrame, control: str) -> Series:
+    """What random sets of a kind take of the gap in the mean; by run."""
+    rows = table[(table.kind == "without: narrowed") & table.name.str.startswith(f"{control} ")]
+    return rows.groupby("run").value.mean()
+
+
+def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
+    """Beside the toy study's committed table."""
+    yield judge(
+        "sharper_in_the_toy",
+        "In small models that were trained to know and to read (the table of `false_demonstrations`) two heads of "
+        "eight take a larger share of the gap away, in every seed, than five heads take here.",
+        of(toys, "toy", "share").min() - of(language, "share", column="high"),
+        "lowest share of the toys above the upper end here",
+        section="beyond",
+        rows=language,
+        source="ours",
+        above=0,
+    )
+
+
+def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
+    """What must be so for the rest to mean anything."""
+    hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
+    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
+    yield judge(
+        "by_hand",
+        "In a model made by hand the head that copies false labels has a score of 1; without it the whole gap is gone, "
+        "and true answers are as before.",
+        of(hand, "chosen"),
+        "score",
+        rows=hand,
+        **said,
+        at_least=0.999,
+        also=[
+            bound("gap after the last layer", last(hand, "gap", "true less permuted"), equals=1),
+            bound("share of the gap taken away", of(hand, "share"), equals=1),
+            bound("true answers lost", of(hand, "true lost"), equals=0),
+        ],
+    )
+    first = every[(every.kind == "gap") & (every.step == 0)]
+    yield judge(
+        "no_gap_before_attention",
+        "Before the first layer there is no gap, for a colon is a colon.",
+        first.value,
+        "gap",
+        rows=first,
+        **said,
+        equals=0,
+    )
+    ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
+    yield judge(
+        "untrained",
+        "With weights as they began there is no gap at the end (95 %).",
+        last(idle, "gap", "true less permuted"),
+        "gap",
+        rows=idle,
+        **said,
+        also=[bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)],
+    )

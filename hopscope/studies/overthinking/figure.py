@@ -1,0 +1,121 @@
+"""The figure of the study: answers after every layer, heads, what is left without them, and the toys beside."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pandas import DataFrame
+
+from hopscope.drawing.style import GREY, colour, picture, styled
+
+CHANCE = 1 / 3
+SHOWN = ("true", "permuted", "half", "random")
+SETS = (
+    ("random", "random fives"),
+    ("same layers", "fives of the\nsame layers"),
+    ("top", "the five highest"),
+    ("late attention", "late attention"),
+    ("late MLPs", "late MLPs"),
+)
+BESIDE = (
+    ("true", "answers after\ntrue labels"),
+    ("permuted", "after permuted"),
+    ("best", "best layer,\npermuted"),
+    ("critical", "critical layer,\nof all"),
+    ("share", "of the gap, by\nfew heads"),
+)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Accuracy after each layer; scores by layer; accuracies without some parts; numbers beside the toys'."""
+    shown = picture(12.5, 7.0)
+    layers, heads, left, beside = shown.subplots(2, 2, width_ratios=[1.1, 1.0]).flatten().tolist()
+    language = table[table.part == "language"]
+    draw_layers(layers, table, language)
+    draw_heads(heads, language)
+    draw_left(left, language)
+    draw_toys(beside, language, table[table.part == "toy"])
+    return shown
+
+
+def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
+    """A line per kind of labels, with its interval at the first seed; other words dotted."""
+    first = language[language.run == language.run.iloc[0]]
+    for index, kind in enumerate(SHOWN):
+        rows = first[(first.kind == "lens") & (first.name == kind)]
+        ax.plot(rows.step, rows.value, color=colour(index), lw=1.6, label=f"{kind} labels")
+        ax.fill_between(rows.step, rows.low, rows.high, color=colour(index), alpha=0.12, lw=0)
+    for index, kind in enumerate(SHOWN[:2]):
+        rows = table[(table.part == "other words") & (table.kind == "lens") & (table.name == kind)]
+        for number, (_, run) in enumerate(rows.groupby("run")):
+            ax.plot(run.step, run.value, color=colour(index), lw=1, ls=":",
+                    label="other words" if index == number == 0 else "_")  # fmt: skip
+    ax.axhline(CHANCE, color=GREY, lw=0.8, ls="--")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlabel="layers read", ylabel="calibrated accuracy", ylim=(0, 1.03),
+           title=f"After each layer, {first.model.iloc[0]}")  # fmt: skip
+    ax.legend(loc="upper left", fontsize=7.5)
+
+
+def draw_heads(ax: Axes, rows: DataFrame) -> None:
+    """Every head of the first seed by its layer and its score on texts that chose nothing; those chosen are named."""
+    first = rows[rows.run == rows.run.iloc[0]]
+    scores = first[first.kind == "again"]
+    chosen = first[first.kind == "chosen"]
+    ax.plot(scores.step, scores.value, ls="", marker="o", ms=3, color=GREY, alpha=0.6)
+    ax.plot(chosen.step, chosen.value, ls="", marker="o", ms=5, color=colour(0))
+    for _, head in chosen.iterrows():
+        ax.annotate(head["name"], (head.step, head.value), fontsize=7, xytext=(4, 1), textcoords="offset points")
+    ax.axhline(first[first.kind == "classes mixed"].value.max(), color=GREY, lw=0.8, ls="--")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlabel="layer", ylabel="to labels of the class, less others",
+           title="Heads (dashed: the highest with classes mixed)")  # fmt: skip
+
+
+def draw_left(ax: Axes, rows: DataFrame) -> None:
+    """By set: accuracies after true and permuted labels, and those of the whole."""
+    for index, kind in enumerate(("true", "permuted")):
+        whole = rows[(rows.kind == "whole") & (rows.name == kind)].value.mean()
+        ax.axvline(whole, color=colour(index), lw=0.9, ls="--")
+        found = rows[rows.kind == f"without: {kind}"]
+        for at, (name, _) in enumerate(SETS):
+            some = found[found.name.str.startswith(name)]
+            height = at + 0.2 * index - 0.1
+            ax.plot(some.value, [height] * len(some), "o", ms=3.5, color=colour(index),
+                    label="_" if at else f"{kind} labels")  # fmt: skip
+            if len(some) <= rows.run.nunique():
+                ax.hlines([height] * len(some), some.low, some.high, color=colour(index), lw=1)
+    ax.set_yticks(range(len(SETS)), [words for _, words in SETS])
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1.03), xlabel="calibrated accuracy (dashed: of the whole)", title="With these silenced")
+    ax.legend(loc="upper left", fontsize=7.5)
+
+
+def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
+    """The same numbers here, filled, and in the toys of `false_demonstrations`."""
+    ours = beside(rows)
+    for at, (name, _) in enumerate(BESIDE):
+        small = toys[toys.name == name].value
+        ax.plot(small, [at + 0.12] * len(small), "o", ms=4, mfc="none", color=colour(1), label="_" if at else "toys")
+        ax.plot(ours[name], [at - 0.12] * len(ours[name]), "o", ms=4.5, color=colour(0),
+                label="_" if at else "language model")  # fmt: skip
+    ax.set_yticks(range(len(BESIDE)), [words for _, words in BESIDE])
+    ax.invert_yaxis()
+    ax.set(xlim=(-0.03, 1.05), title="Beside small models (`false_demonstrations`)")
+    ax.legend(loc="upper left", fontsize=7.5)
+
+
+def beside(rows: DataFrame) -> dict[str, list[float]]:
+    """Numbers of the language model by the names that the toys' have; one per run."""
+    found: dict[str, list[float]] = {name: [] for name, _ in BESIDE}
+    for _, run in rows.groupby("run"):
+        permuted = run[(run.kind == "lens") & (run.name == "permuted")].sort_values("step").value
+        one = run.set_index(["kind", "name"]).value
+        found["true"].append(float(one["whole", "true"]))
+        found["permuted"].append(float(one["whole", "permuted"]))
+        found["best"].append(float(permuted.iloc[:-1].max()))
+        found["critical"].append(float(one["critical", "all texts"] / one["layers", "all"]))
+        found["share"].append(float(one["share", "top"]))
+    return found

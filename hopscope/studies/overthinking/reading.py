@@ -1,0 +1,70 @@
+"""Reports as rows of a tidy table: what claims and figure need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
+    """One row; `found` is a number, or one with an interval."""
+    if isinstance(found, Mapping):
+        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
+    return {"kind": kind, "name": name, "value": found, **more}
+
+
+def demonstrations(report: Mapping[str, Any]) -> Iterator[Row]:
+    """Of one model."""
+    yield from asks(report["asks"])
+    yield row("layers", "all", report["layers"])
+    for kind, curve in report["lens"].items():
+        yield from (row("lens", kind, found, step=layer) for layer, found in enumerate(curve))
+    yield from (row("gap", "true less permuted", found, step=layer) for layer, found in enumerate(report["gap"]))
+    for kind in ("random_over_permuted", "first_third", "critical", "followed"):
+        yield row(kind.replace("_", " "), "all texts", report[kind])
+    yield row("overthinking", "judged", report["overthinking"]["lost"], step=report["overthinking"]["layer"])
+    yield from (row("most probable", kind, found) for kind, found in report["most_probable"].items())
+    yield from heads(report)
+    if "without" in report:
+        yield from silenced(report)
+
+
+def asks(found: Mapping[str, Any]) -> Iterator[Row]:
+    """What was asked."""
+    yield from (row("asks", name, found[name]) for name in ("texts", "asked"))
+    for name in ("demonstrations", "tokens"):
+        yield from (row("asks", f"{end} {name}", at) for end, at in zip(("least", "most"), found[name], strict=True))
+    yield row("asks", "the first text", other=repr(found["text"]))
+
+
+def heads(report: Mapping[str, Any]) -> Iterator[Row]:
+    """Scores, and which heads are chosen; `step` is their layer, from 1."""
+    for one in report["heads"]:
+        name = f"L{one['layer']}H{one['head']}"
+        yield from (row(kind, name, one[kind], step=one["layer"] + 1) for kind in ("score", "again", "induction"))
+    yield from (row("chosen", one["head"], one["score"], step=one["layer"]) for one in report["chosen"])
+    yield from (row("classes mixed", "highest score", value, step=draw) for draw, value in enumerate(report["mixed"]))
+    yield row("ranks", "induction", report["ranks"])
+    yield row("induction heads", "among the chosen", report["induction_heads"], other=str(len(report["chosen"])))
+
+
+def silenced(report: Mapping[str, Any]) -> Iterator[Row]:
+    """What is left without some parts."""
+    yield from (row("whole", name, found) for name, found in report["whole"].items())
+    for one in report["without"]:
+        about = {"other": " ".join(one["heads"]), "step": one["first_layer"]}
+        yield from (
+            row(f"without: {kind}", one["set"], one[kind], **about) for kind in ("true", "permuted", "narrowed")
+        )
+    yield from (row("beyond", kind, found) for kind, found in report["beyond"].items())
+    yield row("share", "top", report["share"])
+    yield row("true lost", "top", report["true_lost"])
+    yield from (row("late attention", name.replace("_", " "), found) for name, found in report["late"].items())
+
+
+def toy(report: Mapping[str, Any]) -> Iterator[Row]:
+    """Of the toy study, a row per number and seed."""
+    for one in report["seeds"]:
+        yield from (row("toy", name.replace("_", " "), one[name], seed=one["seed"]) for name in one if name != "seed")
