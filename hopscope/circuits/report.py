@@ -111,6 +111,7 @@ class Report:
 
     def measured(self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis]) -> tuple[Found, ...]:
         """Every path with its strength, its hypothesis, and what leaving it out costs."""
+        self.case.watch("leaving out each path in turn")
         left_out = self.case.report.losses(self.case.kept(units - {path}) for path in paths)
         silenced = self.case.report.losses(self.case.silenced([path]) for path in paths)
         found = []
