@@ -97,6 +97,11 @@ class Tap:
         touched = any(other in self.replace or other in self.keep for other in behind)
         return self.sparing and isinstance(self.replace.get(name), Blind) and not touched
 
+    def given(self, name: str, within: str) -> bool:
+        """Whether an activation is given as a tensor, and nothing within what makes it is read or replaced."""
+        touched = any(other.startswith(within) for other in {*self.replace, *self.keep})
+        return self.sparing and isinstance(self.replace.get(name), Tensor) and not touched
+
     def elsewhere(self) -> tuple[Tensor, Tensor] | None:
         """In a tap of one block: where the stream behind it may differ from a known one, and that one."""
         read = {*self.replace, *self.keep} & {"hook_resid_mid", "hook_mlp_out"}

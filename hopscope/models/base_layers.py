@@ -182,7 +182,10 @@ class Block(nn.Module):
         """The stream behind the layer; `at`, the positions where anything reads it: the MLP is computed there only."""
         resid = passes(tap, "hook_resid_pre", resid)
         early = at if tap is not None else None  # without one, attention is computed everywhere: bits of training
-        attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, early))
+        if tap is not None and early is None and tap.given("hook_attn_out", "attn."):
+            attended = passes(tap, "hook_attn_out", resid)
+        else:
+            attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, early))
         resid = resid + attended if early is None else resid[:, early] + attended
         if at is not None and early is None:
             resid = resid[:, at]

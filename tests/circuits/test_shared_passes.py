@@ -194,3 +194,18 @@ def test_a_sparing_pass_tells_all_that_is_asked_of_it():
         found, cache = model(inputs, replace=Sparing(), cache=[last + name], at=at)
         torch.testing.assert_close(cache[last + name], whole_cache[last + name], **CLOSE)
         torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_attention_whose_output_is_given_is_not_computed(monkeypatch):
+    """Unless something within it is asked for; the stream is the same."""
+    evaluator = lab("MLP")
+    model, inputs, name = evaluator.model, evaluator.batch.inputs, "blocks.1.hook_attn_out"
+    given = torch.randn(*inputs.shape[:2], 32, generator=generator(3, "given", 0))
+    expected = model(inputs, replace={name: given})
+    asked = []
+    attend = Softmax.attend
+    monkeypatch.setattr(Softmax, "attend", lambda *each: asked.append(each) or attend(*each))
+    assert torch.equal(model(inputs, replace=Sparing({name: given})), expected)
+    assert len(asked) == 3
+    model(inputs, replace=Sparing({name: given}), cache=["blocks.1.attn.hook_q"])
+    assert len(asked) == 7
