@@ -20,7 +20,7 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 setup: $(VENV)/dev
 
 test: $(VENV)/dev  ## everything that tests behaviour, about ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=60 --durations-min=3 -m "not slow and not peers and not installs and not notebooks"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=3 -m "not slow and not peers and not installs and not notebooks"
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
 	$(BIN)/ruff check hopscope tests bench tools examples docs/*.py

@@ -1,6 +1,6 @@
 """Models whose answers are known, asked through lm-eval; run in the peers' environment.
 
-    PYTHONPATH=. .venv-peers/bin/python -m bench.lm_eval_known FOLDER
+    PYTHONPATH=. .venv-peers/bin/python -m bench.lm_eval_known FOLDER [RULE …]
 
 FOLDER holds what `hopscope ask … --export FOLDER` wrote, of one or more formulations. Prints a line of JSON: for every
 model and task, lm-eval's scores. Nothing is fetched: HF_HUB_OFFLINE and HF_DATASETS_OFFLINE should be set.
@@ -66,4 +66,5 @@ def scores(folder: Path, rule: str) -> dict[str, dict[str, float]]:
 
 if __name__ == "__main__":
     given = Path(sys.argv[1])
-    print(json.dumps({rule: scores(given, rule) for rule in ("oracle", "last", "first", "chatty")}))
+    rules = sys.argv[2:] or ("oracle", "last", "first", "chatty")
+    print(json.dumps({rule: scores(given, rule) for rule in rules}))

@@ -28,9 +28,9 @@ def page() -> str:
     """The whole page."""
     parts = [
         "# Command line\n",
-        "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done; 2 bad input, with one sentence on "
-        "stderr; 1 a fault of ours; 130 interrupted, and the same command goes on.\n",
-        "`hopscope --with DIR COMMAND …` also uses what stands in a folder of yours ([extending](extending.md)).\n",
+        "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done, 2 bad input (one sentence on "
+        "stderr), 1 a fault of ours, 130 interrupted (the same command resumes).\n",
+        "`hopscope --with DIR COMMAND …` also searches a folder of your own ([extending](extending.md)).\n",
     ]
     context = click.Context(hopscope, info_name="hopscope")
     for name in catalogue.names("cli.commands"):
@@ -38,7 +38,7 @@ def page() -> str:
         assert command is not None
         example, told = PER_VARIANT.get(name), help_of(command, [name])
         if example:  # a variant that is added later is in `hopscope list`, and leaves the page as it is
-            told = f"{told.partition(chr(10) + 'Commands:')[0].rstrip()}\n\nCommands: those that hopscope list names."
+            told = f"{told.partition(chr(10) + 'Commands:')[0].rstrip()}\n\nCommands: names that hopscope list shows."
         parts.append(f"## hopscope {name}\n\n```text\n{told}\n```\n")
         if example:
             assert isinstance(command, click.Group)

@@ -24,8 +24,24 @@ CHECKED = [
 ]
 install_import_hook([".".join(parts) for parts in CHECKED], "typeguard.typechecked")
 
+#: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
+LONG = (
+    "contracts/test_every_experiment.py",
+    "execution/test_sweep.py",
+    "test_additions.py",
+    "explorer/test_engine_parity.py",
+    "circuits/test_adversaries.py",
+    "explorer/test_browser.py",
+)
+
 #: Set by `.ci/run`, where everything that a test needs is installed: there a skipped test is a failed one.
 STRICT = bool(os.environ.get("HOPSCOPE_NO_SKIPS"))
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first; the order within files, and of all others, stays."""
+    place = {Path(__file__).parent / name: index for index, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def pytest_collection_finish():

@@ -172,13 +172,13 @@ def short(trial: Trial, test: str) -> str:
     if loss.high >= asked.loss:
         words = f"the loss is {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.loss:.3g}"
     else:
-        words = f"only {share.mean:.1%} of the answers are right, of {asked.accuracy:.1%} that are asked for"
+        words = f"only {share.mean:.1%} of the answers are right, where {asked.accuracy:.1%} are required"
     return f"{TESTS[test]} {words}"
 
 
 #: What to try after a failed test.
 ADVICE = {
-    "rows": "what these rows do beside these paths is in the way: try another --null, or roles for more positions",
-    "live": "something beside these paths tells them where to attend: try another --null, or --alternatives",
-    "circuit": "more than ideal patterns carries the answers: try another --null, or more sequences (--discovery)",
+    "rows": "the rest of these rows interferes with the paths: try another --null, or roles for more positions",
+    "live": "something other than these paths tells them where to attend: try another --null, or --alternatives",
+    "circuit": "ideal patterns do not carry all of the answers: try another --null, or more sequences (--discovery)",
 }

@@ -106,6 +106,16 @@ def sentence(error: click.UsageError) -> str:
     return f"{message[:1].lower()}{message[1:]}; see '{where} --help'"
 
 
+def unnamed(context: click.Context) -> click.UsageError:
+    """The complaint that nothing follows a group's name, where click would print its help alone."""
+    group = context.command
+    assert isinstance(group, click.Group)
+    what = group.subcommand_metavar.split()[0]
+    return click.UsageError(
+        f"missing argument {what!r}: choose one of {', '.join(group.list_commands(context))}", context
+    )
+
+
 #: What click says, and how we put it.
 PLAINLY = (
     (r"is not a valid (integer|float) range$", r"is not a valid \1"),
@@ -155,6 +165,8 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
         sys.stdout.flush()
         return code if type(code) is int else 0  # of click's Exit, which it hands back; commands return nothing
     except click.exceptions.NoArgsIsHelpError as error:
+        if error.ctx is not None and error.ctx.parent is not None:
+            return complain(sentence(unnamed(error.ctx)), 2)
         print(error.format_message())
         return 2
     except click.UsageError as error:

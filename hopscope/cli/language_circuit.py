@@ -90,7 +90,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     answers, accuracy = report["answers"], report["answers"]["accuracy"]
     yield (
         f"{report['model']}: {accuracy['mean']:.3f} right ({accuracy['low']:.3f} to {accuracy['high']:.3f}), chance "
-        f"{answers['chance']:.3f}; logit of the right answer less the paired question's {told(answers['metric'])}"
+        f"{answers['chance']:.3f}; logit of the right answer minus the paired question's {told(answers['metric'])}"
     )
     if "why" in report:
         yield from why_lines(report["why"])
@@ -125,7 +125,7 @@ def why_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Why two hops fail."""
     for name, answer in found["answers"].items():
         yield f"{name.replace('_', ' ')}: metric {told(answer['metric'])}, right {told(answer['accuracy'])}"
-    yield "\nthe first hop's answer handed in at the query, before layer: metric"
+    yield "\nmetric with the first hop's answer patched in at the query, before layer:"
     yield "  " + "  ".join(f"{one['layer']}: {one['metric']['mean']:.2f}" for one in found["handed_in"])
     for what in ("x_1", "answer"):
         for token in ("query", "answer"):
@@ -133,7 +133,7 @@ def why_lines(found: Mapping[str, Any]) -> Iterator[str]:
             if rows:
                 best = max(rows, key=lambda one: float(one["mean"]))
                 yield (
-                    f"probe for {what} at the {token}: at best {told(best)}, behind layer {best['layer'] - 1}; "
+                    f"probe for {what} at the {token}: at best {told(best)}, after layer {best['layer'] - 1}; "
                     f"with shuffled labels up to {best['shuffled']:.2f}"
                 )
     back = found["back_patching"]

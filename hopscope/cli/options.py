@@ -88,6 +88,10 @@ class Listed(click.Group):
 
     folder: str
 
+    def folder_of(self, name: str) -> str:
+        """Where one of them stands."""
+        return self.folder
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names with what they are, of a group's options too; no variant is imported."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
@@ -116,7 +120,7 @@ class Listed(click.Group):
 
     def short_help_of(self, name: str) -> str:
         """The first line; of a command's, "`hopscope list`: everything …", what follows the name."""
-        line = catalogue.summary(self.folder, name)
+        line = catalogue.summary(self.folder_of(name), name)
         said = line.partition("`: ")[2]
         return said[:1].upper() + said[1:] or line
 
@@ -141,14 +145,15 @@ class PerVariant(Listed):
         self.run = run
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in catalogue.names(self.folder):
+        folder = self.folder_of(name)
+        if name not in catalogue.names(folder):
             return None
-        kind: type[Settings] = catalogue.find(self.folder, name)
+        kind: type[Settings] = catalogue.find(folder, name)
         return click.Command(
             name,
             params=[*options_of(kind), *self.shared_options()],
             callback=lambda **given: self.run(kind, given),
-            help=catalogue.summary(self.folder, name),
+            help=catalogue.summary(folder, name),
         )
 
 

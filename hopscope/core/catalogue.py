@@ -215,7 +215,7 @@ def is_variant(value: type, folder: str) -> bool:
 
 def parsed(folder: str, name: str) -> ast.Module:
     """A variant's file, read but not run: what lists variants must not pay for importing them all."""
-    file = homes(folder)[name].folder(folder) / f"{name}.py"
+    file = home(folder, name).folder(folder) / f"{name}.py"
     with outside.blamed():
         return ast.parse(file.read_bytes(), str(file))
 

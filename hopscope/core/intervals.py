@@ -1,13 +1,14 @@
-"""Intervals of shares (Wilson, 1927)."""
+"""Intervals of shares, and of means of what lies between 0 and 1 (Wilson, 1927)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 Z_95 = 1.959964  # the normal distribution's 97.5 % point
 
 
-def wilson(hits: int, n: int) -> tuple[float, float]:
+def wilson(hits: float, n: int) -> tuple[float, float]:
     """The 95 % interval of a share, after `hits` of `n`; (0, 1) if n is 0.
 
     The shares p whose distance from hits / n is at most z standard errors √(p(1 − p) / n).
@@ -18,3 +19,12 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     margin = Z_95 * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
     return max(0.0, middle - margin), min(1.0, middle + margin)
+
+
+def wilson_of_mean(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the mean of independent values from 0 to 1; (0, 1) of none.
+
+    That of a share which is as large: of all variables between 0 and 1 with a given mean, those that are 0 or 1 vary
+    most, so that the interval is never too narrow on that account.
+    """
+    return wilson(math.fsum(values), len(values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hopscope.core import catalogue
 from hopscope.core.storage import read_listed
@@ -29,14 +29,15 @@ def claims_of(results: Path) -> tuple[list[dict[str, Any]], dict[str, Block]]:
     """
     rows = all_claims(results)
     blocks: dict[str, Block] = {}
-    for name in dict.fromkeys(row["experiment"] for row in rows):
+    texts = {name: texts_of(name) for name in dict.fromkeys(row["experiment"] for row in rows)}
+    for name in texts:
         for kind, file in (("table", TABLE), ("figure", FIGURE)):
             if (results / name / file).is_file() and len(data := read_listed(results / name, file)) <= LARGEST:
                 blocks[f"claims/{name}/{kind}"] = Block.of_text(data)
-    return [claim(row, blocks) for row in rows], blocks
+    return [claim(row, blocks, texts[row["experiment"]]) for row in rows], blocks
 
 
-def claim(row: dict[str, Any], blocks: dict[str, Block]) -> dict[str, Any]:
+def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) -> dict[str, Any]:
     """One of them."""
     name = row["experiment"]
     held = {kind: f"claims/{name}/{kind}" for kind in ("table", "figure")}
@@ -44,34 +45,35 @@ def claim(row: dict[str, Any], blocks: dict[str, Block]) -> dict[str, Any]:
         **{key: row[key] for key in KEYS},
         "version": row.get("version", ""),
         "command": f"hopscope reproduce {name} --scale {row['scale']}",
-        "about": about(name),
-        "paper": paper_of(row["section"], name),
+        "about": texts.summary if texts else "",
+        "paper": paper_of(row["section"], texts),
         **{kind: block if block in blocks else None for kind, block in held.items()},
     }
 
 
-def about(experiment: str) -> str:
-    """The first sentence of an experiment's file; empty for one that is not here."""
-    known = experiment in catalogue.names("experiments")
-    return catalogue.summary("experiments", experiment) if known else ""
+class Texts(NamedTuple):
+    """What says where an experiment comes from: the first sentence of its file, and the README of its study."""
+
+    summary: str
+    readme: str
 
 
-def paper_of(section: str, experiment: str) -> str:
+def texts_of(experiment: str) -> Texts | None:
+    """Those of an experiment; None for one that is not here."""
+    if experiment not in catalogue.names("experiments"):
+        return None
+    file = Path(inspect.getfile(catalogue.module("experiments", experiment))).parents[1] / "README.md"
+    readme = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return Texts(catalogue.summary("experiments", experiment), readme)
+
+
+def paper_of(section: str, texts: Texts | None) -> str:
     """Whose claim it is, such as `Bietti et al. (2023)`.
 
     That is the first paper that its section names with a year, else the first sentence of its experiment's file, else
     the README of its experiment's study. Of an experiment that is not here it is `other`.
     """
-    if experiment not in catalogue.names("experiments"):
-        return "other"
-    source = catalogue.module("experiments", experiment)
-    readme = Path(inspect.getfile(source)).parents[1] / "README.md"
-    texts = (
-        section,
-        catalogue.summary("experiments", experiment),
-        readme.read_text(encoding="utf-8") if readme.is_file() else "",
-    )
-    found = next(filter(None, map(PAPER.search, texts)), None)
+    found = next(filter(None, map(PAPER.search, (section, *texts))), None) if texts else None
     if found is None:
         return "other"
     return f"{found['first']}{' et al.' if found['others'] else ''} ({found['year']})"

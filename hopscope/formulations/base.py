@@ -78,6 +78,10 @@ class Question:
         """The statements as one text."""
         return "\n".join(self.statements)
 
+    def guess(self, number: int) -> str:
+        """What somebody answers who only guesses: some acceptable answer, by a number (0 or more)."""
+        return self.acceptable[number % len(self.acceptable)]
+
     @property
     def prompt(self) -> str:
         """The question as the paper asks it: the statements and the closing line (appendix A)."""
@@ -104,18 +108,12 @@ def shifted(spans: tuple[Span, ...], by: int) -> tuple[Span, ...]:
     return tuple(Span(span.start + by, span.end + by, span.role, span.chain) for span in spans)
 
 
-class Formulation(Settings, ABC):
-    """A way to put the problem into words. Subclasses are frozen dataclasses, one per file, with the paper's defaults.
-
-    Every one has `n_hops` (D, `--hops`) and `n_chains` (N, `--chains`) and raises BadInput for what its wording lacks.
-    """
-
-    n_hops: int
-    n_chains: int
+class Questions(Settings, ABC):
+    """Whatever asks: the formulations of the retrieval problem, and benchmarks (`hopscope.language.benchmarks`)."""
 
     @classmethod
     def name(cls) -> str:
-        """The formulation's name: that of its file."""
+        """Its name: that of its file."""
         return cls.__module__.rpartition(".")[2]
 
     @property
@@ -126,6 +124,16 @@ class Formulation(Settings, ABC):
     @abstractmethod
     def question(self, seed: int, index: int) -> Question:
         """Question number `index` (0 or more) under a seed; equal arguments give equal bytes."""
+
+
+class Formulation(Questions):
+    """A way to put the problem into words. Subclasses are frozen dataclasses, one per file, with the paper's defaults.
+
+    Every one has `n_hops` (D, `--hops`) and `n_chains` (N, `--chains`) and raises BadInput for what its wording lacks.
+    """
+
+    n_hops: int
+    n_chains: int
 
 
 def check_rounds(name: str, n_hops: int, rounds: int) -> None:

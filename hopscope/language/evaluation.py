@@ -26,7 +26,7 @@ from typing import Any
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import enlist, read_listed, unlist, write_file
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
@@ -108,10 +108,13 @@ def evaluate(
 
 
 class Cell:
-    """One row of the table in the making: what is asked of whom, and what is known already."""
+    """One row of the table in the making: what is asked of whom, and what is known already.
+
+    A benchmark's exercises are asked in the same way; only to `row` must it be a formulation.
+    """
 
     def __init__(
-        self, backend: Backend, formulation: Formulation, layout: Layout, protocol: Protocol, settings: Evaluation
+        self, backend: Backend, formulation: Questions, layout: Layout, protocol: Protocol, settings: Evaluation
     ):
         self.backend, self.formulation, self.layout = backend, formulation, layout
         self.protocol, self.settings = protocol, settings
@@ -152,7 +155,12 @@ class Cell:
         }
 
     def run(self, records: Records, watch: Watch) -> Result:
-        """Ask whatever is missing, batch by batch."""
+        """Ask whatever is missing; the result."""
+        self.complete(records, watch)
+        return self.result()
+
+    def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
+        """Ask whatever is missing, batch by batch; every question, judged."""
         waiting = self.look_up(records)
         while waiting:
             watch(len(self.done), self.settings.count)
@@ -163,7 +171,7 @@ class Cell:
             more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
             waiting += self.unsettled(more)
         watch(self.settings.count, self.settings.count)
-        return self.result()
+        return self.finished
 
     def look_up(self, records: Records) -> list[Waiting]:
         """Judge what has been answered; returns the rest."""
@@ -215,11 +223,16 @@ class Cell:
 
     def result(self) -> Result:
         """What is done, counted; the others are what is left."""
-        judged = tuple(self.done[number] for number in sorted(self.done))
-        return Result(self.row(judged), judged)
+        return Result(self.row(self.finished), self.finished)
+
+    @property
+    def finished(self) -> tuple[Judged, ...]:
+        """What has been judged, in the order of questions."""
+        return tuple(self.done[number] for number in sorted(self.done))
 
     def row(self, judged: Sequence[Judged]) -> dict[str, Any]:
         """The row."""
+        assert isinstance(self.formulation, Formulation)
         answered = [one for one in judged if not one.run_out]
         correct, n = sum(one.correct for one in answered), len(answered)
         low, high = wilson(correct, n)
@@ -286,25 +299,35 @@ def tally(
 SAME = ("model", "formulation", "layout", "protocol", "settings", "identity")
 
 
+def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Put rows into a folder's table.csv; each replaces one about the same. Raises CannotSave."""
+    return put_rows(folder / TABLE, map(in_csv, rows), COLUMNS, SAME)
+
+
 def read_table(folder: Path) -> list[dict[str, str]]:
     """The rows of a folder's table.csv as text; [] if there is none. Raises Damaged if it is not as listed."""
-    if not (folder / TABLE).is_file():
+    return read_rows(folder / TABLE)
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a table as text; [] if there is none. Raises Damaged if it is not as its folder's manifest has it."""
+    if not path.is_file():
         return []
-    text = read_listed(folder, TABLE).decode("utf-8", "replace")
+    text = read_listed(path.parent, path.name).decode("utf-8", "replace")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Put rows into a folder's table.csv; each replaces one about the same. Raises CannotSave."""
-    kept = {tuple(str(row[name]) for name in SAME): row for row in [*read_table(folder), *map(in_csv, rows)]}
+def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str], same: Sequence[str]) -> Path:
+    """Put rows into a table; each replaces one that has the same in the columns `same`. Raises CannotSave."""
+    kept = {tuple(row[name] for name in same): row for row in [*read_rows(path), *rows]}
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(kept.values())
-    unlist(folder, [TABLE])
-    write_file(folder / TABLE, text.getvalue().encode())
-    enlist(folder, [TABLE])
-    return folder / TABLE
+    unlist(path.parent, [path.name])
+    write_file(path, text.getvalue().encode())
+    enlist(path.parent, [path.name])
+    return path
 
 
 def in_csv(row: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The five formulations as tasks for inspect_ai, the runner of evaluations by the UK's AI Security Institute.
+"""Formulations and benchmarks as tasks for inspect_ai, the runner of evaluations by the UK's AI Security Institute.
 
     inspect eval hopscope/equations --model openai-api/local/name -T hops=1 -T count=120
 
@@ -6,6 +6,9 @@ inspect finds this file through its entry point (pyproject.toml), and brings pro
 The protocol is the paper's: answer directly, resample until acceptable (Musat, ICLR 2025, section 4 and appendix A),
 with a cap. A question that runs out of tries is scored as not answered (N), a class of its own. A request that fails is
 retried by inspect, within bounds set here, and is then an error of its sample, never a wrong answer.
+
+A benchmark's exercise is asked once, greedily, and its answer is read by the benchmark's grammar; what is malformed
+scores 0 and is counted (`valid`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from math import nan
-from typing import Any
+from typing import Any, TypeVar
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -35,17 +38,20 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from hopscope.core import catalogue
-from hopscope.core.intervals import wilson
+from hopscope.core.intervals import wilson, wilson_of_mean
 from hopscope.core.settings import BadInput, flag_of
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.known import Known
+from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Layout
 from hopscope.language.protocols.resample import Resample
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
+
+BENCHMARKS = "language.benchmarks"
 
 #: Every question that a task was made of, by its text: what models of known answer look up.
 ASKED: dict[str, Question] = {}
@@ -81,6 +87,18 @@ def relatives(**settings: Any) -> Task:
     return task_of("relatives", **settings)
 
 
+@task
+def induction_bench(**settings: Any) -> Task:
+    """Functions on strings: which rules does f follow? (Hua et al., 2025, arXiv:2502.15823)."""
+    return benchmark_task("induction_bench", **settings)
+
+
+@task
+def hypothesis_refinement(**settings: Any) -> Task:
+    """Functions on lists, objects that turn on a light: which output, or which rule? (Qiu et al., arXiv:2310.08559)."""
+    return benchmark_task("hypothesis_refinement", **settings)
+
+
 def task_of(
     name: str,
     *,
@@ -105,12 +123,41 @@ def task_of(
 
 
 def formulation_of(name: str, own: Mapping[str, Any]) -> Formulation:
-    kind: type[Formulation] = catalogue.find("formulations", name)
+    return made(catalogue.find("formulations", name), own)
+
+
+def benchmark_task(
+    name: str,
+    *,
+    count: int = 120,
+    seed: int = 0,
+    layout: str = "chat",
+    lenient: bool = False,
+    max_tokens: int | None = None,
+    **own: Any,
+) -> Task:
+    """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
+    benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
+    shown: Layout = catalogue.find("language.layouts", layout)()
+    config = GenerateConfig(**BOUNDS, temperature=0.0, max_tokens=max_tokens or benchmark.MAX_TOKENS)
+    return Task(
+        dataset=MemoryDataset([sample(benchmark, shown, seed, index) for index in range(count)], name=name),
+        scorer=marks(lenient),
+        config=config,
+        version=VERSION,
+    )
+
+
+K = TypeVar("K", bound=Questions)
+
+
+def made(kind: type[K], own: Mapping[str, Any]) -> K:
+    """Whatever asks, with settings as the command line calls them. Raises BadInput."""
     fields = {flag_of(field): field.name for field in dataclasses.fields(kind)}
     return kind.from_dict({fields.get(flag.replace("_", "-"), flag): value for flag, value in own.items()})
 
 
-def sample(formulation: Formulation, layout: Layout, seed: int, index: int) -> Sample:
+def sample(formulation: Questions, layout: Layout, seed: int, index: int) -> Sample:
     """One question, with what it was made from. Raises BadInput for a layout that is no chat."""
     question = formulation.question(seed, index)
     rendered = layout.render(formulation, question)
@@ -127,7 +174,9 @@ def sample(formulation: Formulation, layout: Layout, seed: int, index: int) -> S
 
 def question_of(made_from: Mapping[str, Any]) -> Question:
     """The question of a sample, made again."""
-    kind: type[Formulation] = catalogue.find("formulations", made_from["formulation"])
+    name = made_from["formulation"]
+    folder = BENCHMARKS if name in catalogue.names(BENCHMARKS) else "formulations"
+    kind: type[Questions] = catalogue.find(folder, name)
     return kind.from_dict(made_from["settings"]).question(made_from["seed"], made_from["index"])
 
 
@@ -199,6 +248,36 @@ def acceptable_answer() -> Scorer:
         value = NOANSWER if label is None else CORRECT if label == target.text else INCORRECT
         told = {"tries": state.store.get("tries"), "answered": label is not None, "correct": value == CORRECT}
         return Score(value=value, answer=label, explanation=state.output.completion, metadata=told)
+
+    return score
+
+
+@metric
+def means() -> Metric:
+    """Each measure's mean over all exercises, with its 95 % interval, and the share of answers of the right form."""
+
+    def measure(scores: list[SampleScore]) -> Value:
+        found: dict[str, float] = {}
+        for name in about(scores[0]) if scores else ():
+            values = [float(about(score)[name]) for score in scores]
+            low, high = wilson_of_mean(values)
+            found |= {name: sum(values) / len(values), f"{name}_low": low, f"{name}_high": high}
+        return found
+
+    return measure
+
+
+@scorer(metrics=[means()])
+def marks(lenient: bool = False) -> Scorer:
+    """A benchmark's first measure as value, all of them beside it; 0 of an answer that is malformed."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        exercise = question_of(state.metadata)
+        assert isinstance(exercise, Exercise)
+        text = state.output.completion
+        mark = exercise.mark(text, lenient)
+        told = {**mark.measures, "valid": float(mark.valid)}
+        return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=told)
 
     return score
 

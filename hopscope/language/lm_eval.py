@@ -4,6 +4,10 @@ A formulation becomes one JSONL file and two tasks. `…_choice` is multiple cho
 and the stem (`print(s)\\n# output:`), continued by each acceptable answer. `…_generate` asks the prompt of appendix A,
 takes the first line of a greedy completion, and scores it twice: `strict`, the answer alone (Musat, ICLR 2025, section
 4, without its resampling, which lm-eval cannot do), and `lenient`, the last acceptable answer in the line.
+
+A benchmark's exercise is exported alike. Its `…_choice` is among the right answer and three that were drawn alike; its
+`…_generate` knows the right answer in the order and the spelling in which it is written here, and no other measure,
+because data files hold no scorer. inspect and `hopscope evaluate` read answers by their grammar.
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.core.storage import clear_errors, write_file
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
+from hopscope.language.benchmarks.base import Benchmark
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Exported:
     count: int
 
 
-def export(formulation: Formulation, folder: Path, count: int, seed: int) -> Exported:
+def export(formulation: Questions, folder: Path, count: int, seed: int) -> Exported:
     """Write questions 0 … count − 1 under a seed. Raises CannotSave.
 
     The tasks name the JSONL file by its absolute path, because lm-eval would look for a relative one in the folder
@@ -42,7 +47,7 @@ def export(formulation: Formulation, folder: Path, count: int, seed: int) -> Exp
     data = folder / f"{name}.jsonl"
     write_file(data, "".join(json.dumps(document(question)) + "\n" for question in questions).encode())
     about = {"version": VERSION, "formulation": formulation.name(), **formulation.as_dict(), "seed": seed}
-    tasks = {f"{name}_choice": choice(), f"{name}_generate": generate(questions[0].acceptable)}
+    tasks = {f"{name}_choice": choice(), f"{name}_generate": generated(formulation, questions[0])}
     for task, settings in tasks.items():
         shared = {"task": task, "tag": ["hopscope"], "dataset_path": "json", "test_split": "test", "num_fewshot": 0}
         place = {"dataset_kwargs": {"data_files": {"test": str(data)}}}
@@ -50,8 +55,10 @@ def export(formulation: Formulation, folder: Path, count: int, seed: int) -> Exp
     return Exported(folder, (f"{name}_choice", f"{name}_generate"), count)
 
 
-def task_name(formulation: Formulation) -> str:
+def task_name(formulation: Questions) -> str:
     """`hopscope_equations_5_hops_4_chains`, and whatever else is set."""
+    if not isinstance(formulation, Formulation):
+        return "_".join(["hopscope", formulation.name(), *map(str, formulation.as_dict().values())])
     more = [str(value) for field, value in formulation.as_dict().items() if field not in ("n_hops", "n_chains")]
     hops, chains = f"{formulation.n_hops}_hops", f"{formulation.n_chains}_chains"
     return "_".join(["hopscope", formulation.name(), hops, chains, *more])
@@ -81,20 +88,30 @@ def choice() -> dict[str, Any]:
     }
 
 
+def generated(formulation: Questions, question: Question) -> dict[str, Any]:
+    """Greedy generation, and how its text is read."""
+    if isinstance(formulation, Benchmark):
+        whole = {"function": "regex", "regex_pattern": r"\A\s*(\S.*?)\s*\.?\s*\Z", "fallback": "[invalid]"}
+        return generate_until({"strict": whole}, formulation.MAX_TOKENS)
+    return generate(question.acceptable)
+
+
 def generate(acceptable: tuple[str, ...]) -> dict[str, Any]:
     """Greedy generation on the prompt; a completion without an acceptable answer counts as `[invalid]`."""
     answers = "|".join(map(re.escape, acceptable))
     strict = {"function": "regex", "regex_pattern": rf"\A\s*({answers})\s*\Z", "fallback": "[invalid]"}
     lenient = {"function": "regex", "regex_pattern": rf"\b({answers})\b", "group_select": -1, "fallback": "[invalid]"}
+    return generate_until({"strict": strict, "lenient": lenient})
+
+
+def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> dict[str, Any]:
+    """The first line of a greedy completion, read in so many ways, each by its name."""
     return {
         "output_type": "generate_until",
         "doc_to_text": "{{prompt}}",
-        "doc_to_target": "{{answer}}",
-        "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 32},
-        "filter_list": [
-            {"name": name, "filter": [way, {"function": "take_first"}]}
-            for name, way in (("strict", strict), ("lenient", lenient))
-        ],
+        "doc_to_target": "answer",  # the column; of a template lm-eval would read "[1, 2]" as a list
+        "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": max_tokens},
+        "filter_list": [{"name": name, "filter": [way, {"function": "take_first"}]} for name, way in filters.items()],
         "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
     }
 

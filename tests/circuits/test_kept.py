@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from dataclasses import asdict, dataclass
+from pathlib import Path as Folder
 
 import numpy
 import pytest
@@ -23,6 +24,7 @@ from hopscope.runs.kept import weights
 from hopscope.runs.run import SHIPPED, Run
 from tests.small_runs import trained
 
+RUNS = Folder(__file__).parents[1] / "data" / "runs_0_1"
 LITTLE = Discovery(discovery=16, selection=16, report=32)
 
 
@@ -31,6 +33,13 @@ def demo(tmp_path):
     """A copy of the demo, whose circuit has paths, supplies, alternatives and a log."""
     shutil.copytree(SHIPPED, tmp_path / "demo")
     return Run(tmp_path / "demo")
+
+
+@pytest.fixture
+def solved(tmp_path):
+    """A copy of a trained run of one hop, whose circuit is found in no time."""
+    shutil.copytree(RUNS / "solved", tmp_path / "run")
+    return Run(tmp_path / "run")
 
 
 def untimed(circuit):
@@ -84,18 +93,18 @@ def test_a_search_that_finds_otherwise_has_another_version(demo):
     assert {name: loss.mean for name, loss in found.losses.items()} == pytest.approx(losses, abs=1e-3)
 
 
-def test_whatever_a_circuit_depends_on_has_a_search_of_its_own(demo, monkeypatch):
+def test_whatever_a_circuit_depends_on_has_a_search_of_its_own(solved, monkeypatch):
     searched = []
     tell = lambda model, task, settings, watch: searched.append(settings) or discover(model, task, settings)  # noqa: E731
     monkeypatch.setattr(circuits, "discover", tell)
-    early = demo.steps[0]
-    for settings, step in ((LITTLE, None), (LITTLE.but(seed=1), None), (LITTLE, early), (LITTLE, demo.step)):
-        circuits.circuit_of(demo, settings, step=step)
+    early = solved.steps[0]
+    for settings, step in ((LITTLE, None), (LITTLE.but(seed=1), None), (LITTLE, early), (LITTLE, solved.step)):
+        circuits.circuit_of(solved, settings, step=step)
     assert len(searched) == 3  # the newest step is the default
     monkeypatch.setattr(circuits, "VERSION", circuits.VERSION + 1)
-    circuits.circuit_of(demo, LITTLE)
+    circuits.circuit_of(solved, LITTLE)
     assert len(searched) == 4
-    assert len(list(demo.path.parent.glob("circuit-*"))) == 4
+    assert len(list(solved.path.parent.glob("circuit-*"))) == 4
 
 
 def test_other_weights_of_the_same_run_are_another_model(tmp_path):

@@ -144,18 +144,14 @@ def test_a_folder_that_cannot_be_made_is_said_so(ask, tmp_path):
     assert err.startswith("hopscope: could not write") and err.count("\n") == 1
 
 
-@pytest.fixture(scope="module")
-def lm_eval_scores(tmp_path_factory) -> dict[str, dict[str, dict[str, float]]]:
-    """By model and task, as lm-eval has them, without a network."""
+def asked_by_lm_eval(folder: Path, *rules: str) -> dict[str, dict[str, dict[str, float]]]:
+    """The scores of models of known answer on all tasks of a folder, by rule and task, without a network."""
     python = Path(os.environ.get("HOPSCOPE_PEERS_PYTHON", ROOT / ".venv-peers" / "bin" / "python"))
     if not python.exists():
         pytest.skip(f"there is no {python}; `make peers` builds the environment that lm-eval lives in")
-    folder = tmp_path_factory.mktemp("lm-eval")
-    for name in FIVE:
-        export(catalogue.find("formulations", name)(), folder / "tasks", COUNT, 5)
-    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder.parent / "cache")}
     done = subprocess.run(
-        [python, "-m", "bench.lm_eval_known", folder / "tasks"],
+        [python, "-m", "bench.lm_eval_known", folder, *rules],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **offline},
         capture_output=True,
@@ -163,6 +159,34 @@ def lm_eval_scores(tmp_path_factory) -> dict[str, dict[str, dict[str, float]]]:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+@pytest.fixture(scope="module")
+def lm_eval_scores(tmp_path_factory) -> dict[str, dict[str, dict[str, float]]]:
+    """By model and task."""
+    folder = tmp_path_factory.mktemp("lm-eval") / "tasks"
+    for name in FIVE:
+        export(catalogue.find("formulations", name)(), folder, COUNT, 5)
+    return asked_by_lm_eval(folder)
+
+
+@pytest.mark.peers
+def test_benchmarks_get_exactly_their_score_in_lm_eval(tmp_path):
+    names = catalogue.names("language.benchmarks")
+    made = {name: catalogue.find("language.benchmarks", name)() for name in names}
+    for benchmark in made.values():
+        export(benchmark, tmp_path / "tasks", COUNT, 5)
+    found = asked_by_lm_eval(tmp_path / "tasks", "oracle", "first", "chatty")
+    for name, benchmark in made.items():
+        first = [one.acceptable[0] == one.answer for one in (benchmark.question(5, index) for index in range(COUNT))]
+        share = {"oracle": (1.0, 1.0), "first": (sum(first) / COUNT,) * 2, "chatty": (1.0, 0.0)}
+        for rule, (chosen, written) in share.items():
+            choice, text = (
+                next(one for task, one in found[rule].items() if task.startswith(f"hopscope_{name}_") and way in task)
+                for way in ("_choice", "_generate")
+            )
+            assert choice == {"acc,none": pytest.approx(chosen)}
+            assert text == {"exact_match,strict": pytest.approx(written)}
 
 
 def last_value(question: Question) -> str:

@@ -33,10 +33,10 @@ def test_json_has_the_truth_and_the_file_too(tmp_path, capsys):
 
 def test_the_same_command_again_finds_the_build(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["build", "2", "--task", "symbolic_retrieval"]) == 0
+    assert main(["build", "1", "--task", "symbolic_retrieval"]) == 0
     [folder] = (tmp_path / "runs").iterdir()
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
-    assert main(["build", "2", "--task", "symbolic_retrieval"]) == 0
+    assert main(["build", "1", "--task", "symbolic_retrieval"]) == 0
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
     assert load(folder).task.name() == "symbolic_retrieval"
 

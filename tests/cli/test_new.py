@@ -1,98 +1,12 @@
-"""`hopscope new`: every kind of skeleton is written, is clean, passes the contract tests as it stands, and runs."""
+"""`hopscope new` outside a checkout, and names that it refuses; tests/test_additions.py holds what it writes."""
 
 from __future__ import annotations
-
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from hopscope.cli import main
-from hopscope.cli.commands.new import KINDS, class_name
+from hopscope.cli.commands.new import class_name
 from hopscope.core import catalogue, outside
-
-ROOT = Path(__file__).parents[2]
-#: As long as a name may be, so that no line of a skeleton is too long.
-LONG = "x_of_thirty_two_letters_"
-
-
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory) -> Path:
-    """A copy of package and contract tests, to which one of each kind is added by the command."""
-    root = tmp_path_factory.mktemp("checkout")
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("hopscope", "tests/contracts", "tests/studies"):
-        shutil.copytree(ROOT / name, root / name, ignore=ignore)
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py", "tests/test_architecture.py"):
-        shutil.copy(ROOT / name, root / name)
-    for kind in KINDS:
-        for name in (f"new_{kind}", f"{LONG}{kind}"[:32].rstrip("_")):
-            said = python(root, "hopscope", "new", kind, name)
-            assert "is written: a skeleton that works" in said and f"pytest tests/contracts -k {name}" in said
-    return root
-
-
-def python(root: Path, *arguments: str) -> str:
-    """Run a module of the copy, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root), "MYPYPATH": str(root)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def added(root: Path) -> list[str]:
-    """The files that the copy has and we have not."""
-    files = (path.relative_to(root) for path in (root / "hopscope").rglob("*.py"))
-    return sorted(str(file) for file in files if not (ROOT / file).exists())
-
-
-def test_skeletons_are_listed(copy):
-    listed = json.loads(python(copy, "hopscope", "list", "--json"))
-    names = {variant["name"] for variants in listed.values() for variant in variants}
-    assert {f"new_{kind}" for kind in KINDS} <= names
-
-
-def test_skeletons_are_clean(copy):
-    """Style, form and types, also of a name of 32 letters."""
-    files = added(copy)
-    assert len(files) == 2 * (len(KINDS) - 1 + 3)
-    python(copy, "ruff", "check", *files)
-    python(copy, "ruff", "format", "--check", *files)
-    python(copy, "mypy", *files)
-
-
-def test_skeletons_pass_their_contract_tests(copy):
-    """All that concern them, and of each kind there are some."""
-    tests = ["tests/contracts", "tests/studies/test_every_study.py", "tests/test_architecture.py"]
-    wanted = "(new_ and not x_of) or (test_architecture and not training_path)"
-    out = python(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", *tests, "-k", wanted)
-    passed = [line for line in out.splitlines() if line.startswith("PASSED")]
-    assert "skipped" not in out
-    for kind in KINDS:
-        assert sum(f"new_{kind}" in line and "contracts" in line for line in passed) >= 2, kind
-
-
-def test_a_new_study_is_reproduced(copy):
-    where = ["--runs", "runs", "--results", "results", "--json"]
-    said = json.loads(python(copy, "hopscope", "reproduce", "new_study", "--scale", "quick", *where))
-    assert said["done"] and len(said["claims"]) == 1
-    readme = (copy / "hopscope" / "studies" / "new_study" / "README.md").read_text()
-    wanted = ["**Question.**", "in five lines", "Picture", "Claims", "How to run", "Our readings", "change our mind"]
-    places = [readme.index(words) for words in wanted]
-    assert places == sorted(places)
-
-
-# Outside a checkout -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

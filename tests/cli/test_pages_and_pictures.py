@@ -11,10 +11,12 @@ import pytest
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli import main
 from hopscope.cli.commands import demo, explore
-from hopscope.runs.run import SHIPPED, Run
+from hopscope.runs.run import Run
 from tests.small_runs import trained
 
 SEARCH = ["--discovery", "8", "--selection", "8", "--report", "8"]
+#: A trained run of one hop, whose circuit is found in no time.
+SOLVED = Path(__file__).parents[1] / "data" / "runs_0_1" / "solved"
 RESULTS = Path(__file__).parents[2] / "results"
 
 
@@ -67,7 +69,7 @@ def test_the_demo_as_json(tmp_path, monkeypatch, capsys, browser):
     """Its parts alone are tried here: training it takes a minute, and each part has tests of its own."""
 
     def given(_, out, **__):
-        return Run(shutil.copytree(SHIPPED, out))
+        return Run(shutil.copytree(SOLVED, out))
 
     def investigated(run):
         from hopscope.drawing.circuit_report import investigate
@@ -103,7 +105,7 @@ def test_the_report_is_opened_if_one_says_so(tmp_path, capsys, browser, monkeypa
 
 
 def test_a_circuits_page_and_an_exported_one_are_opened_too(tmp_path, capsys, browser, monkeypatch):
-    line = ["circuit", "demo", *SEARCH, "--out", str(tmp_path / "found")]
+    line = ["circuit", str(shutil.copytree(SOLVED, tmp_path / "run")), *SEARCH, "--out", str(tmp_path / "found")]
     assert main([*line, "--open"]) == 0
     assert browser == [(tmp_path / "found" / "pictures" / "attention.html").as_uri()]
     monkeypatch.setattr(explore, "export_runs", lambda *_, **__: None)

@@ -48,7 +48,9 @@ COMMANDS = {
     "depth": "depth 2",
     "ask": "ask equations",
     "ask --export": "ask equations --export asked",
+    "ask BENCHMARK": "ask induction_bench",
     "evaluate": "evaluate --model known:oracle --count 3 --layout code --out evaluated",
+    "evaluate --benchmark": "evaluate --benchmark induction_bench --model known:oracle --count 3 --out benchmarked",
     "reproduce": "reproduce fig2 --scale quick",
     "reproduce --dry-run": "reproduce curriculum --dry-run",
     "reproduce --list": "reproduce --list",
@@ -94,6 +96,7 @@ FILES = {
     "emergence.json": "emerged/emergence.json",
     "records.jsonl": "evaluated/records.jsonl",
     "table.csv of an evaluation": "evaluated/table.csv",
+    "benchmarks.csv": "benchmarked/benchmarks.csv",
     "claims.json": "runs/quick-results/fig2/claims.json",
 }
 #: Objects whose names are data: hops, settings, losses, files and so on. Their values are described once, as `NAME`.

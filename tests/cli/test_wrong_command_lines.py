@@ -126,6 +126,37 @@ def test_there_are_enough():
     assert len(ALL) >= 300
 
 
+def in_need() -> list[str]:
+    """Commands that cannot do without an argument: those with a required one, and those with a variant to name."""
+    found = {name: hopscope.get_command(click.Context(hopscope), name) for name in catalogue.names("cli.commands")}
+    needs = lambda p: isinstance(p, click.Argument) and p.required  # noqa: E731
+    return [name for name, c in found.items() if isinstance(c, click.Group) or any(map(needs, c.params))]
+
+
+@pytest.mark.parametrize("name", in_need())
+def test_without_its_argument_a_command_says_what_is_missing_and_where_help_is(name, capsys):
+    assert main([name]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("hopscope: missing argument '") and said.err.endswith(
+        f"; see 'hopscope {name} --help'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "what"), [("train", "tasks", "TASK"), ("ask", "formulations", "FORMULATION")]
+)
+def test_where_no_variant_is_named_all_are(name, folder, what, capsys):
+    assert main([name]) == 2
+    assert f"'{what}': choose one of {', '.join(catalogue.names(folder))}; see" in capsys.readouterr().err
+
+
+def test_hopscope_alone_shows_its_commands(capsys):
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.err == "" and all(name in said.out for name in catalogue.names("cli.commands"))
+
+
 def tree(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 
 import pytest
@@ -93,8 +94,9 @@ def shape(request, monkeypatch) -> Shape:
     return SHAPES[request.param]
 
 
+@functools.cache
 def tasks_of(shape: Shape) -> list[Task]:
-    """Every task that the model can be built for."""
+    """Every task that the model can be built for, tried once."""
     tasks = [catalogue.find("tasks", name)() for name in catalogue.names("tasks")]
     return [task for task in tasks if builds(shape, task)]
 

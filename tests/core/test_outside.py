@@ -242,21 +242,3 @@ def test_a_run_whose_task_is_not_here_says_how_to_bring_it(lab, tmp_path, monkey
     assert "it was trained with tasks/base_names.py, tasks/running_sum.py" in err
     assert "hopscope --with DIR, or HOPSCOPE_PATH=DIR" in err
     assert main(["--with", str(lab), "show", str(tmp_path / "run")]) == 0
-
-
-# The contract tests -----------------------------------------------------------------------------------------------
-
-
-def test_the_example_passes_the_contract_tests(tmp_path):
-    """As its README says: from a clone, with HOPSCOPE_PATH."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contracts"]
-    done = subprocess.run(
-        [*command, "-k", "running_sum or elman or parity"],
-        cwd=ROOT,
-        env={**os.environ, outside.VARIABLE: str(EXAMPLE), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout and "skipped" not in done.stdout

@@ -16,7 +16,7 @@ import pytest
 from hopscope.cli import main
 from hopscope.experiments.results import all_claims
 from hopscope.explorer.building import Builder
-from hopscope.explorer.claims import paper_of
+from hopscope.explorer.claims import paper_of, texts_of
 from tests.small_runs import trained
 
 
@@ -119,7 +119,7 @@ def test_claims_of_results_come_with_their_tables_and_commands():
     ],
 )
 def test_every_claim_is_some_papers(section, experiment, paper):
-    assert paper_of(section, experiment) == paper
+    assert paper_of(section, texts_of(experiment)) == paper
 
 
 def test_damaged_results_are_bad_input(tmp_path, capsys):

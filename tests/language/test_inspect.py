@@ -16,6 +16,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.known import BEHAVIOURS, Known
+from hopscope.language.benchmarking import ask_benchmark
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.protocols.resample import Resample
@@ -106,8 +107,39 @@ def test_every_formulation_is_a_task_with_its_own_questions(name, quiet):
     assert [sample.target for sample in made.dataset] == [question.answer for question in questions]
 
 
+@pytest.mark.parametrize("name", catalogue.names("language.benchmarks"))
+@pytest.mark.parametrize("behaviour", ["oracle", "uniform", "refuses"])
+def test_a_benchmark_gets_the_same_in_both_runners(name, behaviour, quiet):
+    """Whoever knows scores exactly 1, and whoever is malformed 0; inspect's marks are ours, one by one."""
+    from hopscope.language import inspect_tasks
+
+    benchmark, known = catalogue.find("language.benchmarks", name)(), Known(behaviour)
+    known.learn(benchmark, Chat(), 0, range(20))
+    mine = ask_benchmark(known, benchmark, Chat(), settings=Evaluation(count=20))
+    log = run(getattr(inspect_tasks, name)(count=20), f"hopscope-known/{behaviour}", quiet)
+    found = {sample.metadata["index"]: sample.scores["marks"] for sample in log.samples}
+    for one in mine.judged:
+        assert found[one.index].metadata == {**one.mark.measures, "valid": float(one.mark.valid)}
+        assert found[one.index].value == one.mark.measures[benchmark.MEASURES[0]]
+    theirs = measures(log)
+    for row in mine.rows:
+        ends = theirs[row["measure"]], theirs[f"{row['measure']}_low"], theirs[f"{row['measure']}_high"]
+        assert ends == pytest.approx((row["value"], row["low"], row["high"]))
+    if behaviour != "uniform":
+        assert {theirs[measure] for measure in (*benchmark.MEASURES, "valid")} == {float(behaviour == "oracle")}
+
+
+@pytest.mark.parametrize("name", catalogue.names("language.benchmarks"))
+def test_lenient_reading_is_a_setting(name, quiet):
+    from hopscope.language import inspect_tasks
+
+    for lenient in (False, True):
+        log = run(getattr(inspect_tasks, name)(count=3, lenient=lenient), "hopscope-known/chatty", quiet)
+        assert measures(log)["valid"] == float(lenient)
+
+
 def test_what_cannot_be_is_refused_in_a_sentence():
-    from hopscope.language.inspect_tasks import equations
+    from hopscope.language.inspect_tasks import equations, induction_bench
 
     with pytest.raises(BadInput, match="layout=chat, or hopscope evaluate --layout code"):
         equations(layout="code")
@@ -115,6 +147,8 @@ def test_what_cannot_be_is_refused_in_a_sentence():
         equations(hop=2)
     with pytest.raises(BadInput, match="hops must be at least 1"):
         equations(hops=0)
+    with pytest.raises(BadInput, match="letters must be at least 2"):
+        induction_bench(letters=1)
 
 
 def test_the_loopback_server_gets_the_same_through_inspect_and_through_our_endpoint(quiet):

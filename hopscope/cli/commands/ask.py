@@ -1,4 +1,4 @@
-"""`hopscope ask FORMULATION`: questions in words, for people, as JSON, or as tasks for lm-eval."""
+"""`hopscope ask FORMULATION`: questions in words, or a benchmark's; for people, as JSON, or as tasks for lm-eval."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 import click
 
 from hopscope.cli.options import PerVariant, pick, print_json, say
+from hopscope.core import catalogue
 from hopscope.core.wording import count
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Question, Questions
 from hopscope.language import lm_eval
+from hopscope.language.benchmarks.base import Exercise
 
+BENCHMARKS = "language.benchmarks"
 MOST = 1_000_000  # questions
 
 
@@ -31,7 +34,7 @@ def options() -> list[click.Parameter]:
     ]
 
 
-def run(kind: type[Formulation], given: dict[str, Any]) -> None:
+def run(kind: type[Questions], given: dict[str, Any]) -> None:
     formulation = pick(kind, given)
     if given["export"] is not None:
         tell(lm_eval.export(formulation, given["export"], given["count"], given["seed"]), given["as_json"])
@@ -44,8 +47,11 @@ def run(kind: type[Formulation], given: dict[str, Any]) -> None:
 
 
 def as_text(question: Question) -> str:
-    """A question as the paper's appendix A shows it."""
-    return f"{question.prompt}\nCorrect: {question.answer}\nAcceptable: {', '.join(question.acceptable)}"
+    """A question as the paper's appendix A shows it; of a benchmark's exercise the answers to choose from."""
+    text = f"{question.prompt}\nCorrect: {question.answer}\n"
+    if isinstance(question, Exercise):
+        return text + "Choices: " + " | ".join(question.acceptable)
+    return f"{text}Acceptable: {', '.join(question.acceptable)}"
 
 
 def tell(exported: lm_eval.Exported, as_json: bool) -> None:
@@ -58,4 +64,16 @@ def tell(exported: lm_eval.Exported, as_json: bool) -> None:
     say(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
 
 
-command = PerVariant("formulations", "ask", "Put the retrieval problem into words, as in the paper.", options, run)
+class Asks(PerVariant):
+    """The command; beside formulations it takes benchmarks."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [*catalogue.names(self.folder), *catalogue.names(BENCHMARKS)]
+
+    def folder_of(self, name: str) -> str:
+        return BENCHMARKS if name in catalogue.names(BENCHMARKS) else self.folder
+
+
+command = Asks(
+    "formulations", "ask", "Put the retrieval problem into words, as in the paper; or show a benchmark.", options, run
+)

@@ -81,7 +81,7 @@ command = click.Command(
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print summary and truth as JSON."),
     ],
-    help="Build by hand a transformer that follows D hops, and store it like a trained run, with truth.json beside it: "
+    help="Build by hand a transformer that follows D hops, and store it like a trained run, and write truth.json: "
     f"its schedule and its minimal circuits under each kind of ablation. Algorithms: "
     f"{', '.join(names('theory.algorithms'))}.",
 )

@@ -1,4 +1,4 @@
-"""`hopscope evaluate`: language models on the retrieval problem in words."""
+"""`hopscope evaluate`: language models on the retrieval problem in words, and on benchmarks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
 from hopscope.core.terminal import Narrator
-from hopscope.formulations.base import Formulation
+from hopscope.formulations.base import Formulation, Questions
 from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
-from hopscope.language.evaluation import Evaluation, Result, evaluate, tally, write_table
+from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
+from hopscope.language.benchmarks.base import Benchmark
+from hopscope.language.evaluation import Evaluation, Watch, evaluate, tally, write_table
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
@@ -30,26 +33,29 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-Cell = tuple[Formulation, Layout, Protocol]
+Cell = tuple[Questions, Layout, Protocol]
+Row = dict[str, Any]
 
 
 def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
     settings = Evaluation(count=given["count"], seed=given["seed"])
-    cells = list(cells_of(given))
-    rows, unreached = [], []
+    cells = list(benchmark_cells(given) if given["benchmark"] else cells_of(given))
+    rows: list[Row] = []
+    unreached: list[str] = []
     for name in given["model"]:
         try:
             found, reason = ask_model(name, cells, settings, out, given)
         except Unreachable as nothing:  # not even for its name
             found, reason = [], str(nothing)
-        rows += [result.row for result in found]
+        rows += found
         unreached += [reason] if reason else []
     if as_json:
         print_json([as_value(row) for row in rows])
     else:
         for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
-            console().print(as_table(list(group), wide))
+            about = list(group)
+            console().print(benchmark_table(about) if given["benchmark"] else as_table(about, wide))
     if unreached:
         say(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
         raise click.exceptions.Exit(1)
@@ -69,6 +75,23 @@ def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
                         made("language.layouts", layout, given),
                         made("language.protocols", protocol, given),
                     )
+
+
+def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
+    """The same of benchmarks. Raises BadInput for options that they do not have."""
+    context = click.get_current_context()
+    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if alien := sorted(said & {"formulation", "hops", "chains", "max_tries", "temperature"}):
+        raise BadInput(
+            f"--benchmark goes without --{alien[0].replace('_', '-')}; a benchmark's settings stand behind its name: "
+            "--benchmark 'induction_bench(k=3, n_rules=4)'"
+        )
+    for name in given["benchmark"]:
+        benchmark: Benchmark = catalogue.chosen("language.benchmarks", name)
+        for layout in given["layout"]:
+            for protocol in given["protocol"] if "protocol" in said else PROTOCOLS[:1]:
+                how = marking(protocol, benchmark, given["max_tokens"])
+                yield benchmark, made("language.layouts", layout, given), how
 
 
 def made(folder: str, name: str, given: dict[str, Any]) -> Any:
@@ -92,8 +115,8 @@ def opened(name: str, given: dict[str, Any]) -> Backend:
 
 def ask_model(
     name: str, cells: Sequence[Cell], settings: Evaluation, out: Path | None, given: dict[str, Any]
-) -> tuple[list[Result], str | None]:
-    """A model's results, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
+) -> tuple[list[Row], str | None]:
+    """A model's rows, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
     with Narrator(f"opening {name}"):
         backend = opened(name, given)
     try:
@@ -120,27 +143,41 @@ def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
 
 def ask_all(
     backend: Backend, cells: Sequence[Cell], settings: Evaluation, folder: Path
-) -> tuple[list[Result], str | None]:
-    """The results of all cells, written after each; and why the model could not be reached, if it could not."""
-    found: list[Result] = []
+) -> tuple[list[Row], str | None]:
+    """The rows of all cells, written after each; and why the model could not be reached, if it could not."""
+    found: list[Row] = []
     with Records.opened(folder) as records, progress() as bar:
-        for number, (formulation, layout, protocol) in enumerate(cells, 1):
-            words = (
-                f"{backend.model} {number}/{len(cells)}: {formulation.name()} D={formulation.n_hops} {layout.name()}"
-            )
+        for number, cell in enumerate(cells, 1):
+            formulation, layout, _ = cell
+            deep = f" D={formulation.n_hops}" if isinstance(formulation, Formulation) else ""
+            words = f"{backend.model} {number}/{len(cells)}: {formulation.name()}{deep} {layout.name()}"
             task = bar.add_task(words, total=settings.count)
             if isinstance(backend, Known):
                 backend.learn(formulation, layout, settings.seed, range(settings.count))
             try:
                 watch = lambda done, of, task=task: bar.update(task, completed=done, total=of)  # noqa: E731
-                result = evaluate(backend, formulation, layout, protocol, settings, watch=watch, records=records)
+                found += kept(folder, cell_rows(backend, cell, settings, records, watch))
             except Unreachable as reason:
-                found.append(tally(backend, formulation, layout, protocol, settings, records))
-                write_table(folder, [found[-1].row])
-                return found, str(reason)
-            found.append(result)
-            write_table(folder, [result.row])
+                return found + kept(folder, cell_rows(backend, cell, settings, records, None)), str(reason)
     return found, None
+
+
+def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:
+    """A cell's row, or of a benchmark one per measure; without a watch, of what is known. Raises Unreachable."""
+    asked, layout, protocol = cell
+    if isinstance(asked, Benchmark):
+        one = BenchmarkCell(backend, asked, layout, protocol, settings)
+        return (one.told(records) if watch is None else one.asked(records, watch)).rows
+    assert isinstance(asked, Formulation)
+    if watch is None:
+        return [tally(backend, asked, layout, protocol, settings, records).row]
+    return [evaluate(backend, asked, layout, protocol, settings, watch=watch, records=records).row]
+
+
+def kept(folder: Path, rows: list[Row]) -> list[Row]:
+    """The same rows, once they are in the table that they belong to."""
+    (write_rows if "benchmark" in rows[0] else write_table)(folder, rows)
+    return rows
 
 
 def progress() -> Progress:
@@ -175,6 +212,20 @@ def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
     return table
 
 
+def benchmark_table(rows: Sequence[Row]) -> Table:
+    """One model's measures on benchmarks, each with its interval and where it stands to chance."""
+    from rich.table import Table
+
+    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
+    for name in ("benchmark", "asked", "measure", "mean", "95 %", "to chance"):
+        table.add_column(name, justify="left" if name in ("benchmark", "asked", "measure", "to chance") else "right")
+    for row in rows:
+        where = [f"{row['low']:.2f}\u2013{row['high']:.2f}", standing(row) + f" {number(row['chance'])}"]
+        asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
+        table.add_row(*asked, number(row["value"]), *where)
+    return table
+
+
 COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
 MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
 SPELT = ("labels", "settings", "identity")  # columns of table.csv that hold JSON
@@ -191,6 +242,8 @@ def standing(row: dict[str, Any]) -> Text:
         return tinted(f"{row['left']} missing", "yellow")
     if row["n"] == 0:
         return Text("unknown")
+    if row["chance"] != row["chance"]:  # of a measure that has none
+        return Text("")
     if row["low"] > row["chance"]:
         return tinted("above", "green")
     return Text("below" if row["high"] < row["chance"] else "at")
@@ -231,6 +284,11 @@ command = SeveralCommand(
         click.Option(["--endpoint-model"], metavar="NAME", help="The model's name at the address."),
         click.Option(["--first-token"], is_flag=True, help="At an address: score by the first token's alternatives."),
         Several(["--formulation"], default=("equations",), help="As 'hopscope list' names them."),
+        Several(
+            ["--benchmark"],
+            help="Instead of formulations: induction_bench and the like, with settings: 'induction_bench(k=3)'. By "
+            "default asked by greedy_strict.",
+        ),
         Several(["--hops"], type=int, help="D  [default: the formulation's]"),
         click.Option(["--chains"], type=int, help="N  [default: the formulation's, 4]"),
         Several(["--layout"], default=("chat", "code"), help="chat, raw, code or few_shot."),

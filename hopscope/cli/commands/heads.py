@@ -45,13 +45,13 @@ SHOWN = 12  # paths and connections that are printed; heads.json has all
 @click.option(
     "--circuit",
     is_flag=True,
-    help="The circuit of the hop in heads, MLPs and edges, token by token, beside baselines; with --hops 2 why a model "
-    "fails that does one.",
+    help="Find the circuit of the hop in heads, MLPs and edges, token by token, and compare it with baselines; with "
+    "--hops 2, say why a model that does one hop fails at two.",
 )
 @click.option(
     "--needles",
     is_flag=True,
-    help="The heads that copy what a long text is asked for: their retrieval scores, and what masking them costs.",
+    help="Find the heads that copy an answer out of a long text: their retrieval scores, and what masking them costs.",
 )
 @click.option(
     "--threads",
@@ -79,9 +79,10 @@ def command(
     """Find the heads of a language model that do one hop, and write heads.json, table.csv and pictures.
 
     First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
-    does; then, if the model answers the hop above chance, its role paths, a minimal set of heads and what stacks on
-    what (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead (docs/hop_circuit.md). With
-    --needles: retrieval.json, table.csv and a picture of all scores; the question is then not asked.
+    does. Then, if the model answers the hop above chance, its role paths, a minimal set of heads and which head
+    reads which (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead
+    (docs/hop_circuit.md). With --needles: retrieval.json, table.csv and a picture of all scores. The question is then
+    not asked.
     """
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)

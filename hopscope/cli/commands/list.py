@@ -17,6 +17,7 @@ FOLDERS = {
     "measures": "measures",
     "experiments": "experiments",
     "formulations": "formulations",
+    "benchmarks": "language.benchmarks",
     "curricula": "curricula",
 }
 

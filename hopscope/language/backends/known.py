@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import log
 
 from hopscope.core.settings import BadInput
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.layouts.base import Layout, Rendered
 
@@ -46,7 +46,7 @@ class Known(Backend):
     identity = {"known": "its answers follow from the question"}  # noqa: RUF012
     has_chat_template = True
 
-    def learn(self, formulation: Formulation, layout: Layout, seed: int, indices: Iterable[int]) -> None:
+    def learn(self, formulation: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
         """Learn questions, with and without their statements, by the text that it will be given."""
         for index in indices:
             question = formulation.question(seed, index)
@@ -67,10 +67,10 @@ class Known(Backend):
             return said[self.behaviour]
         if self.behaviour == "uniform":
             digest = hashlib.sha256(f"{text}/{seed}".encode()).digest()
-            return question.acceptable[int.from_bytes(digest[:8], "big") % len(question.acceptable)]
+            return question.guess(int.from_bytes(digest[:8], "big"))
         either = "|".join(sorted(map(re.escape, question.acceptable), key=len, reverse=True))
         named = re.findall(rf"(?<!\w)(?:{either})(?!\w)", question.facts)
-        return str(named[-1 if self.behaviour == "last_line" else 0])
+        return str(named[-1 if self.behaviour == "last_line" else 0]) if named else "None of them stands there."
 
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         return [self.scores(request) for request in requests]

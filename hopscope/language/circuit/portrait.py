@@ -19,7 +19,7 @@ TELLING = 0.04
 SEEN = 0.1
 WORDS = {
     "key": "what is asked about, where a fact names it",
-    "link": "the tokens behind its name in the fact",
+    "link": "the tokens after its name in the fact",
     "value": "its value",
     "end": "the end of its fact",
 }

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from hopscope.core.settings import Settings
-from hopscope.formulations.base import Formulation, Question, Span
+from hopscope.formulations.base import Question, Questions, Span
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Layout(Settings, ABC):
         return cls.__module__.rpartition(".")[2]
 
     @abstractmethod
-    def render(self, formulation: Formulation, question: Question) -> Rendered:
+    def render(self, formulation: Questions, question: Question) -> Rendered:
         """The question as the model is given it."""
 
     @abstractmethod
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+    def blank(self, formulation: Questions, question: Question) -> Rendered:
         """The same without its statements: what the model would answer anyway, for the prior-corrected score."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Question, Questions
 from hopscope.language.layouts.base import Layout, Rendered
 
 
@@ -12,8 +12,8 @@ from hopscope.language.layouts.base import Layout, Rendered
 class Chat(Layout):
     """The assistant's reply is the answer; a reply may have several lines, so nothing stops it but its end."""
 
-    def render(self, formulation: Formulation, question: Question) -> Rendered:
+    def render(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.prompt, True, question.acceptable, question.spans, stop=())
 
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+    def blank(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.ask, True, question.acceptable, question.ask_spans, stop=())

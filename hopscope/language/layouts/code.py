@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.formulations.base import Formulation, Question, shifted
+from hopscope.formulations.base import Question, Questions, shifted
 from hopscope.language.layouts.base import Layout, Rendered, spaced
 
 
@@ -16,9 +16,9 @@ from hopscope.language.layouts.base import Layout, Rendered, spaced
 class Code(Layout):
     """The answer is what follows on the line."""
 
-    def render(self, formulation: Formulation, question: Question) -> Rendered:
+    def render(self, formulation: Questions, question: Question) -> Rendered:
         spans = question.statement_spans + shifted(question.stem_spans, len(question.facts) + 1)
         return Rendered(f"{question.facts}\n{question.stem}", False, spaced(question.acceptable), spans)
 
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+    def blank(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.stem, False, spaced(question.acceptable), question.stem_spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hopscope.core.settings import setting
-from hopscope.formulations.base import Formulation, Question, shifted
+from hopscope.formulations.base import Question, Questions, shifted
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.layouts.code import Code
 
@@ -19,13 +19,13 @@ class FewShot(Layout):
 
     n_shots: int = setting(4, "solved questions before the one that is asked", low=1, high=64)
 
-    def render(self, formulation: Formulation, question: Question) -> Rendered:
+    def render(self, formulation: Questions, question: Question) -> Rendered:
         return self.after(self.solved(formulation, question), Code().render(formulation, question))
 
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+    def blank(self, formulation: Questions, question: Question) -> Rendered:
         return self.after(self.solved(formulation, question), Code().blank(formulation, question))
 
-    def solved(self, formulation: Formulation, question: Question) -> str:
+    def solved(self, formulation: Questions, question: Question) -> str:
         """The solved questions, each with its answer and an empty line behind it."""
         first, seed = question.index * self.n_shots, question.seed + ELSEWHERE
         shots = (formulation.question(seed, first + number) for number in range(self.n_shots))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.formulations.base import Formulation, Question
+from hopscope.formulations.base import Question, Questions
 from hopscope.language.layouts.base import Layout, Rendered, spaced
 
 LEAD = "\nAnswer:"
@@ -14,8 +14,8 @@ LEAD = "\nAnswer:"
 class Raw(Layout):
     """The answer is what follows on the line."""
 
-    def render(self, formulation: Formulation, question: Question) -> Rendered:
+    def render(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.prompt + LEAD, False, spaced(question.acceptable), question.spans)
 
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
+    def blank(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.ask + LEAD, False, spaced(question.acceptable), question.ask_spans)

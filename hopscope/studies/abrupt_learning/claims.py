@@ -45,7 +45,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
     losses = values(table, "context", "loss", "validation")
     yield held(
         "it_ends_abruptly",
-        "From three quarters of ln N to one quarter the loss falls in less time than all that came before took.",
+        "The loss falls from three quarters of ln N to one quarter in less time than all that came before took.",
         [fall(part) for part in curves(losses)],
         "time of the fall over the time before it",
         losses,
@@ -66,7 +66,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
     others = values(table, "context", "accuracy", "patterns of others")
     yield judge(
         "it_reads_the_context",
-        "Classes never seen before are answered; with layer 1 attending as in another sequence they are not.",
+        "Classes never seen before are answered, but not if layer 1 attends as in another sequence.",
         ic.value,
         "accuracy on new classes",
         section="2",
@@ -131,7 +131,7 @@ def even(table: DataFrame) -> Iterator[Claim]:
         (
             "repeats_leave_even",
             "repeats",
-            "SGD learns it in every run where labels may repeat in a sequence, L = N still.",
+            "With L = N and labels that may repeat in a sequence, SGD learns in every run.",
         ),
     ):
         times = learnt(table, condition)
@@ -168,8 +168,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     flat = course_of(rows, 8)
     yield judge(
         "nested_logits_wait",
-        "With L = N they stand at ln N for a thousand steps, four times as long as the change takes with more labels: "
-        "what starts it, 1/N − 1/L, is 0.",
+        "With L = N the three nested logits stay at ln N for a thousand steps, four times as long as the change "
+        "takes with more labels: what starts it, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         section="4",
@@ -191,7 +191,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     measures = values(table, BY_HAND, "final")
     yield judge(
         "by_hand",
-        "Control: the circuit as weights answers new classes, with all progress measures 1.",
+        "Control: the hand-set circuit answers new classes, with all progress measures 1.",
         hand.value,
         "accuracy on new classes",
         section="ours",
@@ -204,7 +204,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = values(table[table.step == 0], "context", "seen", "TILA2")
     yield held(
         "untrained",
-        "Control: untrained, the query does not attend to its label more than to another.",
+        "Control: before training the query does not attend to its label more than to another.",
         start.value,
         "attention to the right label",
         start,

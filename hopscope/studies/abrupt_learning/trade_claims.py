@@ -19,7 +19,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
     yield held(
         "one_at_the_cost_of_the_other",
-        "Over all runs, who answers more from the context answers less from the weights: correlation of IC and IW.",
+        "Over all runs, models that answer more from the context answer less from the weights: correlation of IC and "
+        "IW.",
         [correlation(table, every)],
         "correlation",
         table,
@@ -55,7 +56,7 @@ def by_data(table: DataFrame) -> Iterator[Claim]:
     )
     yield held(
         "few_classes_favour_the_weights",
-        "With 64 classes the context's absence is borne better than with 2,048 (IW).",
+        "With 64 classes the context's absence costs less than with 2,048 (IW).",
         gained(table, "IW", "many", "few"),
         "accuracy gained",
         table,

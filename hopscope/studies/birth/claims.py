@@ -61,7 +61,7 @@ def about_depth(table: DataFrame) -> Iterator[Claim]:
     )
     yield about(
         "two_layers_succeed",
-        "A transformer of two layers predicts about 99 % of them.",
+        "A transformer of two layers predicts about 99 % of the outputs in context.",
         last(table, "2 layers", "report"),
         "accuracy",
         table,
@@ -71,7 +71,7 @@ def about_depth(table: DataFrame) -> Iterator[Claim]:
     )
     yield about(
         "basic_model_succeeds",
-        "So does the basic model, of which three matrices are trained among frozen random embeddings.",
+        "The basic model, with three matrices trained among frozen random embeddings, predicts about as many.",
         last(table, "basic", "accuracy"),
         "accuracy",
         table,
@@ -122,7 +122,8 @@ def about_published(table: DataFrame) -> Iterator[Claim]:
     for name, sentence, found in (
         (
             "memories_in_order_of_all",
-            "The same order, where W_K2 must tell a trigger from all other characters, not from four other triggers",
+            "Memories form in the same order if W_K2 must tell a trigger from all other characters, not from four "
+            "triggers",
             (o2 < k2) & (k2 < k1),
         ),
         ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
@@ -186,7 +187,7 @@ def about_joint(table: DataFrame) -> Iterator[Claim]:
             "W_O2",
             HALF,
             first,
-            "Even W_O² is learnt sooner beside the others than in its stage, alone",
+            "Even W_O² is learnt sooner together with the other memories than alone in its stage",
         ),
     ):
         joint = reached(table, "basic", quantity, level)

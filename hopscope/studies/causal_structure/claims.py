@@ -53,7 +53,7 @@ def about_theory(table: DataFrame) -> Iterator[Claim]:
     attention = [of(table, way, "layer 0") for way in WAYS]
     yield about(
         "made_by_hand",
-        "Two transformers made by hand, one with the graph in layer 0, one with it in layer 1, have the same loss "
+        "Two hand-set transformers, one with the graph in layer 0, one with it in layer 1, have the same loss "
         f"({keys.mean():.4f}; mean attention on parents {attention[0].mean():.2f} and {attention[1].mean():.2f}).",
         (keys - query).abs(),
         "difference of losses",
@@ -89,7 +89,8 @@ def about_attention(table: DataFrame) -> Iterator[Claim]:
     attention, first = of(table, "adamw", "layer 0"), of(table, "adamw", "layer 0 first")
     yield about(
         "adamw_does_not",
-        f"Trained by AdamW on the same trees, they do not (parents attended most: {first.mean():.2f}).",
+        "Trained by AdamW on the same trees, children do not attend to their parents in layer 0 (parents attended "
+        f"most: {first.mean():.2f}).",
         attention,
         "mean attention on parents",
         table,
@@ -100,7 +101,7 @@ def about_attention(table: DataFrame) -> Iterator[Claim]:
     adamw, sgd = of(table, "adamw", "loss"), of(table, "sgd", "loss")
     yield about(
         "at_the_same_loss",
-        f"Yet AdamW's loss is no higher than SGD's ({adamw.mean():.4f} and {sgd.mean():.4f}).",
+        f"AdamW's loss is no higher than SGD's ({adamw.mean():.4f} and {sgd.mean():.4f}).",
         (adamw - sgd).dropna(),
         "AdamW's loss less SGD's",
         table,

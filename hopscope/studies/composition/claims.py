@@ -63,7 +63,7 @@ def depth_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "two_layers_succeed_elsewhere",
-        "Two layers do (paper: the error falls to nearly 0).",
+        "Two layers of attention copy longer segments of other tokens (paper: the error falls to nearly 0).",
         two.ood_error,
         "final error out of distribution",
         section="section 3",
@@ -190,7 +190,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "large_pools_are_not",
-        f"With {pools.pool.max()} they copy: out of distribution, too, the error is low.",
+        f"With {pools.pool.max()} segments models copy: out of distribution, too, the error is low.",
         large.ood_error,
         "final error out of distribution",
         section="code, run.sh",
@@ -201,7 +201,8 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     critical = critical_pools(pools)
     yield judge(
         "critical_pool",
-        "Between them there is a critical pool, at which the error out of distribution, interpolated over the pool's "
+        "Between small and large pools there is a critical one, at which the error out of distribution, interpolated "
+        "over the pool's "
         "logarithm, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the number is the "
         "geometric mean over seeds).",
         critical,

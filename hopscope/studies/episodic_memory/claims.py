@@ -90,7 +90,7 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "every_model_has_one",
-        "Every model that copies has such a head.",
+        "Every model that copies has a head that is near a model of recall.",
         [float(run in set(best.run)) for run in ends.run.unique()],
         "with a head that attends to what followed its token",
         section=CMR,
@@ -102,7 +102,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield judge(
         "other_heads_do_not",
-        f"The other {len(others)} heads are no nearer than random curves, of which {floor:.1%} are CMR-like.",
+        f"The {len(others)} heads that do not copy are no nearer to recall than random curves, of which {floor:.1%} "
+        "are CMR-like.",
         others.near.astype(float),
         "that are CMR-like",
         section=CMR,
@@ -151,7 +152,7 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "answers_lean_forward",
-        "They go forward rather than back: CRP at +1 minus that at −1.",
+        "Answers go forward rather than back in the list: CRP at +1 minus that at −1.",
         ends.asymmetry,
         "asymmetry",
         section=EMERGENCE,

@@ -137,7 +137,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     level = math.log(table.answers.max())
     yield judge(
         "hallucination_at_ln_d",
-        f"In the middle phase the loss stands at ln D = {level:.3f}.",
+        f"In the hallucination phase the loss is ln D = {level:.3f}.",
         middle["loss"],
         "mean loss of the phase",
         section=PHASES,
@@ -150,7 +150,8 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     later = end.other_subject - end.loss
     yield judge(
         "subject_is_ignored",
-        "There the model ignores the subject: with another one in the sentence the loss is the same; at the end that "
+        "In the hallucination phase the model ignores the subject: with another one in the sentence the loss is the "
+        "same, where at the end that "
         f"costs {later.mean():.1f} nats.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
@@ -162,7 +163,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "answers_from_relation",
-        "What it says there is p(a | r): even over the relation's answers.",
+        "In the hallucination phase the model outputs p(a | r): even over the relation's answers.",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
         section=PHASES,
@@ -179,13 +180,13 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
         (
             "random_facts_too",
             "random",
-            "Facts drawn at random within each relation's answers go through the same phase.",
+            "Facts drawn at random within each relation's answers go through the hallucination phase, too.",
             {"above": 0},
         ),
         (
             "control_has_no_phase",
             "anywhere",
-            "Facts drawn from all answers, so that p(a | r) tells little: no such phase is found.",
+            "With facts drawn from all answers, so that p(a | r) says little, no hallucination phase is found.",
             {"at_most": 0},
         ),
     )

@@ -114,7 +114,8 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     layers = values(table, "trained", "chosen").groupby("run").value.max()
     yield judge(
         "the_heads_are_late",
-        "The later of them is not before the critical layer (paper: false induction heads are in late layers).",
+        "The later of the two false induction heads is not before the critical layer (paper: false induction heads "
+        "are in late layers).",
         layers - by_run(table, "critical", "layers"),
         "layers behind the critical one",
         section="section 4",
@@ -126,8 +127,8 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     told = ", ".join(f"{kind} {part.mean():.1%}" for kind, part in parts.items())
     yield judge(
         "half_and_random_labels",
-        "The same heads, chosen with permuted labels, take away some of the gap where half of the labels are permuted, "
-        f"and where they are random (paper: 15.1 % and 31.5 %; ours {told}).",
+        "The false induction heads, chosen with permuted labels, also carry some of the gap if half of the labels "
+        f"are permuted, or random (paper: 15.1 % and 31.5 %; ours {told}).",
         pandas.concat(list(parts.values())),
         "share of the gap taken away",
         section="section 4",
@@ -143,7 +144,7 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield judge(
         "late_attention_not_mlps",
-        "Without the attention of the critical layer and of those behind it, false contexts are answered better than "
+        "Without the attention of the critical layer and of later ones, false contexts are answered better than "
         f"without their MLPs (paper: .374 becomes .476 and .380 of GPT-J; ours {final.mean():.3f} becomes "
         f"{attention.mean():.3f} and {mlps.mean():.3f}).",
         attention - mlps,
@@ -182,7 +183,7 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     first = curves.groupby("run").first()
     yield judge(
         "no_gap_before_attention",
-        "Control: before the first layer there is no gap, for nothing of the context has been seen.",
+        "Control: before the first layer there is no gap, because nothing of the context has been seen.",
         first.true - first.permuted,
         "difference of accuracies",
         section="control",
@@ -224,7 +225,7 @@ def known_claims(table: DataFrame) -> Iterator[Claim]:
     start = ends(lens(table, UNTRAINED))
     yield judge(
         "untrained",
-        "Control: before training there is no gap to speak of.",
+        "Control: before training there is next to no gap.",
         (start.true - start.permuted).abs(),
         "difference of accuracies",
         section="control",

@@ -41,7 +41,7 @@ def draw_layers(ax: Axes, table: DataFrame) -> None:
         middle = rows.groupby("step").value.mean()
         ax.plot(middle.index, middle, "o-", ms=3.5, color=colour(index), lw=1.6, label=f"{kind} labels")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlabel="layers read", ylabel="accuracy (the class' own label)", ylim=(0, 1.03), title="After each layer")
+    ax.set(xlabel="layers read", ylabel="accuracy (the class's own label)", ylim=(0, 1.03), title="After each layer")
     ax.legend(loc="lower left")
 
 
@@ -57,7 +57,7 @@ def draw_heads(ax: Axes, table: DataFrame) -> None:
         ax.plot(place[filled], rows.value[filled], "o", ms=4, color=colour(index))
     ax.axhline(0, color=GREY, lw=0.8, ls="--")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlabel="layer", ylabel="to labels of the class, less others", title="Heads (filled: silenced)")
+    ax.set(xlabel="layer", ylabel="attention to labels of the class, minus others", title="Heads (filled: silenced)")
 
 
 def draw_left(ax: Axes, table: DataFrame) -> None:

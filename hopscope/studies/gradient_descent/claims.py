@@ -63,7 +63,7 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "distance of answers")
     yield judge(
         "answers_agree",
-        "Its answers are those of gradient descent (paper: their distance falls to about 0).",
+        "A trained layer's answers are those of gradient descent (paper: their distance falls to about 0).",
         share(rows),
         "mean distance of answers over their mean size",
         section=FIGURE_2,
@@ -86,7 +86,8 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "distance of sensitivities")
     yield judge(
         "sensitivities_are_alike",
-        "And by as much (paper: the L2 distance of sensitivities falls to about 0).",
+        "Answers depend on that x by as much as descent's do (paper: the L2 distance of sensitivities falls to about "
+        "0).",
         share(rows),
         "mean distance of sensitivities over descent's mean length",
         section=FIGURE_2,
@@ -123,7 +124,8 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "far_inputs",
-        "On inputs twice as large it still does, though both are worse than predicting 0 (paper: the curves coincide).",
+        "On inputs twice as large it still has descent's loss, though both are worse than predicting 0 (paper: the "
+        "curves coincide).",
         share(rows[rows["at"] == 2]),
         "loss over that of descent",
         section="3, figure 2",
@@ -158,7 +160,7 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "loss repeated on y alone")
     yield judge(
         "repeated_on_y_alone_it_descends",
-        "Where only y is rewritten, as in descent, it does.",
+        "Applied ten times with only y rewritten, as in descent, the layer goes down as repeated descent does.",
         share(rows),
         "loss over that of descent after as many steps",
         section="4, figure 4",

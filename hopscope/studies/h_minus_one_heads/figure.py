@@ -70,5 +70,5 @@ def costs(ax: Axes, ends: DataFrame) -> None:
     if len(ends):
         top = float(ends.cost_random.max())
         ax.plot([0, top], [0, top], color=GREY, lw=0.8, ls="--")
-    ax.set(xlabel="cost of a random head (nats)", ylabel="cost of the lightest", title="One head taken away")
+    ax.set(xlabel="cost of a random head (nats)", ylabel="cost of the lightest", title="One head removed")
     ax.legend(fontsize=7)

@@ -74,7 +74,7 @@ FREE: dict[str, Condition] = {
 CLAMPS: dict[str, Condition] = {
     "none": Condition("one head of layer 1", ONE),
     "previous": Condition("and a head of layer 0 on the token before", clamped("L0H0 previous@0")),
-    "perfect": Condition("and a layer 0 without fault", clamped("L0 perfect@0")),
+    "perfect": Condition("and a perfect layer 0", clamped("L0 perfect@0")),
     "match": Condition("and its pattern right", clamped("L1H0 query->value[1] ideal@0")),
     "copy": Condition("and its attention as the answer", clamped("L1H0 copied@0")),
     "patterns": Condition("and layer 0 for patterns alone", clamped("L0 preserved@0")),

@@ -26,7 +26,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from parts(table)
     yield judge(
         "labels_delay_more_than_classes",
-        "Three times the labels put the phase change off by more than four times the classes (paper: from .25 to 1.3 "
+        "Three times the labels delay the phase change by more than four times the classes (paper: from .25 to 1.3 "
         "million sequences, and only mildly): the time with more labels over that with more classes, seed by seed.",
         ratios(table, "labels", "classes"),
         "time with more labels over time with more classes",
@@ -50,7 +50,7 @@ def change(table: DataFrame) -> Iterator[Claim]:
     free = values(table, "free", "loss", "validation")
     yield held(
         "plateau_at_ln_2",
-        "Before its phase change the model spends most of the time near ln 2, the loss of who picks one of the "
+        "Before its phase change the model spends most of the time near ln 2, the loss of picking one of the "
         "context's two labels: the share of that time within 0.1 of it.",
         per_run(free, share_near),
         "share of the time before the change",
@@ -151,7 +151,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     )
     yield held(
         "layer_0_serves_patterns",
-        "With all that layer 0 writes taken away, and the patterns of layer 1 kept, it stays right (paper: .99986).",
+        "Without layer 0's output, but with the patterns of layer 1 kept, answers stay right (paper: .99986).",
         serves.value,
         "accuracy",
         serves,
@@ -160,7 +160,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     )
     yield held(
         "without_layer_0_a_guess",
-        "With the patterns recomputed without it one of the two labels is guessed.",
+        "With the patterns recomputed without layer 0, one of the two labels is guessed.",
         nothing.value,
         "accuracy",
         nothing,
@@ -178,7 +178,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     new = of("withheld labels")
     yield held(
         "withheld_labels",
-        "Pairs of labels that never stood together in training are answered, too.",
+        "Pairs of labels that never occurred together in training are answered, too.",
         new.value,
         "accuracy",
         new,
@@ -193,7 +193,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     strong = values(table, BY_HAND, "strength")
     yield judge(
         "by_hand",
-        "Control: the circuit as weights answers everything, with strength 1.",
+        "Control: the hand-set circuit answers everything, with strength 1.",
         hand.value,
         "accuracy",
         section="ours",
@@ -206,7 +206,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     first = values(table[table.step == 0], "free", "seen", "induction")
     yield held(
         "untrained",
-        "Control: untrained, no head has an induction strength to speak of.",
+        "Control: before training no head has a notable induction strength.",
         first.value,
         "strength of the best head",
         first,

@@ -21,17 +21,18 @@ ORDER = {
     "perfect_layer_is_faster_still": (
         "perfect",
         "previous",
-        "With a layer 0 without fault it is sooner still (paper: .06 against .17).",
+        "With a perfect layer 0 the phase change is sooner than with one head on the token before (paper: .06 "
+        "against .17).",
     ),
     "copying_is_faster_than_layer_0": (
         "copy",
         "perfect",
-        "With copying for nothing it is sooner than with a layer 0 without fault (paper: .03 against .06).",
+        "With copying supplied the phase change is sooner than with a perfect layer 0 (paper: .03 against .06).",
     ),
     "matching_is_fastest": (
         "match",
         "copy",
-        "With matching for nothing it is soonest of all (paper: .02 against .03).",
+        "With matching supplied the phase change is sooner than with copying supplied (paper: .02 against .03).",
     ),
 }
 
@@ -41,7 +42,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     for id, (one, other, sentence) in ORDER.items():
         yield judge(
             id,
-            f"{sentence} The time with it over the time without, seed by seed.",
+            f"{sentence} The number is the ratio of the times, seed by seed.",
             ratios(table, one, other),
             "time over time",
             section="5",
@@ -73,7 +74,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
     rows = values(table, "patterns", "learnt")
     yield judge(
         "patterns_are_all_it_is_for",
-        "With layer 0 heard by patterns alone, its values taken away, every run changes.",
+        "If only patterns read layer 0, and values do not, every run has its phase change.",
         [math.isfinite(step) for step in learnt(table, "patterns").values()],
         "runs that change",
         section="ours",
@@ -92,7 +93,7 @@ def toy(table: DataFrame) -> Iterator[Claim]:
     shown = ", ".join(f"{median:g}" for median in medians)
     yield judge(
         "toy_order",
-        "Of the product of three vectors the loss is halved the sooner the more of them are clamped at their targets: "
+        "The loss of a product of three vectors is halved sooner if more of them are clamped at their targets: "
         f"medians of steps with none, one and two clamped ({shown}), each over the one before.",
         [later / sooner for sooner, later in itertools.pairwise(medians)],
         "median over the median with one less",
@@ -106,7 +107,7 @@ def toy(table: DataFrame) -> Iterator[Claim]:
     closed = values(table, "toy", "closed").set_index("run").value
     yield judge(
         "toy_closed_form",
-        "With two clamped the steps are those of the closed form.",
+        "With two of three vectors clamped, the steps until the loss is halved equal the closed form.",
         (both - closed).abs(),
         "difference in steps",
         section="ours",

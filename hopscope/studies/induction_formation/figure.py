@@ -24,7 +24,7 @@ def figure(table: DataFrame) -> Figure:
     draw_losses(losses, table, list(FREE))
     draw_best(best, table)
     draw_times(data, table, {name: one.words for name, one in FREE.items()})
-    data.set_title("Data: when the phase change is")
+    data.set_title("Step of the phase change, by data")
     draw_alone(alone, table)
     draw_pairs(pairs, table)
     draw_parts(parts, table)
@@ -43,7 +43,7 @@ def clamps_figure(table: DataFrame) -> Figure:
     losses.set_title("Loss (colours: as on the right)")
     draw_times(times, table, {name: one.words for name, one in CLAMPS.items()})
     times.set_xscale("log")
-    times.set_title("Clamps: when the phase change is")
+    times.set_title("Step of the phase change, by clamp")
     draw_toy(toy, table)
     return shown
 

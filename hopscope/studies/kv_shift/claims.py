@@ -62,7 +62,7 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "one_plain_layer_is_none",
-        "One plain layer does not.",
+        "One layer of plain attention does not learn induction.",
         alone.accuracy,
         "final accuracy",
         section="section 3.2",

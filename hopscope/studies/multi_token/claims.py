@@ -65,7 +65,7 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
     last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
     yield judge(
         "an_induction_head_does_it",
-        "Where it is learnt, an induction head does it: one that attends from a name's first token to the second "
+        "If names are learnt, an induction head finishes them: it attends from a name's first token to the second "
         "tokens of earlier mentions.",
         last.value,
         "attention of the best head at the end",
@@ -105,7 +105,7 @@ def told(found: dict[int, float]) -> str:
     if not found:
         return "unknown"
     middle = median(found.values())
-    return "more than were trained" if math.isinf(middle) else f"{middle:.0f}"
+    return "not in training" if math.isinf(middle) else f"{middle:.0f}"
 
 
 def sooner(
@@ -120,8 +120,7 @@ def sooner(
     rows = of(table, "learnt", *one)
     return judge(
         id,
-        f"{sentence}: in {told(first)} steps against {told(second)} (medians). The one time over the other, seed by "
-        "seed.",
+        f"{sentence}: median steps {told(first)} against {told(second)} (number: ratio of the times, seed by seed).",
         found,
         "ratio of times",
         rows=rows,
@@ -157,8 +156,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "two_ahead_is_worth_more_than_itself",
-        "Of two heads, let the second foretell the token two ahead: names are learnt sooner than where it repeats the "
-        "token that it stands at",
+        "With a second head that predicts the token two ahead, names are learnt sooner than with one that repeats the "
+        "token at hand",
         ("tokens", "both", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -166,8 +165,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "the_token_before_is_worth_more_than_itself",
-        "Let it name the token before, which an induction head's first layer must gather: they are learnt sooner than "
-        "where it repeats its own",
+        "With a second head that names the token before, which an induction head's first layer must gather, names are "
+        "learnt sooner than with one that repeats the token at hand",
         ("tokens", "before", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -188,8 +187,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     found = ratios(same, near)
     yield judge(
         "a_second_head_alone_does_nothing",
-        f"A second head that repeats its own token neither helps nor harms: {told(same)} steps against {told(near)} "
-        "(medians). The one time over the other, seed by seed.",
+        f"A second head that repeats the token at hand neither helps nor harms: median steps {told(same)} against "
+        f"{told(near)} (number: ratio of the times, seed by seed).",
         found,
         "ratio of times",
         section="control",
@@ -206,7 +205,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "near_helps_far_in_tokens",
-        "The token two ahead is learnt sooner where the next one is asked, too",
+        "The token two ahead is learnt sooner if the next one is asked, too",
         ("tokens", "both", "t+2"),
         FAR,
         section="ours",
@@ -214,7 +213,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "near_helps_far_in_hops",
-        "The second hop is learnt sooner where the first one is asked, too (the implicit curriculum)",
+        "The second hop is learnt sooner if the first one is asked, too (the implicit curriculum)",
         ("hops", "both", "x2"),
         ("hops", "far", "x2"),
         section="section 7 of Musat (ICLR 2025)",
@@ -222,7 +221,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "far_helps_near_in_hops",
-        "The first hop is learnt sooner where the second one is asked, too, as the next token would be",
+        "The first hop is learnt sooner if the second one is asked, too, as the next token would be",
         ("hops", "both", "x1"),
         ("hops", "near", "x1"),
         section="ours",
@@ -238,8 +237,8 @@ def trunk_claim(table: DataFrame) -> Claim:
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
     return judge(
         "both_need_the_trunk",
-        "Where both are learnt, what the two heads share is what both need: with the trunk's attention even, both lose "
-        f"more than half of what they knew (of two ahead is left {span(left[1])}).",
+        "If both are learnt, both heads need what they share: with the trunk's attention even, both lose more than "
+        f"half of what they knew (left of the token two ahead: {span(left[1])}).",
         left[0],
         "share of accuracy left, of the next token",
         section="ours",
@@ -262,7 +261,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     floor = of(table, "floor", "tokens", "by hand", "t+1").value
     yield judge(
         "by_hand",
-        f"An induction head made by hand finishes names (a guess among the name tokens seen: {span(floor)}).",
+        f"A hand-set induction head finishes names (a guess among the name tokens seen: {span(floor)}).",
         hand.value,
         "accuracy at names",
         section="control",
@@ -274,7 +273,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "start", "tokens", "near", "t+1")
     yield judge(
         "untrained_knows_nothing",
-        "Before training none is finished but by chance.",
+        "Before training names are finished by chance alone.",
         start.value,
         "accuracy at step 0",
         section="control",

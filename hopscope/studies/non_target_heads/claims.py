@@ -99,9 +99,9 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     own = of(table, "alone", "probe, middle of one")
     yield judge(
         "above_a_head_fitted_afterwards",
-        "A head that is fitted afterwards, to a trunk that was trained with head `end` alone, does so less often "
-        f"(control; of its own sequences it is right in {mean(own)}). Share in which the right middle is preferred to "
-        "the others': the head trained beside it, less the one fitted afterwards.",
+        "A head fitted afterwards, to a trunk that was trained with head `end` alone, prefers the right middle to the "
+        f"others' less often (control; on its own sequences it is right in {mean(own)}). The share of the head trained "
+        "together with head `end`, minus that of the one fitted afterwards.",
         (said - fitted).dropna(),
         "difference of shares",
         section="ours",
@@ -114,7 +114,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     other = of(table, "unrelated", "non-target among middles")
     yield judge(
         "above_heads_of_unrelated_sequences",
-        "So does a head that was trained beside it on sequences of other tokens (control).",
+        "A head trained together with head `end`, but on sequences of other tokens, prefers the right middle less "
+        "often (control).",
         (said - by_seed(table, "unrelated", "non-target among middles")).dropna(),
         "difference of shares",
         section="ours",
@@ -145,8 +146,8 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "cutting_what_it_reads_harms",
-        "Take the eight strongest directions by which head `middle` reads out of the stream before the last layer, at "
-        "the query: head `end` then fails more often than with as many random ones taken out.",
+        "Without the eight strongest directions that head `middle` reads in the stream before the last layer, at the "
+        "query, head `end` fails more often than without as many random ones.",
         (random - cut).dropna(),
         "accuracy lost beyond that",
         section="ours",
@@ -159,7 +160,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     chance = of(table, "together", "end follows a random change")
     yield judge(
         "the_other_head_follows_it",
-        "Exchange there what head `middle` reads as the one middle for another chain's: head `end` then names that "
+        "If what head `middle` reads in that stream is exchanged for another chain's middle, head `end` names that "
         f"chain's end (random directions, changed as much: {mean(chance)}).",
         follows.value,
         "share in which it follows",
@@ -174,7 +175,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     still = of(table, "ordered", "end follows the exchanged middle")
     yield judge(
         "it_names_what_is_not_used",
-        "That a head names the middle does not show that it is used: where the first pair of a chain always stands "
+        "That a head names the middle does not show that the middle is used: if the first pair of a chain always comes "
         f"first, it is named as well, and head `end` does not follow an exchange (in {mean(still)}).",
         said.value,
         "share in which it names the middle",
@@ -193,8 +194,8 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield judge(
         "by_hand",
-        "Of weights made by hand, with a place for the middle, head `middle` names it in every sequence, and head "
-        "`end` follows every exchange (control).",
+        "In a hand-set model with a place for the middle, head `middle` names it in every sequence, and head `end` "
+        "follows every exchange (control).",
         hand.value,
         "share in which it names the middle",
         section="control",
@@ -207,7 +208,7 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "together", "non-target", "start")
     yield judge(
         "untrained_says_nothing",
-        "Before training it names the middle no more than by chance.",
+        "Before training head `middle` names the middle no more than by chance.",
         start.value,
         "share in which it names the middle",
         section="control",

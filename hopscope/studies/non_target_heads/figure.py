@@ -72,6 +72,6 @@ def draw_changes(ax: Axes, table: DataFrame) -> None:
             where = numpy.full(len(part), place + 0.2 * index - 0.1)
             ax.plot(part.value, where, "o", color=colour(3 * index), ms=4, alpha=0.7, label="_" if place else words)
     ax.set_yticks(range(len(CHANGED)), [words for _, words in CHANGED])
-    ax.set(xlim=(-0.03, 1.03), xlabel="share of sequences", title="At tag two: head end is right, or")
+    ax.set(xlim=(-0.03, 1.03), xlabel="share of sequences", title="Head end at tag two, by change")
     ax.invert_yaxis()
     ax.legend(fontsize=7)

@@ -1,6 +1,7 @@
 """False demonstrations shown to a language model (Halawi et al., 2023, arXiv:2307.09476): critical layer, heads.
 
-Found: False labels cost SmolLM2 .35 to .57 of accuracy. Up to layer 18 of 30 there is no gap to speak of; half of it is
-there after 21. But no earlier layer knew better, and late layers correct more than they spoil. The five heads that look
-most at false labels carry 26 to 29 % of the gap: more than random fives in the mean, not more than the best of ten.
+Found: False labels cost SmolLM2 .35 to .57 of accuracy. Up to layer 18 of 30 there is next to no gap, and half of it is
+there after layer 21. But no earlier layer knew better, and late layers correct more than they spoil. The five heads
+that look most at false labels carry 26 to 29 % of the gap. That is more than random fives on average, and not more than
+the best of ten.
 """

@@ -63,7 +63,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "true_ones_teach",
-        "After true ones it answers better than by chance.",
+        "After demonstrations with true labels the model answers better than by chance.",
         last(table, "lens", "true", "low"),
         "lower end of the accuracy",
         **said,
@@ -132,7 +132,7 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     )
     yield judge(
         "the_same_heads_in_other_words",
-        "Three or more of the five are the same for other words of other kinds.",
+        "At least three of the five false induction heads are the same for other words of other kinds.",
         shared(language, other),
         "share of the chosen heads",
         rows=language,
@@ -141,7 +141,7 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     )
     yield judge(
         "they_are_induction_heads",
-        "Three or more of the five are among the eight heads with the most attention on repeated random tokens.",
+        "At least three of the five are among the eight heads with the most attention on repeated random tokens.",
         of(language, "induction heads") / of(language, "induction heads", column="other"),
         "share of the chosen heads",
         rows=language,
@@ -151,7 +151,8 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     middle = language[language.kind == "chosen"].groupby("run").step.median()
     yield judge(
         "the_heads_are_late",
-        "The middle one of them is in the second half of the model (paper: false induction heads are in late layers).",
+        "The middle one of the five heads is in the second half of the model (paper: false induction heads are in late "
+        "layers).",
         middle / of(language, "layers"),
         "share of the layers",
         rows=language,
@@ -174,17 +175,13 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """What is left of the gap without the chosen heads, and without late attention."""
     said: dict[str, Any] = {"section": "4", "rows": table}
-    for id, control, words in (
-        (
-            "silencing_narrows_the_gap",
-            "random",
-            "With the five silenced the gap narrows more than with the best of ten random fives.",
-        ),
-        ("more_than_the_same_layers", "same layers", "So it does beside ten random fives of the same layers."),
+    for id, control, rivals in (
+        ("silencing_narrows_the_gap", "random", "ten random fives"),
+        ("more_than_the_same_layers", "same layers", "ten fives of the same layers"),
     ):
         yield judge(
             id,
-            words,
+            f"With the five silenced the gap narrows more than with the best of {rivals}.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
             **said,
@@ -194,8 +191,8 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
     yield judge(
         "more_than_random_on_average",
-        "It narrows more than by random fives in the mean, as in the paper's comparison (GPT-J: 39.0 % and 4.0 %), and "
-        "by fives of the same layers.",
+        "With the five silenced the gap narrows more than with random fives on average, as in the paper's comparison "
+        "(GPT-J: 39.0 % and 4.0 %), and more than with fives of the same layers.",
         means[0],
         "lower end of what is taken of the gap above the mean of random fives",
         **said,
@@ -205,7 +202,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "as_much_as_in_gpt_j",
-        "They take as large a share of the gap away as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
+        "The five heads carry as large a share of the gap as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
         of(table, "share"),
         "share of the gap",
         **said,
@@ -214,7 +211,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "true_answers_are_spared",
-        "With true labels little is lost (paper: .013).",
+        "With the five silenced little is lost after true labels (paper: .013).",
         of(table, "true lost", column="high"),
         "upper end of the accuracy lost",
         **said,
@@ -223,7 +220,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "late_attention_not_mlps",
-        "With permuted labels it answers better without the attention of the critical layer and of those behind it "
+        "With permuted labels the model answers better without the attention of the critical layer and of later ones "
         "than without their MLPs, and than it does as a whole (paper: .374 becomes .476 and .380 of GPT-J).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
@@ -261,8 +258,8 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
     yield judge(
         "by_hand",
-        "In a model made by hand the head that copies false labels has a score of 1; without it the whole gap is gone, "
-        "and true answers are as before.",
+        "In a hand-set model the head that copies false labels has a score of 1. Without it the whole gap is gone, and "
+        "true answers are as before.",
         of(hand, "chosen"),
         "score",
         rows=hand,
@@ -277,7 +274,7 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     first = every[(every.kind == "gap") & (every.step == 0)]
     yield judge(
         "no_gap_before_attention",
-        "Before the first layer there is no gap, for a colon is a colon.",
+        "Before the first layer there is no gap, because all answers are read off the same colon.",
         first.value,
         "gap",
         rows=first,
@@ -287,7 +284,7 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
     yield judge(
         "untrained",
-        "With weights as they began there is no gap at the end (95 %).",
+        "At initial weights there is no gap at the end (95 %).",
         last(idle, "gap", "true less permuted"),
         "gap",
         rows=idle,

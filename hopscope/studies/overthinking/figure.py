@@ -70,7 +70,7 @@ def draw_heads(ax: Axes, rows: DataFrame) -> None:
         ax.annotate(head["name"], (head.step, head.value), fontsize=7, xytext=(4, 1), textcoords="offset points")
     ax.axhline(first[first.kind == "classes mixed"].value.max(), color=GREY, lw=0.8, ls="--")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlabel="layer", ylabel="to labels of the class, less others",
+    ax.set(xlabel="layer", ylabel="to labels of the class, minus others",
            title="Heads (dashed: the highest with classes mixed)")  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
                 label="_" if at else "language model")  # fmt: skip
     ax.set_yticks(range(len(BESIDE)), [words for _, words in BESIDE])
     ax.invert_yaxis()
-    ax.set(xlim=(-0.03, 1.05), title="Beside small models (`false_demonstrations`)")
+    ax.set(xlim=(-0.03, 1.05), title="Against small models (`false_demonstrations`)")
     ax.legend(loc="upper left", fontsize=7.5)
 
 

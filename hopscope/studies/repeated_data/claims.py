@@ -25,8 +25,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     few, many = (by_seed(mixed[mixed.pool == pool]) for pool in (pools[-1], pools[0]))
     yield judge(
         "middle_repetition_is_worst",
-        "Held-out loss is worst at a number of repetitions in between: it is above that of both the most often and the "
-        f"least often repeated data (mean losses by pool: {told}; paper: a double descent in repetitions).",
+        "Held-out loss is worst at an intermediate number of repetitions: it is above that of both the most often "
+        f"and the least often repeated data (mean losses by pool: {told}; paper: a double descent in repetitions).",
         (hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1)).dropna(),
         "nats above the worse of the two ends",
         section=PAPER,
@@ -49,9 +49,9 @@ def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[
     """The worst pool against no repetition, and against the fresh sequences alone; each by seed."""
     yield judge(
         "induction_is_hurt",
-        "There the induction head attends less, against the same seed without repetition (paper: copying and induction "
-        "heads are hurt disproportionately; here all that is asked is copying, so out of proportion to what cannot be "
-        "said).",
+        "At the worst pool the induction head attends less than in the same seed without repetition (paper: copying "
+        "and induction heads are hurt disproportionately, which cannot be judged here, where copying is all that is "
+        "asked).",
         (base.induction - hurt.induction).dropna(),
         "attention lost",
         section=PAPER,
@@ -73,8 +73,8 @@ def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[
     )
     yield judge(
         "worse_than_leaving_it_out",
-        "It is even above that of a model that sees the fresh sequences alone, so repetition does harm rather than no "
-        "good.",
+        "At the worst pool the loss is above that of a model that sees the fresh sequences alone, so repetition does "
+        "harm rather than no good.",
         (hurt.loss - alone.loss).dropna(),
         "nats above the fresh sequences alone",
         section=PAPER,
@@ -118,7 +118,7 @@ def control_claims(many: DataFrame, fresh: DataFrame, whole: DataFrame) -> Itera
     """What must be so for anything to be seen."""
     yield judge(
         "the_pool_is_learnt",
-        "The most often repeated segments are known by heart: in their first copy errors are fewer than of fresh ones.",
+        "The most often repeated segments are known by heart: in their first copy errors are fewer than in fresh ones.",
         (many.fresh_known_error - many.known_error).dropna(),
         "share of errors fewer",
         section="control",
@@ -140,7 +140,7 @@ def control_claims(many: DataFrame, fresh: DataFrame, whole: DataFrame) -> Itera
     )
     yield judge(
         "untrained_guesses",
-        "Before training none copies.",
+        "Before training no model copies.",
         whole.untrained_error,
         "error on fresh segments",
         section="control",

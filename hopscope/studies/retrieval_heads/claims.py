@@ -91,12 +91,17 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
 def about_sameness(table: DataFrame) -> Iterator[Claim]:
     """Other needles, and answers of the model's own."""
     for id, name, section, words in (
-        ("same_for_other_needles", "halves", "3.3", "Other needles have the same retrieval heads"),
-        ("same_by_force_and_free", "by force and free", "2", "The answer given and the model's own have the same ones"),
+        ("same_for_other_needles", "halves", "3.3", "Other needles give the same retrieval heads"),
+        (
+            "same_by_force_and_free",
+            "by force and free",
+            "2",
+            "The model's own answers give the same retrieval heads as the answers supplied",
+        ),
     ):
         yield judge(
             id,
-            f"{words}: six of the eight highest are shared, or more.",
+            f"{words}: at least six of the eight highest are shared.",
             of(table, "shared tops", name) / of(table, "shared tops", name, "other"),
             "share of the eight highest heads",
             section=section,
@@ -120,8 +125,9 @@ def about_firing(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "others_fire_by_context",
-        "Others do not; and which asks they hit depends on the needle, its depth or the length of the hay, in at least "
-        "one of them beyond chance (permutations, p < 0.05 over all heads and the three together).",
+        "Other retrieval heads are not always on. For at least one of them, which asks it hits depends beyond chance "
+        "on the needle, its depth or the length of the hay (permutations, p < 0.05 over all heads and the three "
+        "together).",
         by_context(table),
         "number of heads that depend on context",
         **said,
@@ -163,19 +169,21 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
             "masking_costs_more_than_the_same_layers",
             "log_p",
             "same layers",
-            "So it does beside ten random sets of other heads of the same layers.",
+            "Masking the eight highest heads costs more than the worst of ten random sets of other heads of the same "
+            "layers.",
         ),
         (
             "zeroing_costs_more_than_random",
             "zeroed",
             "random",
-            "So it does where a head's output is zero, in place of an even look at everything.",
+            "With outputs at zero, instead of even attention, the eight highest heads also cost more than ten random "
+            "sets.",
         ),
     ):
         yield judge(id, words, beyond(table, measure, control), "lower end of nats per token", **said, above=0)
     yield judge(
         "masking_costs_more_at_every_size",
-        "So it does with the highest 1, 4 and 16 heads.",
+        "Masking the highest 1, 4 or 16 heads also costs more than the worst of ten random sets of as many.",
         beyond(table, "log_p", name="retrieval"),
         "lower end of nats per token",
         **said,
@@ -192,7 +200,8 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
     main = table[table.name == "retrieval 8"]
     yield judge(
         "plain_text_is_spared",
-        "On plain text, which asks for nothing, masking them costs a quarter or less of what it costs the needle.",
+        "On plain text, where nothing is looked up, masking the eight highest costs at most a quarter of what it "
+        "costs the needle.",
         of(main, "lost: aside") / of(main, "lost: log_p"),
         "nats lost on text as a share of those on needles",
         **said,
@@ -213,7 +222,7 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "the_top_are_induction_heads",
-        "Half of the eight highest heads or more are among the eight highest induction heads.",
+        "At least half of the eight highest heads are among the eight highest induction heads.",
         of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
         "share of the eight highest heads",
         **said,
@@ -228,7 +237,8 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
     yield judge(
         "by_hand_one",
-        "In a model made by hand the head that copies has a score of 1, by force and free, and no other head any.",
+        "In a hand-set model the head that copies has a score of 1, with the answer given and with its own, and no "
+        "other head has any.",
         [*highest(hand), *highest(hand, "free")],
         "highest score",
         rows=hand,
@@ -238,7 +248,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "untrained_none",
-        "With weights as they began no head is a retrieval head.",
+        "At initial weights no head is a retrieval head.",
         highest(idle),
         "highest score",
         rows=idle,
@@ -260,7 +270,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "untrained_toys_none",
-        "Before their training no head of theirs is a retrieval head.",
+        "Before training no head of these small models is a retrieval head.",
         highest(early),
         "highest score",
         rows=early,

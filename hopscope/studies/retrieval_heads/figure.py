@@ -85,7 +85,7 @@ def draw_induction(ax: Axes, rows: DataFrame) -> None:
     for name, head in both.nlargest(5, "forced").iterrows():
         ax.annotate(str(name), (head.induction, head.forced), fontsize=7, xytext=(3, 2), textcoords="offset points")
     ax.axhline(BAR, color=GREY, lw=0.8, ls="--")
-    ax.set(xlabel="induction score", ylabel="retrieval score", ylim=(-0.03, 1.03), title="Beside induction")
+    ax.set(xlabel="induction score", ylabel="retrieval score", ylim=(-0.03, 1.03), title="Against induction scores")
 
 
 def draw_firing(ax: Axes, rows: DataFrame) -> None:

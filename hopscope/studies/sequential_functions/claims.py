@@ -41,7 +41,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     released = errors.get("released model", Series(dtype=float))
     yield judge(
         "source_is_degenerate",
-        "On the source's own linear sequences what stood two places before what is asked is a better prediction, from "
+        "On the source's own linear sequences the value two places before the one asked is a better prediction, from "
         "the fourth place on, than the released model (its squared error: .25 at the fourth place, .07 at the last).",
         errors.get("two places before", Series(dtype=float)) / released,
         "error over the released model's",
@@ -53,7 +53,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     trivial = [last(table, name) / last(table, "zero") for name in TRIVIAL]
     yield judge(
         "here_trivial_predictions_fail",
-        "Here the last label, its negative and the label before it are worse predictions than 0.",
+        "On our sequences the last label, its negative and the label before it are worse predictions than 0.",
         [ratio for ratios in trivial for ratio in ratios],
         "error over that of 0 at the last place",
         section="ours",
@@ -78,7 +78,7 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "near_least_squares_at_the_end",
-        "At the last place it is less than .2 above least squares on the windows.",
+        "At the last place the transformer's error is less than .2 above that of least squares on the windows.",
         mine - last(table, "least squares"),
         "error less that of least squares",
         section="ours",
@@ -89,7 +89,7 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     at_peak = peak(table, CLEAN) / peak(table, "least squares")
     yield judge(
         "no_peak",
-        "Where there are as many labels as unknowns least squares is at its worst, and the transformer is not.",
+        "With as many labels as unknowns least squares is at its worst, and the transformer is not.",
         at_peak,
         "error over that of least squares there",
         section="ours",
@@ -102,7 +102,7 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "above_the_posterior_mean",
-        "It stays above the posterior mean, which nothing beats, by less than .15.",
+        "The transformer's error stays above that of the posterior mean, the least possible, by less than .15.",
         mine - last(table, "posterior mean"),
         "error less that of the posterior mean at the last place",
         section="ours",
@@ -138,7 +138,8 @@ def random(table: DataFrame) -> Iterator[Claim]:
     at = shares[1] if len(shares) > 1 else 0.0
     yield judge(
         "less_than_least_squares_pays",
-        "A quarter of random labels costs it less than it costs least squares (paper: it degrades less than feared).",
+        "A quarter of random labels costs the transformer less than it costs least squares (paper: it degrades less "
+        "than feared).",
         slope(table, CLEAN, at) / slope(table, "least squares", at),
         "rise of its error over that of least squares",
         section="abstract",
@@ -149,7 +150,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     both = [last(table, RANDOM, share) / last(table, CLEAN, share) for share in shares[1:]]
     yield judge(
         "training_with_them_helps",
-        "A model that saw random labels in training stands them better.",
+        "A model that saw random labels in training is less harmed by them.",
         [ratio for each in both for ratio in each],
         "error over that of a model trained on genuine labels",
         section="ours",
@@ -159,7 +160,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "below_ridge_with_random_labels",
-        "It then beats ridge regression, which takes every label for genuine: it has learnt to doubt labels.",
+        "A model trained with random labels beats ridge regression, which takes every label as genuine.",
         last(table, RANDOM, at) / last(table, "ridge", at),
         "error over that of ridge regression",
         section="ours",
@@ -188,7 +189,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
     yield judge(
         "by_hand_is_a_step_of_descent",
-        "Positive control: the transformer written by hand has, place by place, the error of one step of gradient "
+        "Positive control: the hand-set transformer has, place by place, the error of one step of gradient "
         "descent computed without attention.",
         pairs.get("one step by hand", Series(dtype=float)) / pairs.get("one step of descent", Series(dtype=float)),
         "error over that of the step",
@@ -210,7 +211,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     lost = table[(table.kind == "foreign") & (table.who == CLEAN)]
     yield judge(
         "foreign_examples_tell_nothing",
-        "Control: behind the examples of another function, the trained transformer is no better than predicting 0.",
+        "Control: after the examples of another function, the trained transformer is no better than predicting 0.",
         lost.set_index("seed").error.sort_index() / last(table, "zero"),
         "error over that of 0",
         section="ours",

@@ -58,8 +58,8 @@ def counts_claim(ends: DataFrame) -> Claim:
     equal += [*(most.weights - apart.weights.mean())]
     return judge(
         "counts_are_matched",
-        f"Models with experts and the dense ones beside them have equally many weights in attention, biases apart "
-        f"({experts.weights.mean():.0f}, and {most.weights.mean():.0f}).",
+        "Models with experts and the dense ones compared with them have equally many weights in attention, biases "
+        f"apart ({experts.weights.mean():.0f}, and {most.weights.mean():.0f}).",
         equal,
         "difference in weights",
         section="ours",
@@ -148,7 +148,7 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
     wide = of(ends, "wide experts")
     yield judge(
         "choosing_does_it",
-        "It is the choice that does it: with every gate at its mean, and all else as learnt, accuracy falls (causal "
+        "The choice of experts does it: with every gate at its mean, and all else as learnt, accuracy falls (causal "
         f"control; as learnt {span(wide.accuracy)}; with those of values alone at their means "
         f"{span(wide.held_values_accuracy)}, of outputs alone {span(wide.held_outputs_accuracy)}).",
         wide.held_accuracy,
@@ -184,7 +184,8 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     experts, many = of(ends, "experts"), of(ends, "many maps")
     yield judge(
         "as_good_on_induction",
-        f"On induction a quarter of the maps does as well ({span(experts.loss)} nats against {span(many.loss)}).",
+        f"On induction experts with a quarter of the maps do as well as dense attention ({span(experts.loss)} nats "
+        f"against {span(many.loss)}).",
         paired(ends, "experts", "many maps"),
         "nats lost",
         section="abstract",
@@ -195,7 +196,7 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "as_soon_on_induction",
-        f"And learns it as soon as dense attention of as many weights: in {median(experts)} steps against "
+        f"Experts learn induction as soon as dense attention of as many weights: in {median(experts)} steps against "
         f"{median(many)} (medians; as many maps and weights {median(of(ends, 'wide maps'))}, as many maps and as wide "
         f"{median(of(ends, 'narrow maps'))}).",
         experts.learnt.fillna(math.inf).median() / many.learnt.median() if len(experts) else math.nan,

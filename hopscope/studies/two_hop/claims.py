@@ -27,28 +27,28 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "every_hop_and_a_prior_are_enough",
         "prior",
-        "Three layers learn two hops where the middle is asked, too, and two heads begin at the token before",
+        "Three layers learn two hops if the middle is asked, too, and two heads start on the token before",
         at_most=SOLVED,
     )
     yield ends_at(
         table,
         "the_end_alone_is_not_learnt",
         "end alone",
-        "The same models asked for the end alone do not, in as many steps",
+        "Asked for the end alone, three layers with the same prior do not learn two hops in as many steps",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "without_the_prior_it_is_not_learnt",
         "no prior",
-        "Nor do they without such heads, though every hop is asked",
+        "Without heads that start on the token before, three layers do not learn two hops, though every hop is asked",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "kv_shift_needs_no_prior",
         "KV shift",
-        "KV shifting attention learns two hops without such heads",
+        "KV shifting attention learns two hops without heads that start on the token before",
         at_most=SOLVED,
     )
     yield middle_first(table)
@@ -59,7 +59,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "nothing_below_the_minimum",
         "two layers",
-        "Two layers of plain attention, one fewer than the exact minimum depth, do not",
+        "Two layers of plain attention, one fewer than the exact minimum depth, do not learn two hops",
         at_least=STALLED,
     )
     yield untrained(table)
@@ -128,7 +128,7 @@ def abrupt(table: DataFrame) -> Claim:
         falls += [low[seed] - high[seed] for seed in high if low[seed] < math.inf]
     return judge(
         "it_is_abrupt",
-        f"Where two hops are learnt the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
+        f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
         f"({len(falls)} runs).",
         falls,
         "number of steps from 90 % of a guess's loss to 0.3",
@@ -176,8 +176,8 @@ def told_apart(table: DataFrame) -> Claim:
     words = ", ".join(f"{n:.0f}: {part.value.min():.2f}" for n, part in rows.groupby("chains"))
     return judge(
         "distractors_are_told_apart",
-        "Trained among distractors, models name the right end whatever the number of chains; a guess among ends is "
-        f"right in 1/chains (lowest share of right answers, by number of chains: {words or 'none'}).",
+        "Trained among distractors, models name the right end whatever the number of chains, where a guess among ends "
+        f"is right in 1/chains (lowest share of right answers, by number of chains: {words or 'none'}).",
         rows.value,
         "share of right answers",
         section="2 and 3",
@@ -193,7 +193,7 @@ def untrained(table: DataFrame) -> Claim:
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return judge(
         "untrained_knows_nothing",
-        "Before training all tokens are as good as each other.",
+        "Before training all tokens are equally likely.",
         rows.value / math.log(OFFICIAL.d_vocab),
         "loss over ln 30",
         section="beyond",

@@ -137,27 +137,27 @@ def factors(table: DataFrame) -> Iterator[Claim]:
     )
     yield learns(
         "whole_facts_suffice",
-        "With facts made whole by a clamp every hop is learnt in that time.",
+        "With the tokens of facts joined by a clamp every hop is learnt in 400 steps.",
         table,
         "facts whole",
     )
     yield left(
         "without_a_look_up_the_join_goes",
-        "Even a strong join is unlearnt where no look-up can form, its later layers being frozen: what is left of it.",
+        "Even a strong join is unlearnt if later layers are frozen, so that no look-up can form: what is left of it.",
         of(table, "strong prior, later layers frozen"),
         table,
         below=0.5,
     )
     yield waits(
         "a_weak_join_is_not_enough_though_it_stays",
-        "A weak join that cannot be unlearnt, its layer's weights being frozen, does not end the wait: unlearning is "
-        "not the whole of it, and the look-up fades by itself.",
+        "A weak join that cannot be unlearnt, because its layer's weights are frozen, does not end the wait: "
+        "unlearning is not the only cause, and the look-up fades by itself.",
         table,
         "weak prior, frozen",
     )
     yield learns(
         "a_strong_join_is_enough_though_it_stays",
-        "Control: a strong one, frozen alike, does.",
+        "Control: a strong join, frozen in the same way, ends the wait.",
         table,
         "strong prior, frozen",
     )
@@ -174,7 +174,7 @@ def duties(table: DataFrame) -> Iterator[Claim]:
     )
     yield waits(
         "the_other_duty_is_not_all",
-        "Without any prior blind queries are not enough.",
+        "Without any prior, queries that are blind in layer 0 do not suffice for x1.",
         table,
         "no prior, queries blind in layer 0",
     )
@@ -186,8 +186,8 @@ def duties(table: DataFrame) -> Iterator[Claim]:
     )
     yield left(
         "without_the_detour_the_join_grows",
-        "At the plateau queries read x1 off the keys of step 2, where nothing has to be joined; barred from there, "
-        "a weak join is not unlearnt: the join at the end over that at the start.",
+        "At the plateau queries read x1 off the keys of step 2, where nothing has to be joined. If they are barred "
+        "from there, a weak join is not unlearnt: the join at the end over that at the start.",
         of(table, "weak prior, no detour"),
         table,
         above=1,
@@ -216,7 +216,7 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
     """Position codes, chains and hops."""
     yield waits(
         "codes_in_the_inputs_or_turned_wait",
-        "Neither one code per fact nor rotary positions end the wait.",
+        "Neither one position code per fact nor rotary positions end the wait.",
         table,
         "one code per fact",
         "rotary positions",
@@ -224,13 +224,20 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
     )
     yield learns(
         "learnt_positions_need_no_prior",
-        "A learnt embedding of the position beside the paper's code does, without any prior: every run learns x1.",
+        "A learnt position embedding in addition to the paper's code ends the wait without any prior: every run "
+        "learns x1.",
         table,
         "learnt positions",
         hop="x1",
         section="beyond (6)",
     )
-    yield waits("fewer_chains_wait_too", "Two chains wait, too.", table, "no prior, 2 chains", "weak prior, 2 chains")
+    yield waits(
+        "fewer_chains_wait_too",
+        "With two chains instead of four, x1 waits, too.",
+        table,
+        "no prior, 2 chains",
+        "weak prior, 2 chains",
+    )
     yield learns("one_hop_does_not_wait", "A single hop is learnt without a prior.", table, "no prior, 1 hop")
 
 
@@ -240,7 +247,7 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield held(
         "released_it_falls_apart",
-        f"Released after {CLAMPED} steps, the model forgets x1.",
+        f"Released after {CLAMPED} steps from the clamp that joins facts, the model forgets x1.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
@@ -249,7 +256,7 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     )
     yield held(
         "released_it_forms_again",
-        "But it learns it again by itself: the look-up is there, and now pulls the join up.",
+        "After the release the model learns x1 again by itself: the look-up is there, and pulls the join up.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
         rows,
@@ -274,8 +281,8 @@ def foretold(table: DataFrame) -> Claim:
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
     return judge(
         "the_model_foretells_who_learns",
-        "The two-factor model, fitted to the weak and the strong prior alone, says of other conditions whether most "
-        f"runs learn x1 in time, in four cases of five (of {len(right)}; wrong: {wrong}).",
+        "The two-factor model, fitted to the weak and the strong prior alone, predicts for four of five other "
+        f"conditions whether most runs learn x1 in time (of {len(right)}; wrong: {wrong}).",
         right.values(),
         "conditions told rightly",
         section="beyond",

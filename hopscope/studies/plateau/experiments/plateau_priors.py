@@ -53,7 +53,7 @@ ENOUGH = (
     ("kv_shift_suffices", "KV shifting attention", "kv shift"),
     (
         "initial_weights_suffice",
-        "Initial W_Q and W_K of layer 0 that turn the position code by a step, the architecture as it is",
+        "Initial W_Q and W_K of layer 0 that turn the position code by a step, with the architecture unchanged",
         "initial weights, 20",
     ),
 )
@@ -76,10 +76,11 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """What is enough, what is not, and whether it matters how the join is given."""
-    yield waits("without_a_prior_it_waits", "Control: the paper's architecture as it is waits.", table, "none")
+    yield waits("without_a_prior_it_waits", "Control: the paper's architecture without a prior waits.", table, "none")
     yield waits(
         "the_code_beside_does_not_help",
-        "Nor does the code of the token before beside one's own: it is but a rotation of what is there.",
+        "The position code of the token before, next to a token's own, does not help: it is a rotation of what is "
+        "there.",
         table,
         "code of the token before",
     )
@@ -87,14 +88,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         yield learns(id, f"{way}: every run learns every hop in 400 steps.", table, condition)
     yield learns(
         "learnt_positions_suffice",
-        "A learnt embedding of positions beside the code, and no prior at all: every run learns x1.",
+        "A learnt position embedding in addition to the code, without a prior: every run learns x1.",
         table,
         "learnt positions",
         hop="x1",
     )
     yield waits(
         "a_little_of_them_is_not_enough",
-        "Initial weights of a twentieth of that gain leave too little join at the start.",
+        "Initial weights W_Q and W_K at a twentieth of the gain leave too little join at the start.",
         table,
         "initial weights, 1",
     )
@@ -102,7 +103,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     last = clamped[clamped.step == clamped.groupby("run").step.transform("max")]
     yield held(
         "a_released_clamp_needs_longer",
-        "A clamp released after 200 steps leaves x1 unlearnt again at 400: at equal cost it is no gift.",
+        "A clamp released after 200 steps leaves x1 unlearnt again at 400, so at equal cost it gains nothing.",
         last[last.hop == "x1"].hop_loss,
         "loss of x1 at the end",
         last,
@@ -122,8 +123,8 @@ def alike(table: DataFrame) -> Claim:
     ratios = weights.learnt / (scale * weights.joined_start**exponent)
     return held(
         "it_matters_how_much_not_how",
-        "What counts is how much join there is, not how it was given: initial weights teach x1 when the biased starts' "
-        f"law of the join's attention says (steps = {scale:.3g} p^{exponent:.2f}), within a factor of 2.",
+        "What counts is how strong the join is, not how it was given: with initial weights x1 is learnt when the law "
+        f"of the biased starts predicts (steps = {scale:.3g} p^{exponent:.2f}), within a factor of 2.",
         ratios,
         "measured step over that of the law",
         weights,

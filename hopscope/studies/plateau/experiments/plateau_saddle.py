@@ -91,7 +91,7 @@ def figure(table: DataFrame) -> Figure:
     left.axhline(0, color=GREY, lw=0.8)
     left.set_yscale("symlog", linthresh=1)
     left.set_ylabel("gradient × 1000 (above 0: unlearns)")
-    left.set_title("Who pulls at attention to the token before")
+    left.set_title("Gradient on attention to the token before")
     right.set_ylabel("attention")
     right.set_title("What queries of later layers read at the end")
     for ax in (left, right):
@@ -118,8 +118,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     words = "gradient of the score of the token before"
     yield held(
         "queries_pull_the_join_down",
-        f"While the plateau is reached (steps {WINDOW[0]} to {WINDOW[1]}), the queries' rows of layer 0 want less "
-        "attention to the token before: there the head serves another end.",
+        f"While the plateau is reached (steps {WINDOW[0]} to {WINDOW[1]}), the gradient at the queries of layer 0 "
+        "lowers attention to the token before: there the head has another purpose.",
         queries,
         f"{words}, at queries",
         rows,
@@ -129,7 +129,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     strong = values[values.index.get_level_values("start") == STRONG]
     yield held(
         "first_values_pull_it_up",
-        f"The values of step 1 want more of it, where there is enough (b = {STRONG}).",
+        "At the values of step 1 the gradient raises attention to the token before, if there is enough (b = "
+        f"{STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows,
@@ -139,8 +140,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     weak = values[values.index.get_level_values("start") == WEAK]
     yield held(
         "the_pull_grows_with_the_join",
-        f"Their pull from b = {STRONG} is more than ten times that from b = {WEAK}: each factor's gradient is in "
-        "proportion to the other.",
+        f"The gradient at the values of step 1 is more than ten times as strong from b = {STRONG} as from b = {WEAK}: "
+        "each factor's gradient is proportional to the other.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows,
@@ -164,13 +165,13 @@ def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
             "the_plateau_reads_the_keys_of_step_2",
             WEAK,
             "key[2]",
-            "At the plateau queries take x1 from the keys of step 2, which hold it, too, and join nothing.",
+            "At the plateau queries take x1 from the keys of step 2, which also hold it and need no join.",
         ),
         (
             "what_learns_reads_the_values_of_step_1",
             STRONG,
             "value[1]",
-            "Where x1 is learnt they read the values of step 1 (control).",
+            "If x1 is learnt, queries read the values of step 1 (control).",
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]

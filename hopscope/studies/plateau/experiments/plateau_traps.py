@@ -85,27 +85,30 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def nearest_first(table: DataFrame) -> Iterator[Claim]:
     """x3, where facts stand nearest first: is it the look-ahead that a causal mask forbids there?"""
-    yield waits("nearest_first_stalls", "Nearest facts first, x3 waits.", table, "nearest first", hop="x3")
+    yield waits("nearest_first_stalls", "With nearest facts first, x3 waits.", table, "nearest first", hop="x3")
     yield waits(
         "whole_facts_do_not_free_it",
-        "Whole facts do not free it.",
+        "With nearest facts first, facts joined by a clamp do not end the wait for x3.",
         table,
         "nearest first, facts whole",
         hop="x3",
     )
     yield learns(
         "sight_of_later_facts_frees_it",
-        "Without causal mask, so that a value may look ahead to the next step as deepest first it may, x3 is learnt.",
+        "With nearest facts first and no causal mask, so that a value may look ahead to the next step, x3 is learnt.",
         table,
         "nearest first, no mask",
         hop="x3",
     )
     yield learns(
-        "no_mask_does_no_harm", "Control: deepest first is learnt without mask, too.", table, "deepest first, no mask"
+        "no_mask_does_no_harm",
+        "Control: with deepest facts first every hop is learnt without mask, too.",
+        table,
+        "deepest first, no mask",
     )
     yield waits(
         "without_look_ahead_deepest_first_stalls",
-        "Deepest first, x3 waits, too, once values are kept from looking ahead.",
+        "With deepest facts first, x3 waits, too, if values are kept from looking ahead.",
         table,
         "deepest first, no look-ahead",
         hop="x3",
@@ -117,7 +120,7 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     section = "beyond (7.2)"
     yield waits(
         "the_last_hop_alone_waits",
-        "Where x3 alone is asked, whole facts do not end the wait.",
+        "If x3 alone is asked, facts joined by a clamp do not end the wait.",
         table,
         "last hop alone",
         hop="x3",
@@ -125,7 +128,8 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     )
     yield waits(
         "one_look_up_given_is_not_enough",
-        "Nor does the first look-up beside them, which leaves two that need each other.",
+        "If x3 alone is asked, joined facts and the first look-up do not end the wait: two look-ups are left, and they "
+        "need each other.",
         table,
         "last hop alone, 1 given",
         hop="x3",
@@ -133,7 +137,8 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     )
     yield learns(
         "two_look_ups_given_are",
-        "With two of three given the third is learnt: it is the last factor, and has a gradient of its own.",
+        "If x3 alone is asked and two of three look-ups are given, the third is learnt: the last factor has a gradient "
+        "of its own.",
         table,
         "last hop alone, 2 given",
         hop="x3",
@@ -145,16 +150,27 @@ def five_hops(table: DataFrame) -> Iterator[Claim]:
     """D = 5 from b = 4: MLPs and heads."""
     yield waits(
         "five_hops_stall_with_one_head",
-        "With MLPs and one head five hops are not all learnt: x5 waits.",
+        "With MLPs and one head per layer not all of five hops are learnt: x5 waits.",
         table,
         "5 hops, 1 head",
         hop="x5",
     )
-    yield learns("eight_heads_free_them", "With eight heads every hop is learnt.", table, "5 hops, 8 heads")
-    yield learns("so_does_no_mlp", "With one head and no MLP, too.", table, "5 hops, 1 head, no MLP")
+    yield learns(
+        "eight_heads_free_them",
+        "With MLPs and eight heads per layer all five hops are learnt.",
+        table,
+        "5 hops, 8 heads",
+    )
+    yield learns(
+        "so_does_no_mlp",
+        "With one head per layer and no MLP all five hops are learnt.",
+        table,
+        "5 hops, 1 head, no MLP",
+    )
     yield learns(
         "so_do_whole_facts",
-        "And with one head, MLPs and whole facts: it is the join that stalls, as b = 4 is less among more positions.",
+        "With one head per layer, MLPs and facts joined by a clamp all five hops are learnt: the join is what stalls, "
+        "because b = 4 gives less attention among more positions.",
         table,
         "5 hops, 1 head, facts whole",
     )

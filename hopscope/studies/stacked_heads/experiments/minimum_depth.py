@@ -118,7 +118,7 @@ def figure(table: DataFrame) -> Figure:
         right.plot([], [], ls="", marker="o", ms=4, color=tint, label=words_of(more))
     right.set(xlabel="D, number of hops", ylabel="optimizer steps", ylim=(0, None))
     right.set_title("When the last hop was learnt (hollow: never)")
-    right.legend(loc="lower right")
+    right.legend(loc="center")
     right.set_xticks(sorted(each.D.unique()))
     return shown
 

@@ -1,0 +1,187 @@
+"""A model on a benchmark's exercises: asked, kept, marked, counted.
+
+    from hopscope.language.benchmarking import ask_benchmark
+
+    result = ask_benchmark(backend, InductionBench(k=2, n_letters=2, n_rules=1), Chat(), "greedy_strict")
+    {row["measure"]: (row["value"], row["low"], row["high"]) for row in result.rows}
+
+Answers are kept and asked for as those to questions are (`hopscope.language.evaluation`). Every mean has its interval,
+and beside it what guessing would score. The format rate is a measure of its own, `valid`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from hopscope.core.intervals import wilson_of_mean
+from hopscope.core.settings import BadInput
+from hopscope.formulations.base import Question
+from hopscope.language.backends.base import Backend
+from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
+from hopscope.language.evaluation import Cell, Evaluation, Watch, in_csv, mean, put_rows
+from hopscope.language.layouts.base import Layout
+from hopscope.language.protocols.base import Answer, Judged, Protocol
+from hopscope.language.protocols.greedy_strict import GreedyStrict
+from hopscope.language.protocols.log_likelihood import LogLikelihood
+from hopscope.language.records import Records
+
+TABLE = "benchmarks.csv"
+#: How a benchmark may be asked; the first is taken where nothing is said.
+PROTOCOLS = ("greedy_strict", "greedy_lenient", "log_likelihood")
+#: Of benchmarks.csv: a row per measure. `value` is its mean over n exercises, `low` and `high` its 95 % interval,
+#: `chance` what guessing scores; `valid` is the share of answers of the right form, `choice` that of right choices.
+COLUMNS = (
+    *("model", "benchmark", "layout", "protocol", "measure", "n", "value", "low", "high", "chance"),
+    *("seed", "partial", "left", "settings", "identity"),
+)
+SAME = ("model", "benchmark", "layout", "protocol", "measure", "settings", "identity")
+
+
+@dataclass(frozen=True)
+class Marked(Judged):
+    """One exercise, judged by its mark."""
+
+    mark: Mark = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Marking(GreedyStrict):
+    """The likeliest text, marked by its benchmark; strictly, or by whatever it holds of the right form."""
+
+    lenient: bool = False
+
+    def judge(self, question: Question, answers: Sequence[Answer]) -> Marked:
+        assert isinstance(question, Exercise)
+        text = str(answers[0]["text"])
+        mark = question.mark(text, self.lenient)
+        right = all(value == 1 for value in mark.measures.values())
+        return Marked(question.index, text if mark.valid else None, right, 1, int(mark.valid), mark=mark)
+
+
+def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) -> Protocol:
+    """How a benchmark's answers are asked for and judged. Raises BadInput for a protocol that it cannot have."""
+    if protocol not in PROTOCOLS:
+        raise BadInput(f"a benchmark is asked by {', '.join(PROTOCOLS)}; got {protocol!r}")
+    if protocol == "log_likelihood":
+        return LogLikelihood()
+    return Marking(max_tokens or benchmark.MAX_TOKENS, protocol == "greedy_lenient")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished benchmark.
+
+    Attributes:
+        rows: as in benchmarks.csv (`COLUMNS`), one per measure.
+        judged: every exercise.
+    """
+
+    rows: list[dict[str, Any]]
+    judged: tuple[Judged, ...]
+
+
+def ask_benchmark(
+    backend: Backend,
+    benchmark: Benchmark,
+    layout: Layout,
+    protocol: str = PROTOCOLS[0],
+    settings: Evaluation | None = None,
+    folder: Path | None = None,
+    *,
+    max_tokens: int | None = None,
+    watch: Watch = lambda done, of: None,
+    records: Records | None = None,
+) -> Outcome:
+    """Ask every exercise once, and mark it.
+
+    Args:
+        backend: the model.
+        benchmark: of the exercises.
+        layout: how they are put.
+        protocol: one of `PROTOCOLS`.
+        settings: how many, and which.
+        folder: where answers are kept; None: nowhere.
+        max_tokens: after how many tokens an answer is cut off; None: the benchmark's.
+        watch: told how many exercises are done, of how many.
+        records: an open folder's, instead of `folder`.
+
+    Raises:
+        BadInput: the backend cannot do what is asked.
+        Unreachable: the model did not answer; all answers until then are kept.
+    """
+    cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark, max_tokens), settings or Evaluation())
+    if records is not None:
+        return cell.asked(records, watch)
+    with Records.opened(folder) as opened:
+        return cell.asked(opened, watch)
+
+
+class BenchmarkCell(Cell):
+    """A benchmark's exercises in one layout, asked in one way; `formulation` is the benchmark."""
+
+    def asked(self, records: Records, watch: Watch) -> Outcome:
+        """All exercises, answered."""
+        self.complete(records, watch)
+        return self.outcome()
+
+    def told(self, records: Records) -> Outcome:
+        """What is known without asking anything: for a benchmark that was cut short."""
+        self.look_up(records)
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """Every measure's mean, with its interval and its chance level."""
+        left = self.settings.count - len(self.finished)
+        settings = {"benchmark": self.formulation.as_dict(), "layout": self.layout.as_dict()}
+        about = {"model": self.backend.model, "benchmark": self.formulation.name(), "layout": self.layout.name()}
+        more = {
+            "seed": self.settings.seed,
+            "partial": left > 0,
+            "left": left,
+            "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
+            "identity": json.dumps(self.identity),
+        }
+        rows = [
+            {**about, "protocol": self.way, **measured(name, values), "chance": chance, **more}
+            for name, values, chance in self.measures()
+        ]
+        return Outcome(rows, self.finished)
+
+    @property
+    def way(self) -> str:
+        """Which of `PROTOCOLS`."""
+        if not isinstance(self.protocol, Marking):
+            return self.protocol.name()
+        return "greedy_lenient" if self.protocol.lenient else "greedy_strict"
+
+    def measures(self) -> Iterator[tuple[str, Sequence[float], float]]:
+        """Each measure's name, its values, and what guessing scores on average; NaN where that means nothing."""
+        benchmark = self.formulation
+        assert isinstance(benchmark, Benchmark)
+        if not isinstance(self.protocol, Marking):
+            corrected = [float(one.corrected == self.right[one.index]) for one in self.finished]
+            yield "choice", [float(one.correct) for one in self.finished], benchmark.chance
+            yield "prior_corrected_choice", corrected, benchmark.chance
+            return
+        marks = [one.mark for one in self.finished if isinstance(one, Marked)]
+        exercises = (self.made(one.index)[0] for one in self.finished)
+        floors = [benchmark.floors(one) for one in exercises if isinstance(one, Exercise)]
+        for name in benchmark.MEASURES:
+            yield name, [mark.measures[name] for mark in marks], mean([floor[name] for floor in floors])
+        yield "valid", [float(mark.valid) for mark in marks], nan
+
+
+def measured(name: str, values: Sequence[float]) -> dict[str, Any]:
+    """A measure's mean, with its interval."""
+    low, high = wilson_of_mean(values)
+    return {"measure": name, "n": len(values), "value": mean(values), "low": low, "high": high}
+
+
+def write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Put rows into a folder's benchmarks.csv; each replaces one about the same. Raises CannotSave."""
+    return put_rows(folder / TABLE, map(in_csv, rows), COLUMNS, SAME)

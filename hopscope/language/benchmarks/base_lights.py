@@ -1,0 +1,64 @@
+"""Which objects turn a light on? (After ACRE, Zhang et al., 2021, arXiv:2103.14232; words ours.)"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from itertools import combinations
+
+from hopscope.formulations.base_draw import Draw
+from hopscope.language.benchmarks.base_hypotheses import Domain, bare
+
+OBJECTS = ("apple", "bell", "cup", "drum", "egg", "fan")
+ON, OFF = "on", "off"
+Things = tuple[str, ...]
+
+
+class Lights(Domain):
+    """The light is on if at least one of some objects is there; some are one to three of six."""
+
+    ASK_OUTPUT = "With {}, is the light on or off? Say directly only on or off, without any other words."
+    ASK_RULE = (
+        "One to three objects turn the light on: it is on if at least one of them is there. Which? Say directly only "
+        "these objects, separated by commas, without any other words."
+    )
+    STEM_OUTPUT = "With {} the light is"
+    STEM_RULE = "The light is turned on by:"
+
+    @cached_property
+    def rules(self) -> dict[str, Things]:  # type: ignore[override]
+        """The objects, by what they are called together."""
+        sets = [some for size in range(1, 4) for some in combinations(OBJECTS, size)]
+        return {", ".join(some): some for some in sets}
+
+    def applied(self, rule: str, given: Things) -> str:
+        return OFF if set(given).isdisjoint(self.rules[rule]) else ON
+
+    def drawn(self, draw: Draw) -> Things:
+        size = 1 + draw.below(3)
+        return tuple(OBJECTS[i] for i in sorted(draw.permutation(len(OBJECTS))[:size]))
+
+    def told(self, given: Things) -> str:
+        return ", ".join(given)
+
+    def statement(self, given: Things, made: str) -> str:
+        return f"With {', '.join(given)} the light is {made}."
+
+    def read_output(self, text: str, lenient: bool) -> str | None:
+        word = rf"(?<!\w)(?:{ON}|{OFF})(?!\w)"
+        found = re.findall(word, text) if lenient else re.findall(rf"\A{word}\Z", bare(text))
+        return found[-1] if found else None
+
+    def read_rule(self, text: str, lenient: bool) -> str | None:
+        either = "|".join(OBJECTS)
+        words = rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)"
+        found = re.findall(words, text) if lenient else re.findall(rf"\A{words}\Z", bare(text))
+        some = set(re.findall(r"\w+", found[-1])) if found else set()
+        called = ", ".join(name for name in OBJECTS if name in some)
+        return called if called in self.rules else None
+
+    def spoilt(self, made: str, given: Things, draw: Draw) -> str:
+        return OFF if made == ON else ON
+
+
+LIGHTS = Lights()

@@ -1,0 +1,102 @@
+"""Functions on lists of numbers: one operation, or two one after the other (ours; after Rule, 2020)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, cached_property
+from itertools import product
+
+from hopscope.formulations.base_draw import Draw
+from hopscope.language.benchmarks.base_hypotheses import Domain, bare
+
+Numbers = tuple[int, ...]
+
+#: By name, in the order in which they are told.
+OPERATIONS: dict[str, Callable[[Numbers], Numbers]] = {
+    "reverse": lambda x: x[::-1],
+    "sort": lambda x: tuple(sorted(x)),
+    "unique": lambda x: tuple(dict.fromkeys(x)),
+    "evens": lambda x: tuple(n for n in x if n % 2 == 0),
+    "double": lambda x: tuple(2 * n for n in x),
+    "increment": lambda x: tuple(n + 1 for n in x),
+    "rest": lambda x: x[1:],
+    "chop": lambda x: x[:-1],
+}
+THEN = " then "
+LIST = r"\[\s*(?:\d{1,4}(?:\s*,\s*\d{1,4}){0,31})?\s*\]"
+#: Inputs on which functions that differ are told apart.
+PROBES = (*product(range(4), repeat=3), (2, 1, 2, 4), (4, 3, 4, 1, 1), (0, 5, 2, 5, 6, 6))
+
+
+class Lists(Domain):
+    """Lists of three to five numbers from 0 to 9."""
+
+    ASK_OUTPUT = "What is f({})? Say directly only the list, without any other words."
+    ASK_RULE = (
+        f"Which rule does f follow: one of {', '.join(OPERATIONS)}, or two of them, as in sort{THEN}rest? Say directly "
+        "only the rule, without any other words."
+    )
+    STEM_OUTPUT = "f({}) ="
+    STEM_RULE = "The rule of f:"
+
+    @cached_property
+    def rules(self) -> dict[str, tuple[str, ...]]:  # type: ignore[override]
+        """Operations, by what they are called together; of those that do the same the shortest and first."""
+        found: dict[tuple[Numbers, ...], tuple[str, ...]] = {}
+        for names in [*((name,) for name in OPERATIONS), *product(OPERATIONS, repeat=2)]:
+            found.setdefault(tuple(run(names, probe) for probe in PROBES), names)
+        return {THEN.join(names): names for names in found.values()}
+
+    def applied(self, rule: str, given: Numbers) -> str:
+        return written(run(self.rules[rule], given))
+
+    def drawn(self, draw: Draw) -> Numbers:
+        return tuple(draw.below(10) for _ in range(3 + draw.below(3)))
+
+    def told(self, given: Numbers) -> str:
+        return written(given)
+
+    def statement(self, given: Numbers, made: str) -> str:
+        return f"f({written(given)}) = {made}"
+
+    def read_output(self, text: str, lenient: bool) -> str | None:
+        found = re.findall(LIST, text) if lenient else re.findall(rf"\A{LIST}\Z", bare(text))
+        return written(tuple(map(int, re.findall(r"\d+", found[-1])))) if found else None
+
+    def read_rule(self, text: str, lenient: bool) -> str | None:
+        either = "|".join(OPERATIONS)
+        rule = rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)"
+        found = re.findall(rule, text) if lenient else re.findall(rf"\A{rule}\Z", bare(text))
+        return self.called(tuple(found[-1].split(THEN))) if found else None
+
+    def called(self, names: tuple[str, ...]) -> str:
+        """The name among `rules` of operations one after the other."""
+        own = THEN.join(names)
+        return own if own in self.rules else same_as(names)
+
+    def spoilt(self, made: str, given: Numbers, draw: Draw) -> str:
+        others = sorted({self.applied(rule, given) for rule in self.rules} - {made})
+        return others[draw.below(len(others))]
+
+
+def run(names: tuple[str, ...], given: Numbers) -> Numbers:
+    """Operations one after the other."""
+    for name in names:
+        given = OPERATIONS[name](given)
+    return given
+
+
+def written(numbers: Numbers) -> str:
+    """`[3, 1]`."""
+    return f"[{', '.join(map(str, numbers))}]"
+
+
+@cache
+def same_as(names: tuple[str, ...]) -> str:
+    """The rule that does the same as these operations: every pair of them does what some rule does."""
+    made = [run(names, probe) for probe in PROBES]
+    return next(rule for rule, own in LISTS.rules.items() if [run(own, probe) for probe in PROBES] == made)
+
+
+LISTS = Lists()

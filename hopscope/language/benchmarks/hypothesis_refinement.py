@@ -1,0 +1,157 @@
+"""Hypothesis refinement: a rule from eight examples, or what it makes of a ninth (Qiu et al., arXiv:2310.08559)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from hopscope.core.settings import setting
+from hopscope.formulations.base_draw import Draw
+from hopscope.language.benchmarks.base import CHOICES, Benchmark, Exercise, Mark
+from hopscope.language.benchmarks.base_hypotheses import Domain, Example
+from hopscope.language.benchmarks.base_lights import LIGHTS
+from hopscope.language.benchmarks.base_lists import LISTS
+
+DOMAINS: dict[str, Domain] = {"lists": LISTS, "lights": LIGHTS}
+SEEN, TESTS = 8, 8  # examples that are shown, and that a rule is tested on (paper, list functions)
+ATTEMPTS = 1000  # at examples that leave one rule; a handful is usual
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A rule with examples that leave no other.
+
+    Attributes:
+        rule: in words.
+        seen: the examples that are shown, as the rule makes them.
+        shown: the same with noise, or with outputs shuffled.
+        tests: others, as the rule makes them; the first is the one that is asked where an output is.
+    """
+
+    rule: str
+    seen: tuple[Example, ...]
+    shown: tuple[Example, ...]
+    tests: tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class HypothesisRefinement(Benchmark):
+    """Eight examples of a rule; asked is the output for a ninth input, or the rule itself.
+
+    ```
+    f([3, 1, 2]) = [2, 1]
+    …
+    What is f([4, 0, 7])? Say directly only the list, without any other words.
+    ```
+
+    Examples are drawn until no other rule of the grammar gives all eight: whoever tries all rules is right. Measures
+    are the paper's: the share of the test inputs that are right (raw), and whether all are (task). Where an output is
+    asked for there is one test input, and both are the same. Of lights that are on or off either is right as often.
+    """
+
+    MEASURES: ClassVar[tuple[str, ...]] = ("raw", "task")
+    MAX_TOKENS: ClassVar[int] = 24
+
+    domain: str = setting("lists", "functions on lists, or objects that turn on a light", choices=tuple(DOMAINS))
+    answers: str = setting("output", "what is asked for", choices=("output", "rule"))
+    noise: int = setting(
+        0, "percent of the examples that are wrong, each by itself (paper: 12.5 to 50)", low=0, high=50
+    )
+    labels: str = setting("true", "examples as they are, or with outputs shuffled", choices=("true", "shuffled"))
+
+    @property
+    def world(self) -> Domain:
+        """Inputs and rules."""
+        return DOMAINS[self.domain]
+
+    @property
+    def chance(self) -> float:
+        return 1 / 2 if (self.domain, self.answers) == ("lights", "output") else 1 / CHOICES
+
+    def instance(self, seed: int, index: int) -> Instance:
+        """Rule and examples number `index` under a seed; whatever is asked about them."""
+        rule, seen, tests = instance(self.domain, seed, index)
+        draw = Draw(f"{self.name()} examples", {"domain": self.domain, "noise": self.noise}, seed, index)
+        world = self.world
+        shown = [(x, world.spoilt(y, x, draw) if draw.below(100) < self.noise else y) for x, y in seen]
+        if self.labels == "shuffled":
+            order = draw.permutation(len(shown))
+            shown = [(x, shown[i][1]) for (x, _), i in zip(shown, order, strict=True)]
+        return Instance(rule, seen, tuple(shown), tests)
+
+    def question(self, seed: int, index: int) -> Exercise:
+        one, world = self.instance(seed, index), self.world
+        statements = [world.statement(x, y) for x, y in one.shown]
+        draw = Draw(f"{self.name()} choices", {"domain": self.domain, "answers": self.answers}, seed, index)
+        if self.answers == "rule":
+            wrong = [rule for rule in world.rules if world.kept(rule, one.tests) < TESTS]
+            return self.exercise(
+                seed, index, statements, world.ASK_RULE, world.STEM_RULE, (one.rule, among(one.rule, wrong, draw))
+            )
+        given, right = one.tests[0]
+        wrong = sorted({world.applied(rule, given) for rule in world.rules} - {right})
+        ask, stem = (text.format(world.told(given)) for text in (world.ASK_OUTPUT, world.STEM_OUTPUT))
+        return self.exercise(seed, index, statements, ask, stem, (right, among(right, wrong, draw)))
+
+    def floors(self, exercise: Exercise) -> dict[str, float]:
+        marks = [self.scores(exercise, rule) for rule in self.world.rules]
+        return {name: sum(mark[name] for mark in marks) / len(marks) for name in self.MEASURES}
+
+    def guess(self, exercise: Exercise, number: int) -> str:
+        rules = list(self.world.rules)
+        rule = rules[number % len(rules)]
+        return rule if self.answers == "rule" else self.world.applied(rule, self.tests(exercise)[0][0])
+
+    def tests(self, exercise: Exercise) -> tuple[Example, ...]:
+        """What an answer is tested on."""
+        _, _, tests = instance(self.domain, exercise.seed, exercise.index)
+        return tests if self.answers == "rule" else tests[:1]
+
+    def scores(self, exercise: Exercise, rule: str) -> dict[str, float]:
+        """What whoever holds a rule for right gets."""
+        tests = self.tests(exercise)
+        return measured(self.world.kept(rule, tests), len(tests))
+
+    def mark(self, exercise: Exercise, text: str, lenient: bool) -> Mark:
+        if self.answers == "rule":
+            rule = self.world.read_rule(text, lenient)
+            return self.malformed() if rule is None else Mark(True, self.scores(exercise, rule))
+        made = self.world.read_output(text, lenient)
+        return self.malformed() if made is None else Mark(True, measured(int(made == exercise.answer), 1))
+
+
+def measured(right: int, of: int) -> dict[str, float]:
+    """The measures, of so many tests that are right."""
+    return {"raw": right / of, "task": float(right == of)}
+
+
+@lru_cache(maxsize=4096)
+def instance(domain: str, seed: int, index: int) -> tuple[str, tuple[Example, ...], tuple[Example, ...]]:
+    """A rule, examples that leave no other, and tests."""
+    world = DOMAINS[domain]
+    draw = Draw("hypothesis_refinement rule", {"domain": domain}, seed, index)
+    rule, wanted = list(world.rules)[draw.below(len(world.rules))], draw.below(2)
+    for attempt in range(ATTEMPTS):
+        draw = Draw("hypothesis_refinement", {"domain": domain, "attempt": attempt}, seed, index)
+        inputs: dict[Any, None] = {}
+        while len(inputs) < SEEN + TESTS:
+            inputs[world.drawn(draw)] = None
+        examples = [(given, world.applied(rule, given)) for given in inputs]
+        seen, tests = tuple(examples[:SEEN]), tuple(examples[SEEN:])
+        if askable(world, tests[0], wanted) and world.consistent(seen) == [rule]:
+            return rule, seen, tests
+    raise RuntimeError(f"no examples of {rule!r} leave it alone")
+
+
+def askable(world: Domain, test: Example, wanted: int) -> bool:
+    """Whether a test may be the one that is asked: there is enough to choose from, and of two answers it is the one."""
+    made = sorted({world.applied(rule, test[0]) for rule in world.rules})
+    return made[wanted] == test[1] if len(made) == 2 else len(made) >= CHOICES
+
+
+def among(right: str, wrong: Sequence[str], draw: Draw) -> list[str]:
+    """The right answer and wrong ones, as many as there are to choose from at most, in an order that is drawn."""
+    some = [right, *(wrong[i] for i in draw.permutation(len(wrong))[: CHOICES - 1])]
+    return [some[i] for i in draw.permutation(len(some))]

@@ -1,0 +1,75 @@
+"""A benchmark asked twice, with its examples as they are and with shuffled ones: what are examples good for?
+
+Rows are those of a benchmark (`hopscope.language.benchmarking`), with a column `labels`, and one that compares the two,
+exercise by exercise, by a sign test.
+"""
+
+from __future__ import annotations
+
+from math import comb, isnan
+from pathlib import Path
+from typing import Any
+
+from hopscope.language.backends.base import Backend
+from hopscope.language.backends.known import Known
+from hopscope.language.benchmarking import Marked, Outcome, ask_benchmark
+from hopscope.language.benchmarks.base import Benchmark
+from hopscope.language.evaluation import Evaluation
+from hopscope.language.layouts.base import Layout
+
+LABELS = ("true", "shuffled")
+BEYOND = "true beyond shuffled"
+Row = dict[str, Any]
+
+
+def controlled(
+    backend: Backend, benchmark: Benchmark, layout: Layout, way: str, settings: Evaluation, folder: Path
+) -> list[Row]:
+    """The rows of a benchmark that has a setting `labels`, asked in one way, and of its control.
+
+    Columns: labels, protocol, measure, n, value, low, high, chance. In the row `true beyond shuffled` value is the mean
+    difference, low the one-sided probability (0 to 1) that chance gives as many exercises with more, and high that it
+    gives as many with less.
+    """
+    found: dict[str, Outcome] = {}
+    for labels in LABELS:
+        some = benchmark.but(labels=labels)
+        if isinstance(backend, Known):
+            backend.learn(some, layout, settings.seed, range(settings.count))
+        found[labels] = ask_benchmark(backend, some, layout, way, settings, folder)
+    rows = [row(labels, way, one) for labels, outcome in found.items() for one in outcome.rows]
+    return [*rows, beyond(benchmark, way, found["true"], found["shuffled"])]
+
+
+def row(labels: str, way: str, found: Row) -> Row:
+    """A measure's mean, with its interval and its chance level where there is one."""
+    chance = None if isnan(found["chance"]) else found["chance"]
+    kept = {name: found[name] for name in ("measure", "n", "value", "low", "high")}
+    return {"labels": labels, "protocol": way, **kept, "chance": chance}
+
+
+def beyond(benchmark: Benchmark, way: str, true: Outcome, shuffled: Outcome) -> Row:
+    """The two compared, exercise by exercise."""
+    first = benchmark.MEASURES[0]
+    pairs = list(zip(scores(true, first), scores(shuffled, first), strict=True))
+    more, less = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    return {
+        "labels": BEYOND,
+        "protocol": way,
+        "measure": "choice" if way == "log_likelihood" else first,
+        "n": len(pairs),
+        "value": sum(a - b for a, b in pairs) / len(pairs),
+        "low": at_least(more, more + less),
+        "high": at_least(less, more + less),
+        "chance": 0.0,
+    }
+
+
+def scores(found: Outcome, measure: str) -> list[float]:
+    """Each exercise's measure, or whether the right answer was chosen."""
+    return [one.mark.measures[measure] if isinstance(one, Marked) else float(one.correct) for one in found.judged]
+
+
+def at_least(heads: int, of: int) -> float:
+    """The probability of so many heads, or more, in throws of a fair coin."""
+    return sum(comb(of, number) for number in range(heads, of + 1)) / 2**of

@@ -1,0 +1,224 @@
+"""Claims on hypothesis refinement: what the loop must find by closed form, noise, and language models beyond chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge, significant
+
+ERRORS = 4  # standard errors that chance hardly ever exceeds, in two dozen numbers (ours)
+BEYOND = "true beyond shuffled"
+EVEN = 0.5  # lights are on as often as off
+
+
+def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
+    """The rows of a measure, with these values in other columns."""
+    rows = table[table.measure == measure]
+    for column, value in same.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def series(rows: DataFrame, column: str) -> Series:
+    """A column, as numbers."""
+    return rows[column].astype(float)
+
+
+def as_foretold(rows: DataFrame) -> Series:
+    """Whether means lie within standard errors of their closed form."""
+    error = (rows.chance * (1 - rows.chance) / rows.n) ** 0.5
+    return (rows.value - rows.chance).abs() <= ERRORS * error + 1e-6  # the table has five digits
+
+
+def gap(one: DataFrame, other: DataFrame) -> Series:
+    """By how much the intervals of one kind of rows lie above those of another; in their order."""
+    return Series(series(one, "low").to_numpy() - series(other, "high").to_numpy())
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The loop first, then noise, scripted models, and language models."""
+    yield from about_the_loop(table[table.part == "proposers"])
+    yield from about_noise(table[table.part == "proposers"])
+    yield from about_scripts(table[table.part == "scripted"])
+    yield from about_models(table[table.part == "language"])
+
+
+def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
+    """What N hypotheses in each of T rounds find."""
+    told: dict[str, Any] = {"section": "2", "source": "ours"}
+    every = of(rows, "found", labels="every rule")
+    yield judge(
+        "every_rule_tried_is_exact",
+        "Eight examples leave one rule of the grammar: whoever tries every rule finds the right one.",
+        every.value,
+        "share of rules that are found",
+        rows=every,
+        at_least=1.0,
+        **told,
+    )
+    grid = of(rows[rows.labels.str.startswith("p ")], "found")
+    grid = grid[grid.labels != "p 0 N 5 T 3"]
+    yield judge(
+        "found_by_closed_form",
+        "A proposer that is right with probability p finds the rule with 1 − (1 − p)^(NT).",
+        as_foretold(grid),
+        "means within four standard errors of the closed form",
+        of="share of",
+        rows=grid,
+        equals=1.0,
+        **told,
+    )
+    low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
+    yield judge(
+        "more_hypotheses_find_more",
+        "Five hypotheses in each of three rounds find more rules than one hypothesis, at p = 0.2.",
+        list(high.value.to_numpy() - low.value.to_numpy()),
+        "difference of the shares",
+        rows=grid,
+        also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
+        above=0.0,
+        **told,
+    )
+    wrong = rows[rows.labels == "p 0 N 5 T 3"]
+    yield judge(
+        "wrong_rules_fall_to_the_best_partial",
+        "A proposer that is never right never fits all examples, but the best of its rules gives some tests rightly.",
+        series(of(wrong, "raw"), "value"),
+        "raw accuracy",
+        rows=wrong,
+        also=[
+            bound("lower end of its interval", series(of(wrong, "raw"), "low"), above=0.0),
+            bound("share of rules found", series(of(wrong, "found"), "value"), at_most=0.0),
+            bound("share of examples kept", series(of(wrong, "examples kept"), "value"), below=1.0),
+        ],
+        above=0.0,
+        **told,
+    )
+
+
+def about_noise(rows: DataFrame) -> Iterator[Claim]:
+    """Examples of which some are wrong."""
+    told: dict[str, Any] = {"section": "4", "source": "ours"}
+    fits = of(rows, "right rule fits")
+    yield judge(
+        "noise_breaks_exact_filtering",
+        "The right rule fits all eight examples with (1 − e)^8, where each is spoilt with probability e.",
+        as_foretold(fits),
+        "means within four standard errors of the closed form",
+        of="share of",
+        rows=fits,
+        equals=1.0,
+        **told,
+    )
+    quarter = rows[rows.labels == "noise 25"]
+    best, exact = (of(quarter, f"found by what fits{best}") for best in (" best", ""))
+    yield judge(
+        "the_best_fit_survives_noise",
+        "With a quarter of the examples spoilt the best fit is the right rule more often than a perfect fit is.",
+        list(best.value.to_numpy() - exact.value.to_numpy()),
+        "difference of the shares",
+        rows=quarter,
+        also=[bound("gap between their intervals", list(gap(best, exact)), above=0.0)],
+        above=0.0,
+        **told,
+    )
+
+
+def about_scripts(rows: DataFrame) -> Iterator[Claim]:
+    """The scores of models that are known beforehand."""
+    told: dict[str, Any] = {"section": "3", "source": "ours"}
+    oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
+    yield judge(
+        "whoever_knows_scores_one",
+        "A scripted model that knows the outputs scores 1 in every measure and by every reading.",
+        oracle.value,
+        "measure",
+        rows=oracle,
+        at_least=1.0,
+        **told,
+    )
+    guesses = rows[(rows.model == "known:uniform") & (rows.labels != BEYOND) & rows.chance.notna()]
+    guesses = guesses[guesses.measure.isin(["raw", "task"])]
+    yield judge(
+        "guessing_scores_chance",
+        "A scripted model that answers as a rule drawn from the grammar would scores what all rules do.",
+        as_foretold(guesses),
+        "means within four standard errors of the mean over all rules",
+        of="share of",
+        rows=guesses,
+        equals=1.0,
+        **told,
+    )
+
+
+def about_models(rows: DataFrame) -> Iterator[Claim]:
+    """Language models, asked for outputs."""
+    names = " and ".join(sorted(set(rows.model)))
+    told: dict[str, Any] = {"section": "3", "source": "ours"}
+    lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
+    yield judge(
+        "lists_beyond_guessing",
+        f"{names} gives what functions on lists make of a ninth list more often than a rule of the grammar does.",
+        [*(lists.low - lists.chance), *(lists.high - lists.chance)],
+        "end of the interval, less the mean over all rules,",
+        number=float((lists.value - lists.chance).mean()),
+        rows=lists,
+        above=0.0,
+        unanimous=True,
+        **told,
+    )
+    beyond = {"labels": BEYOND, "layout": "code"}
+    some = of(rows, "raw", protocol="greedy_lenient", domain="lists", **beyond)
+    yield tested("lists_beyond_shuffled", f"{names} does so more often than where the outputs are shuffled.", some)
+    lights = of(rows, "choice", labels="true", domain="lights", layout="code")
+    yield judge(
+        "lights_beyond_even",
+        f"{names} finds the right one of on and off likelier in more than half of the exercises.",
+        ends(lights),
+        "end of the interval of the share",
+        number=float(lights.value.mean()),
+        rows=lights,
+        above=EVEN,
+        unanimous=True,
+        **told,
+    )
+    some = of(rows, "choice", domain="lights", **beyond)
+    yield tested("lights_beyond_shuffled", f"{names} does so more often than where the outputs are shuffled.", some)
+    form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
+    code, chat = form[form.layout == "code"], form[form.layout == "chat"]
+    yield judge(
+        "form_of_lists",
+        f"{names} answers by a list and nothing else where it is to continue an equation, and not in chat.",
+        ends(code),
+        "end of the interval of the format rate as an equation",
+        number=float(code.value.mean()),
+        rows=form,
+        also=[bound("end of that in chat", ends(chat), below=EVEN, unanimous=True)],
+        above=EVEN,
+        unanimous=True,
+        **told,
+    )
+
+
+def ends(rows: DataFrame) -> list[float]:
+    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
+    return [*series(rows, "low"), *series(rows, "high")]
+
+
+def tested(id: str, sentence: str, rows: DataFrame) -> Claim:
+    """A sign test over exercises, of every model; all must be met."""
+    pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
+    bounds = [significant("more exercises with more than with less", more, less) for more, less in pairs]
+    return judge(
+        id,
+        sentence,
+        series(rows, "value"),
+        "difference of the means",
+        section="3",
+        rows=rows,
+        also=bounds or [bound("difference", [])],
+        source="ours",
+    )

@@ -1,0 +1,92 @@
+"""The figure of the study: what proposers find beside the closed form, noise, and language models beside chance."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.drawing.style import GREY, PALETTE, picture, styled
+
+SHIFT = 0.17  # between points of one place
+MARKERS = {"lists": "o", "lights": "s"}
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Found rules by NT; found rules by noise; outputs."""
+    shown = picture(12.0, 3.7)
+    left, middle, right = shown.subplots(1, 3, width_ratios=[1.0, 0.9, 1.2])
+    proposers = table[table.part == "proposers"]
+    draw_found(left, proposers)
+    draw_noise(middle, proposers)
+    draw_outputs(right, table[table.part == "language"])
+    return shown
+
+
+def points(ax: Axes, places: list[float], rows: DataFrame, ink: str, label: str, marker: str = "o") -> None:
+    """Means with their intervals."""
+    ax.vlines(places, rows.low, rows.high, color=ink, lw=1.2)
+    ax.plot(places, rows.value, ls="", marker=marker, ms=4.5, color=ink, label=label)
+
+
+def draw_found(ax: Axes, rows: DataFrame) -> None:
+    """By p and the number of hypotheses; lines are the closed form, marks the two domains."""
+    some = rows[(rows.measure == "found") & rows.labels.str.startswith("p ")].copy()
+    some[["p", "N", "T"]] = some.labels.str.extract(r"p (\d+) N (\d+) T (\d+)").astype(int)
+    some = some[some.p > 0].assign(tried=lambda frame: frame.N * frame["T"])
+    for (p, group), ink in zip(some.groupby("p"), PALETTE, strict=False):
+        tried = [n / 4 for n in range(2, 81)]
+        ax.plot(tried, [1 - (1 - float(str(p)) / 100) ** n for n in tried], color=ink, lw=1, label=f"p = 0.{p:02d}")
+        for shift, (domain, marker) in zip((0.96, 1.04), MARKERS.items(), strict=True):
+            part = group[group.domain == domain]
+            points(ax, list(part.tried * shift), part, ink, "", marker)
+    ax.set(
+        xscale="log",
+        ylim=(0, 1.03),
+        xlabel="hypotheses, NT",
+        ylabel="rules found",
+        title="1 − (1 − p)^(NT); lists ●, lights ■",
+    )
+    ax.set_xticks([1, 3, 5, 15], ["1", "3", "5", "15"])
+    ax.minorticks_off()
+    ax.legend(loc="lower right")
+
+
+def draw_noise(ax: Axes, rows: DataFrame) -> None:
+    """By the share of spoilt examples."""
+    some = rows[rows.labels.str.startswith("noise")].copy()
+    some["noise"] = some.labels.str.extract(r"(\d+)", expand=False).astype(int) if len(some) else []
+    grid = list(range(8, 56))
+    ax.plot(grid, [(1 - e / 100) ** 8 for e in grid], color=GREY, lw=1, label="(1 − e)^8")
+    for measure, ink, shift in (
+        ("right rule fits", GREY, 0.0),
+        ("found by what fits", PALETTE[1], 0.8),
+        ("found by what fits best", PALETTE[0], -0.8),
+    ):
+        for domain, marker in MARKERS.items():
+            part = some[(some.measure == measure) & (some.domain == domain)]
+            points(ax, list(part.noise + shift), part, ink, measure if domain == "lists" else "", marker)
+    ax.set(ylim=(-0.02, 1.5), xlabel="examples spoilt, %", title="Noise, p = 0.5, N = 5, T = 3")
+    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    ax.legend(loc="upper right")
+
+
+def draw_outputs(ax: Axes, rows: DataFrame) -> None:
+    """Format rate and accuracy of language models, beside shuffled examples; dashes are chance."""
+    measures = (("greedy_strict", "valid"), ("greedy_lenient", "raw"), ("log_likelihood", "choice"))
+    some = rows[rows.labels.isin(["true", "shuffled"])]
+    some = some[[pair in measures for pair in zip(some.protocol, some.measure, strict=True)]]
+    kinds = sorted(set(zip(some.domain, some.layout, some.measure, strict=True)), reverse=True)
+    for labels, ink, shift in (("true", PALETTE[0], -SHIFT), ("shuffled", PALETTE[1], SHIFT)):
+        part = some[some.labels == labels]
+        keys = zip(part.domain, part.layout, part.measure, strict=True)
+        points(ax, [kinds.index(key) + shift for key in keys], part, ink, f"examples {labels}")
+    chance = some[(some.labels == "true") & some.chance.notna()]
+    middles = [kinds.index(key) for key in zip(chance.domain, chance.layout, chance.measure, strict=True)]
+    ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
+    names = {"valid": "form", "raw": "right", "choice": "likelier"}
+    ax.set_xticks(range(len(kinds)), [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds], fontsize=7)
+    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    ax.set(ylim=(-0.02, 1.28), title=f"{' and '.join(sorted(set(rows.model)))}: what a rule makes of a ninth input")
+    ax.legend(loc="upper right")

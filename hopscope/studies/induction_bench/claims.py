@@ -1,0 +1,159 @@
+"""Claims on who finds rules: a learner, scripted models, and language models beyond what shuffled examples give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge, significant
+
+ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
+ALMOST_NONE = 0.2  # that the upper end of an interval of 20 functions can stay below (ours)
+
+
+def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
+    """The rows of a measure, with these values in other columns."""
+    rows = table[table.measure == measure]
+    for column, value in same.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Learner and scripted models first: without them no number of a language model says anything."""
+    yield from about_the_learner(table[table.part == "learner"])
+    yield from about_scripts(table[table.part == "scripted"])
+    yield from about_models(table[table.part == "language"])
+
+
+def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
+    """Exact on the whole sample, and not by chance on half of it."""
+    whole = rows[(rows.labels == "true") & (rows.measure != "unseen strings")]
+    told: dict[str, Any] = {"section": "3", "source": "ours"}
+    yield judge(
+        "learner_exact",
+        "All strings of up to k letters show a function's rules exactly: a learner states them, and nothing else.",
+        whole.value,
+        "recall, precision and compatibility",
+        rows=whole,
+        at_least=1.0,
+        **told,
+    )
+    unseen = of(rows, "unseen strings", labels="true")
+    yield judge(
+        "learner_right_on_unseen_strings",
+        "What the learner states is right on strings of twelve letters.",
+        unseen.value,
+        "share of strings",
+        rows=unseen,
+        at_least=1.0,
+        **told,
+    )
+    half = of(rows, "recall", labels="half")
+    yield judge(
+        "half_the_examples_are_too_few",
+        "From half of the examples, drawn, the learner finds fewer rules.",
+        half.value,
+        "recall",
+        rows=half,
+        also=[bound("upper end of its interval", half.high, below=1.0)],
+        below=1.0,
+        **told,
+    )
+
+
+def about_scripts(rows: DataFrame) -> Iterator[Claim]:
+    """The scores of models that are known beforehand."""
+    oracle = rows[(rows.model == "known:oracle") & (rows.labels != "true beyond shuffled")]
+    told: dict[str, Any] = {"section": "4", "source": "ours"}
+    yield judge(
+        "whoever_knows_scores_one",
+        "A scripted model that states the rules scores 1 in every measure, by strict and lenient reading.",
+        oracle.value,
+        "measure",
+        rows=oracle,
+        at_least=1.0,
+        **told,
+    )
+    guesses = rows[(rows.model == "known:uniform") & rows.labels.isin(["true", "shuffled"]) & rows.chance.notna()]
+    error = (guesses.chance * (1 - guesses.chance) / guesses.n) ** 0.5  # of 0 and 1; of shares it is smaller
+    inside = (guesses.value - guesses.chance).abs() <= ERRORS * error
+    yield judge(
+        "guessing_scores_chance",
+        "A scripted model that states as many rules as there are, at random, scores what it must: of M rules that "
+        "there may be each is right with probability R / M, and all R are with 1 / (M choose R).",
+        inside,
+        "means within four standard errors of the closed form",
+        of="share of",
+        rows=guesses,
+        equals=1.0,
+        **told,
+    )
+
+
+def about_models(rows: DataFrame) -> Iterator[Claim]:
+    """Language models."""
+    names = " and ".join(sorted(set(rows.model)))
+    told: dict[str, Any] = {"section": "4", "source": "ours"}
+    large = of(rows, "compatibility", labels="true", protocol="greedy_lenient", size="(2, 5, 3)")
+    yield judge(
+        "compatibility_near_zero",
+        f"{names} hardly ever states rules of three that write all examples as they are, as Llama-3.1-8B never does.",
+        large.value,
+        "compatibility, by lenient reading,",
+        rows=large,
+        also=[bound("upper end of its interval", large.high, below=ALMOST_NONE)],
+        below=ALMOST_NONE,
+        **told,
+    )
+    for id, sentence, layout, protocol, measure in (
+        ("recall_beyond_shuffled", "states more rules", "chat", "greedy_lenient", "recall"),
+        ("recall_beyond_shuffled_after_examples", "after two solved functions states more rules",
+         "few_shot", "greedy_lenient", "recall"),
+        ("chooses_beyond_shuffled", "more often finds the right rules of four sets likeliest",
+         "few_shot", "log_likelihood", "choice"),
+    ):  # fmt: skip
+        some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 3, 2)")
+        yield tested(id, f"{names} {sentence} where the examples are as they are than where they are shuffled.", some)
+    strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
+    chat, shown = strict[strict.layout == "chat"], strict[strict.layout == "few_shot"]
+    yield judge(
+        "form_needs_examples",
+        f"{names} answers in the form that is asked for after two solved functions, and not in chat.",
+        ends(shown),
+        "end of the interval of the format rate after two solved functions",
+        number=float(shown.value.mean()),
+        rows=strict,
+        also=[bound("end of that in chat", ends(chat), below=0.5, unanimous=True)],
+        above=0.5,
+        unanimous=True,
+        **told,
+    )
+
+
+def series(rows: DataFrame, column: str) -> Series:
+    """A column, as numbers."""
+    return rows[column].astype(float)
+
+
+def ends(rows: DataFrame) -> list[float]:
+    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
+    return [*series(rows, "low"), *series(rows, "high")]
+
+
+def tested(id: str, sentence: str, rows: DataFrame) -> Claim:
+    """A sign test over functions, of every model; Bonferroni is not needed, for all must be met."""
+    pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
+    bounds = [significant("more functions with more than with less", more, less) for more, less in pairs]
+    return judge(
+        id,
+        sentence,
+        series(rows, "value"),
+        "difference of the means",
+        section="4",
+        rows=rows,
+        also=bounds or [bound("difference", [])],
+        source="ours",
+    )
