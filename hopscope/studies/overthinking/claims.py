@@ -43,6 +43,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_layers(every)
     yield from about_heads(every, language, other)
     yield from about_silencing(language)
+    yield from about_what_is_left(language)
     yield from about_toys(language, table[table.part == "toy"])
     yield from about_controls(table, every)
 
@@ -173,7 +174,7 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """What is left of the gap without the chosen heads, and without late attention."""
+    """The gap without the chosen heads, beside random ones."""
     said: dict[str, Any] = {"section": "4", "rows": table}
     for id, control, rivals in (
         ("silencing_narrows_the_gap", "random", "ten random fives"),
@@ -200,6 +201,11 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
         above=0,
         also=[bound("that above the mean of fives of the same layers", means[1], above=0)],
     )
+
+
+def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
+    """How much of the gap goes, what it costs, and what late attention does."""
+    said: dict[str, Any] = {"section": "4", "rows": table}
     yield judge(
         "as_much_as_in_gpt_j",
         "The five heads carry as large a share of the gap as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
