@@ -7,7 +7,7 @@ things to a layer, then one of each kind. What is left out of a late layer costs
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,8 +15,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from hopscope.models.base import Blind, Sparing
+
 if TYPE_CHECKING:
-    from hopscope.circuits.evaluator import Change, Evaluator
+    from hopscope.circuits.changes import Change
+    from hopscope.circuits.evaluator import Evaluator
 
 ROOM = 2**26  # bytes, of the streams that an evaluator keeps (ours)
 Groups = Sequence[Sequence[int]]  # of changes, by their place
@@ -38,19 +41,29 @@ class Branching:
 
     def answers(self) -> Float[Tensor, "change batch query output"]:
         """The model's answers under each change."""
-        if len(self.changes) == 1:
+        known, places = self.evaluator.known, [*range(len(self.changes))]
+        if known is not None:  # what changes nothing need not be run
+            self.found = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
+        left = [place for place in places if place not in self.found]
+        if len(self.changes) == 1 and left:
             return self.alone()[None]
-        firsts = [next((i for i, key in enumerate(row) if key is not None), self.n_layers) for row in self.keys]
-        start = min(min(firsts), self.n_layers - 1)
-        stream = self.evaluator.streams[start] if start else self.evaluator.batch.inputs
-        self.descend(start, stream[None], [[*range(len(self.changes))]])
-        return torch.stack([self.found[place] for place in range(len(self.changes))])
+        if left:
+            start = min(self.first_of(place) for place in left)
+            stream = self.evaluator.streams[start] if start else self.evaluator.batch.inputs
+            self.descend(start, stream[None], [left])
+        return torch.stack([self.found[place] for place in places])
+
+    def first_of(self, place: int) -> int:
+        """The first layer that a change alters; of one that alters none, the last."""
+        return next((layer for layer, key in enumerate(self.keys[place]) if alters(key)), self.n_layers - 1)
 
     def alone(self) -> Float[Tensor, "batch query output"]:
         """The answers under a single change, from the last layer up to which some earlier change was like it."""
         evaluator, keys = self.evaluator, self.keys[0]
-        start = evaluator.prefixes.longest(keys)
+        start, first = evaluator.prefixes.longest(keys), self.first_of(0)
         stream = evaluator.prefixes[keys[:start]] if start else evaluator.batch.inputs
+        if evaluator.known is not None and first > start:
+            start, stream = first, evaluator.streams[first]
         names = {f"blocks.{layer}.hook_resid_pre": layer for layer in range(start + 1, self.n_layers)}
         answers, streams = evaluator.model(
             stream,
@@ -103,14 +116,29 @@ class Branching:
         outputs: Tensor = evaluator.model(stream.flatten(0, 1), replace=replace, at=at, **where)
         return outputs.unflatten(0, (n, -1))
 
-    def replacements(self, start: int, stop: int, changes: Sequence[Change]) -> dict[str, Callable[[Tensor], Tensor]]:
+    def replacements(self, start: int, stop: int, changes: Sequence[Change]) -> Sparing:
         """What some layers' patterns become, with a change for each copy of the sequences."""
 
         def replaced(layer: int, actual: Tensor) -> Tensor:
             copies = actual.unflatten(0, (len(changes), -1))
             return torch.cat([c.pattern(layer, copies[i], self.evaluator.ground) for i, c in enumerate(changes)])
 
-        return {f"blocks.{layer}.attn.hook_pattern": partial(replaced, layer) for layer in range(start, stop)}
+        blind = {layer for layer in range(start, stop) if all(is_blind(change, layer) for change in changes)}
+        made = {layer: partial(replaced, layer) for layer in range(start, stop)}
+        named = {f"blocks.{i}.attn.hook_pattern": Blind(new) if i in blind else new for i, new in made.items()}
+        found = Sparing(named)
+        if self.evaluator.known is not None and all(hasattr(change, "touched") for change in changes):
+            found.elsewhere = lambda layer: self.elsewhere(layer, changes)  # type: ignore[method-assign]
+        return found
+
+    def elsewhere(self, layer: int, changes: Sequence[Change]) -> tuple[Tensor, Tensor] | None:
+        """Where the stream behind a layer may differ from that of the model as it is, and that, copied."""
+        if layer + 1 == self.n_layers:
+            return None
+        ground = self.evaluator.ground
+        where = torch.cat([change.touched(layer, ground) for change in changes])  # type: ignore[attr-defined]
+        known = self.evaluator.streams[layer + 1]
+        return where, known.repeat(len(changes), 1, 1)
 
 
 class Prefixes:
@@ -147,3 +175,18 @@ def key_of(change: Change, layer: int) -> Hashable:
         key: Hashable = change.key(layer)
         return key
     return None if layer < change.first_layer else id(change)
+
+
+def alters(key: Hashable) -> bool:
+    """Whether a key is of a layer that becomes another."""
+    return key is not None
+
+
+def is_blind(change: Change, layer: int) -> bool:
+    """Whether a change does not look at a layer's pattern; one that does not say looks."""
+    return hasattr(change, "blind") and bool(change.blind(layer))
+
+
+def is_separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
+    return bool(getattr(change, "separable", False))

@@ -59,7 +59,7 @@ class Case:
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
         self.report = self.evaluator("report", settings.report)
-        self.strengths = dict(self.data.strengths)
+        self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
         self.one_null = True
@@ -95,7 +95,7 @@ class Case:
     @cached_property
     def few(self) -> Evaluator:
         """The first of discovery's sequences."""
-        return Evaluator(self.model, self.data.batch.rows(slice(0, FEW)))
+        return self.data.part(slice(0, FEW))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
         """Units as computed, all else null."""

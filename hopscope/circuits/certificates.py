@@ -15,9 +15,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator, Kept
+from hopscope.circuits.branches import is_blind
+from hopscope.circuits.evaluator import Change, Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit
-from hopscope.models.base import Cache
+from hopscope.models.base import Blind, Cache, Replacement, Sparing
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
@@ -111,17 +112,16 @@ class Intact:
         evaluator, change = self.evaluator, Kept(units, self.null, self.identity)
         evaluator.forwards += 1
         start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
-        patterns = {
-            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: change.pattern(
-                layer, actual, evaluator.ground
-            )
-            for layer in evaluator.layers[start:stop]
-        }
         inside = {name: new for name, new in replace.items() if int(name.split(".")[1]) >= start}
+        patterns = {
+            f"blocks.{layer}.attn.hook_pattern": pattern_of(change, layer, evaluator)
+            for layer in evaluator.layers[start:stop]
+            if f"blocks.{layer}.hook_attn_out" not in inside
+        }
         task, inputs = evaluator.batch.task, self.whole["resid_pre", start] if start else evaluator.batch.inputs
         where = ({"start_at_layer": start} if start else {}) | ({} if stop is None else {"stop_at_layer": stop})
         at = task.query_positions if stop is None else None
-        replaced = {**patterns, **inside}
+        replaced = Sparing({**patterns, **inside})
         if not cache:
             return evaluator.model(inputs, replace=replaced, at=at, **where), Cache()
         outputs, kept = evaluator.model(inputs, replace=replaced, cache=list(cache), at=at, **where)
@@ -168,6 +168,12 @@ class Intact:
             if before - after >= LEAST_SHARE * before:
                 found.append(Supply(path, part, source, before, after))
         return found
+
+
+def pattern_of(change: Change, layer: int, evaluator: Evaluator) -> Replacement:
+    """What a layer's pattern becomes under a change."""
+    new = lambda actual: change.pattern(layer, actual, evaluator.ground)  # noqa: E731
+    return Blind(new) if is_blind(change, layer) else new
 
 
 def patch(other: Tensor, ground: Ground, role: str, head: int) -> Any:

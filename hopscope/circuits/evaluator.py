@@ -1,224 +1,70 @@
 """What a model loses when its attention is changed: many changes at once, tiled into one forward pass.
 
-A change says what each layer's pattern becomes, given what the heads computed from the stream as it then is. The kinds:
-
-- `Kept`: the named units stay as computed, all else is a null pattern. So a head that found its target by what another
-  copied does not find it any more when the other is silenced: what is kept must suffice by itself.
-- `Frozen`: the named units have the patterns of the untouched model, all else is null: what is kept must carry the
-  answers, but need not find them.
-- `Hard`: every head's pattern is set by hand, to the ideal rows of some paths and a null pattern elsewhere; this is the
-  joint replacement of the paper's appendix E.
-- `Silenced`: the named units are null, all else is as computed.
+What becomes of attention is said in `changes`, which changes share in `branches`. A pass leaves out what its answers do
+not depend on: queries and keys of layers whose patterns are set whatever they are, the last layer where no answer is
+read off (`hopscope.models.base.Sparing`), and what the model as it is has told already (`AsItIs`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching, Prefixes
+from hopscope.circuits.branches import Branching, Prefixes, is_separable
+from hopscope.circuits.changes import NULLS as NULLS
+from hopscope.circuits.changes import AsIs as AsIs
+from hopscope.circuits.changes import Change as Change
+from hopscope.circuits.changes import Frozen as Frozen
+from hopscope.circuits.changes import Hard as Hard
+from hopscope.circuits.changes import Kept as Kept
+from hopscope.circuits.changes import Pattern as Pattern
+from hopscope.circuits.changes import RowPattern as RowPattern
+from hopscope.circuits.changes import Silenced as Silenced
+from hopscope.circuits.changes import nulls as nulls
+from hopscope.circuits.changes import with_rows as with_rows
 from hopscope.circuits.losses import Account, Loss
-from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
-from hopscope.interventions.patterns import null, prescribed
-from hopscope.models.base import Model
+from hopscope.circuits.units import Ground
+from hopscope.models.base import Model, Sparing
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
-#: Sequences in one forward pass: enough to keep two cores busy, few enough to stay in their caches.
+STREAM, PATTERN = "hook_resid_pre", "attn.hook_pattern"
+#: Sequences in one forward pass, at most.
 TILE = 512
-NULLS = ("uniform", "identity", "resample")
-
-Pattern = Float[Tensor, "batch head query key"]
-RowPattern = Float[Tensor, "batch query key"]  # of one head; only the rows of one role are looked at
-
-
-class Change(Protocol):
-    """What becomes of attention.
-
-    A change may have a method `key(layer)`: None where the layer stays as it is, else a value such that changes of
-    equal keys do the same to equal patterns. What such changes have in common is computed once.
-    """
-
-    @property
-    def first_layer(self) -> float:
-        """The first layer whose pattern may change."""
-        ...
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        """The layer's pattern, given the one that was computed."""
-        ...
+#: Bytes of a layer's widest activation in one pass: enough to keep two cores busy, few enough to stay in their caches.
+CACHED = 2**22
+MANY = 2  # times as many sequences as stay in a cache: they are run in parts
 
 
-def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
-    """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch."""
-    return actual.roll(1, 0) if kind == "resample" else null(kind, ground.sees).expand_as(actual)
-
-
-def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground: Ground) -> Pattern:
-    """A layer's pattern on some units' entries; the rest of each row's attention falls where a null pattern has it.
-
-    A row of which nothing is kept is the null pattern; of which all is kept, the given one.
-    """
-    mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
-    for unit in units:
-        mask[:, unit.head] |= ground.entries(unit)
-    kept = pattern * mask
-    elsewhere = nothing * ~mask
-    lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
-    return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+def tile_for(model: Model, batch: Batch) -> int:
+    """Sequences in one forward pass of a model."""
+    shape = model.architecture
+    width = shape.d_model * (4 if shape.mlp else 1)
+    return max(1, min(TILE, CACHED // max(1, 4 * width * batch.inputs.shape[1])))
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
-
-    What a row lacks falls on its entries that are not kept. So it is for sets that name few paths: where all paths of a
-    row but one are kept, that one gets its attention back; to take single paths out of the whole model use `Silenced`.
+class AsItIs:
+    """A pass of the model as it is.
 
     Attributes:
-        units: what is kept.
-        null: of all else, but for the rows that are
-        identity: of these it is oneself.
-        rows: patterns for whole rows, which go before units.
+        outputs: its answers.
+        streams: the residual stream before every layer; none of a model that has to begin at the bottom.
+        patterns: every layer's.
     """
 
-    units: frozenset[Unit]
-    null: str = "uniform"
-    identity: frozenset[Row] = frozenset()
-    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
+    outputs: Float[Tensor, "batch query output"]
+    streams: list[Float[Tensor, "batch position d_model"]]
+    patterns: list[Pattern]
 
-    def key(self, layer: int) -> Hashable:
-        here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
-        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        nothing = nulls(self.null, self.identity, layer, actual, ground)
-        here = [unit for unit in self.units if unit.layer == layer]
-        return with_rows(restricted(actual, here, nothing, ground), self.rows, layer, ground)
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """Units have the patterns that they have in the model as it is, whatever became of the stream; all else is null.
-
-    Attributes:
-        units: what is kept.
-        whole: the model's patterns by layer, on the same sequences.
-        null: of all else.
-        rows: patterns for whole rows, which go before units.
-    """
-
-    units: frozenset[Unit]
-    whole: Sequence[Pattern] = field(hash=False, compare=False, repr=False)
-    null: str = "uniform"
-    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
-
-    def key(self, layer: int) -> Hashable:
-        here = in_layer(layer, self.units), given_in(layer, self.rows)
-        return (type(self), id(self.whole), self.null, *here) if any(here) else ("idle", self.null)
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        here = [unit for unit in self.units if unit.layer == layer]
-        kept = restricted(self.whole[layer], here, idle(self.null, self.whole[layer], ground), ground)
-        return with_rows(kept, self.rows, layer, ground)
-
-
-@dataclass(frozen=True)
-class Silenced:
-    """Some units become null, all else stays as computed: what removing them from the model as it is costs."""
-
-    units: frozenset[Unit]
-    null: str = "uniform"
-
-    @property
-    def first_layer(self) -> float:
-        return min((unit.layer for unit in self.units), default=math.inf)
-
-    def key(self, layer: int) -> Hashable:
-        here = in_layer(layer, self.units)
-        return (type(self), self.null, here) if here else None
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        here = [unit for unit in self.units if unit.layer == layer]
-        if not here:
-            return actual
-        mask = torch.zeros(actual.shape, dtype=torch.bool, device=actual.device)
-        for unit in here:
-            mask[:, unit.head] |= ground.entries(unit)
-        taken = (actual * mask).sum(-1, keepdim=True)
-        nothing = idle(self.null, actual, ground)
-        whole = mask.sum(-1, keepdim=True) == ground.sees.sum(-1)[:, None]
-        elsewhere = torch.where(whole, nothing, nothing * ~mask)
-        return actual * ~mask + elsewhere / elsewhere.sum(-1, keepdim=True).clamp(min=1e-30) * taken
-
-
-@dataclass(frozen=True)
-class Hard:
-    """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
-
-    Attributes:
-        paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
-        null: of all other rows.
-        rows: patterns for whole rows, which go before those of paths.
-    """
-
-    paths: Mapping[Path, float] = field(default_factory=dict)
-    null: str = "uniform"
-    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
-
-    def key(self, layer: int) -> Hashable:
-        weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
-        here = weights, given_in(layer, self.rows)
-        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        nothing = idle(self.null, actual, ground)
-        over = ground.batch.task.ideal_over
-        here = {path: weight for path, weight in self.paths.items() if path.layer == layer}
-        result = prescribed(nothing, here, ground.roles, ground.sees, over)
-        return with_rows(result, self.rows, layer, ground)
-
-
-def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
-    """A layer's null patterns, where some rows have another than the rest."""
-    nothing = idle(kind, actual, ground).clone()
-    for row in identity:
-        if row.layer == layer:
-            at = ground.holders(row.query)[..., None]
-            nothing[:, row.head] = torch.where(at, null("identity", ground.sees), nothing[:, row.head])
-    return nothing
-
-
-def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, ground: Ground) -> Pattern:
-    """A layer's pattern with some rows as given."""
-    for row, given in rows.items():
-        if row.layer == layer:
-            at = ground.holders(row.query)[..., None]
-            pattern[:, row.head] = torch.where(at, given, pattern[:, row.head])
-    return pattern
-
-
-@dataclass(frozen=True)
-class AsIs:
-    """No change."""
-
-    first_layer = math.inf
-
-    def key(self, layer: int) -> Hashable:
-        return None
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        return actual
+    def part(self, some: slice) -> AsItIs:
+        """The same of some sequences alone."""
+        return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
 class Evaluator:
@@ -227,11 +73,12 @@ class Evaluator:
     Args:
         model: whose attention is changed.
         batch: the sequences, with a task whose roles are known.
-        tile: sequences per forward pass, all changes together.
+        tile: sequences per forward pass, all changes together; by default as many as stay in a processor's cache.
     """
 
-    def __init__(self, model: Model, batch: Batch, tile: int = TILE):
-        self.model, self.batch, self.tile = model, batch, tile
+    def __init__(self, model: Model, batch: Batch, tile: int | None = None):
+        self.model, self.batch = model, batch
+        self.tile = tile_for(model, batch) if tile is None else tile
         self.ground = Ground(batch, model.architecture)
         self.prefixes = Prefixes()
         self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts
@@ -241,7 +88,9 @@ class Evaluator:
         """The model's answers under each change. Changes share all layers before the first in which they differ."""
         if self.model.starts_at_layers and changes:
             self.forwards += len(changes)
-            return Branching(self, changes).answers()
+            if len(self.batch) < MANY * self.tile or not all(map(is_separable, changes)):
+                return Branching(self, changes).answers()
+            return torch.cat([Branching(part, changes).answers() for part in self.parts], 1)
         per_tile = max(1, self.tile // len(self.batch))
         order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
         tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
@@ -249,28 +98,57 @@ class Evaluator:
         return found[torch.tensor(order).argsort()]
 
     @cached_property
+    def as_it_is(self) -> AsItIs:
+        """The model as it is, with all that later passes need of it."""
+        names = {short: [f"blocks.{layer}.{short}" for layer in self.layers] for short in (STREAM, PATTERN)}
+        read = names[PATTERN] + (names[STREAM] if self.model.starts_at_layers else [])
+        with torch.no_grad():
+            outputs, cache = self.model(self.batch.inputs, cache=read, at=self.batch.task.query_positions)
+        self.forwards += 1
+        return AsItIs(outputs, *([cache[name] for name in names[short] if name in cache] for short in names))
+
+    @property
+    def known(self) -> AsItIs | None:
+        """The same, if it has been run."""
+        return self.__dict__.get("as_it_is")
+
+    def prepared(self) -> Evaluator:
+        """Itself, the model having run as it is: later passes start from what that told."""
+        assert self.as_it_is.patterns
+        return self
+
+    def part(self, some: slice) -> Evaluator:
+        """The same model on some of the sequences; what is known of it as it is, is theirs, too."""
+        found = Evaluator(self.model, self.batch.rows(some), self.tile)
+        if self.known is not None:
+            found.__dict__["as_it_is"] = self.known.part(some)
+        return found
+
+    @cached_property
+    def parts(self) -> list[Evaluator]:
+        """All of the sequences, in as many parts as a cache asks for."""
+        return [self.part(slice(i, i + self.tile)) for i in range(0, len(self.batch), self.tile)]
+
+    @property
     def streams(self) -> list[Float[Tensor, "batch position d_model"]]:
         """The residual stream before every layer, of the model as it is."""
-        with torch.no_grad():
-            names = [f"blocks.{layer}.hook_resid_pre" for layer in self.layers]
-            _, cache = self.model(self.batch.inputs, cache=names)
-        self.forwards += 1
-        return [cache[name] for name in names]
+        return self.as_it_is.streams
 
     @cached_property
     def patterns(self) -> list[Pattern]:
         """Every layer's pattern, of the model as it is."""
-        return self.patterns_under(AsIs())
+        return self.patterns_under(AsIs()) if self.known is None else self.known.patterns
 
     @torch.no_grad()
     def patterns_under(self, change: Change) -> list[Pattern]:
         """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
         first = self.first_of(change)
-        names = {layer: f"blocks.{layer}.attn.hook_pattern" for layer in self.layers[first:]}
+        names = {layer: f"blocks.{layer}.{PATTERN}" for layer in self.layers[first:]}
         changed = lambda layer: lambda actual: change.pattern(layer, actual, self.ground)  # noqa: E731
-        replace = {name: changed(layer) for layer, name in names.items()}
+        replace = Sparing({name: changed(layer) for layer, name in names.items()})
         begin = (self.streams[first], {"start_at_layer": first}) if first else (self.batch.inputs, {})
-        _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), **begin[1])
+        at = self.batch.task.query_positions
+        _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), at=at, **begin[1])
         self.forwards += 1
         return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names.values())]
 
@@ -297,7 +175,7 @@ class Evaluator:
         start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
         start *= self.model.starts_at_layers
         replace = {
-            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: replaced(layer, actual)
+            f"blocks.{layer}.{PATTERN}": lambda actual, layer=layer: replaced(layer, actual)
             for layer in self.layers[start:]
         }
         inputs = self.streams[start] if start else self.batch.inputs

@@ -12,7 +12,7 @@ import torch
 from hopscope.circuits.case import Case, Units, names, said
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
-from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
+from hopscope.circuits.evaluator import AsIs, Change, Hard
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.rules import choose_rules
@@ -85,7 +85,7 @@ class Report:
             "null": Hard(null=self.case.settings.null),
         }
         more = lambda: self.case.evaluator("report, more", MORE * self.case.settings.report)  # noqa: E731
-        return on_trial(self.case.task, changes, self.case.threshold, self.case.report, more)
+        return on_trial(self.case.task, changes, self.case.threshold, self.case.report.prepared(), more)
 
     def validated(self, others: Sequence[Units], first: Trial) -> Validated:
         """Those of the other circuits that pass both tests on report data, too; with their losses."""
@@ -111,6 +111,7 @@ class Report:
 
     def measured(self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis]) -> tuple[Found, ...]:
         """Every path with its strength, its hypothesis, and what leaving it out costs."""
+        self.case.watch("leaving out each path in turn")
         left_out = self.case.report.losses(self.case.kept(units - {path}) for path in paths)
         silenced = self.case.report.losses(self.case.silenced([path]) for path in paths)
         found = []
@@ -125,7 +126,7 @@ class Report:
     def certificates(self, units: Units) -> tuple[Supply, ...]:
         """Why each path attends where it does, on a part of the report data."""
         self.case.watch("asking what feeds each path")
-        some = Evaluator(self.case.model, self.case.report.batch.rows(slice(0, CERTIFIED)))
+        some = self.case.report.part(slice(0, CERTIFIED))
         return tuple(certify(some, sorted(units, key=str), self.case.settings.null, self.case.identity))
 
     def protocol(self) -> dict[str, Any]:

@@ -24,12 +24,12 @@ def choose_rules(case: Case, units: Units, bound: float) -> dict[Row, Hypothesis
 def simplest(case: Case, row: Row, units: Units, bound: float) -> Hypothesis | None:
     """The simplest rule for one row that passes by hand, and live where the circuit does."""
     proposed = hypotheses(row, case.data.ground, case.strengths)
-    patterns = [{row: rule.pattern(case.data.ground)} for rule in proposed]
     others = [unit for unit in units if row_of(unit) != row]
     weights = {unit: case.strengths[unit] for unit in others if isinstance(unit, Path)}
-    losses = case.data.losses([Hard(weights, case.settings.null, rows=given) for given in patterns])
     whole = max(bound, 1.05 * case.data.loss(case.kept(units)).mean)  # a circuit that fails live asks for no worse
-    for rule, loss, given in zip(proposed, losses, patterns, strict=True):
+    for rule in proposed:
+        given = {row: rule.pattern(case.data.ground)}
+        loss = case.data.loss(Hard(weights, case.settings.null, rows=given))
         live = case.data.loss(case.kept(others, rows=given)) if loss.mean < bound else None
         found = live is not None and live.mean < whole
         told = None if live is None else live.mean

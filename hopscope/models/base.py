@@ -26,6 +26,7 @@ Replacement = Tensor | Callable[[Tensor], Tensor]
 Replacements = Mapping[str, Replacement]
 
 ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
+AFTER_PATTERN = ("attn.hook_z", "hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
 
 
 class Cache(dict[str, Tensor]):
@@ -38,11 +39,47 @@ class Cache(dict[str, Tensor]):
         return super().__getitem__(key)
 
 
+class Sparing(dict[str, Replacement]):
+    """Replacements for a pass of which nothing is read but its answers and what it caches.
+
+    A model may then leave out what neither depends on: queries and keys where the pattern is `Blind`, and the last
+    layer where no answer is read off. Fewer numbers are added up in another order: last digits may differ.
+
+    Attributes:
+        elsewhere: of a layer, by its number: where the stream behind it may differ from a known one, a mask of (batch,
+            position), and that one; None: anywhere. Layers' MLPs are then run there only.
+    """
+
+    elsewhere: Callable[[int], tuple[Tensor, Tensor] | None] = staticmethod(lambda layer: None)
+
+    def within(self, block: int) -> Sparing:
+        """The part that concerns one block, under names local to it."""
+        prefix = f"blocks.{block}."
+        found = Sparing({n.removeprefix(prefix): r for n, r in self.items() if n.startswith(prefix)})
+        found.elsewhere = lambda _: self.elsewhere(block)  # type: ignore[method-assign]
+        return found
+
+
+@dataclass(frozen=True)
+class Blind:
+    """A replacement that does not look at what it replaces, but for shape and number format.
+
+    Attributes:
+        make: the replacement, given a tensor of that shape, whatever it holds.
+    """
+
+    make: Callable[[Tensor], Tensor]
+
+    def __call__(self, actual: Tensor) -> Tensor:
+        return self.make(actual)
+
+
 class Tap:
     """Reads and replaces the activations of one forward, by name. `Tap()` does neither."""
 
     def __init__(self, replace: Replacements | None = None, keep: Iterable[str] = (), prefix: str = ""):
-        self.replace = replace or {}
+        self.replace = {} if replace is None else replace
+        self.sparing = isinstance(replace, Sparing)
         self.keep = frozenset(keep)
         self.prefix = prefix
         self.kept: dict[str, Tensor] = {}
@@ -52,7 +89,28 @@ class Tap:
         prefix = f"blocks.{block}."
         replace = {n.removeprefix(prefix): r for n, r in self.replace.items() if n.startswith(prefix)}
         keep = [n.removeprefix(prefix) for n in self.keep if n.startswith(prefix)]
+        replace = self.replace.within(block) if isinstance(self.replace, Sparing) else replace
         return Tap(replace, keep, prefix) if replace or keep else None
+
+    def blind(self, name: str, *behind: str) -> bool:
+        """Whether an activation need not be computed, nor those that nothing but it depends on."""
+        touched = any(other in self.replace or other in self.keep for other in behind)
+        return self.sparing and isinstance(self.replace.get(name), Blind) and not touched
+
+    def given(self, name: str, within: str) -> bool:
+        """Whether an activation is given as a tensor, and nothing within what makes it is read or replaced."""
+        touched = any(other.startswith(within) for other in {*self.replace, *self.keep})
+        return self.sparing and isinstance(self.replace.get(name), Tensor) and not touched
+
+    def elsewhere(self) -> tuple[Tensor, Tensor] | None:
+        """In a tap of one block: where the stream behind it may differ from a known one, and that one."""
+        read = {*self.replace, *self.keep} & {"hook_resid_mid", "hook_mlp_out"}
+        return None if read or not isinstance(self.replace, Sparing) else self.replace.elsewhere(0)
+
+    def read_at(self, at: slice | None, block: int) -> slice | None:
+        """Where the last block is computed if answers are read off at some positions; None: everywhere."""
+        names = {f"blocks.{block}.{name}" for name in AFTER_PATTERN}
+        return None if not self.sparing or names & {*self.replace, *self.keep} else at
 
     def __call__(self, name: str, actual: Tensor) -> Tensor:
         if name in self.replace:

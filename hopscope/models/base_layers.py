@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope.models.attention.base import Attention
+from hopscope.models.attention.base import Attention, Heads, Own, Pattern
 from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import gelu
 from hopscope.models.positions.base import Positions
@@ -96,12 +96,33 @@ class AttentionLayer(Ruled):
         mask: Float[Tensor, "query key"],
         tap: Tap | None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
+        at: slice | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the layer adds to the stream; `tokens` are the model's inputs, for rules that read them."""
+        """What the layer adds to the stream, at the positions `at`; `tokens` are the model's inputs, for some rules."""
+        own = {**self.variant, **self.drawn} if self.drawn else self.variant
+        if tap is not None and self.rule.keeps_values and tap.blind("attn.hook_pattern", "attn.hook_q", "attn.hook_k"):
+            pattern, v = self.unread(x, tap, own)
+        else:
+            pattern, v = self.attended(x, mask, tap, tokens, own)
+        pattern = passes(tap, "attn.hook_pattern", pattern)
+        if at is not None:
+            pattern, x = pattern[:, :, at], x[:, at]
+        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
+        parts, weight = self.rule.read_out(z, x, self.W_O, own)
+        return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
+
+    def attended(
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        mask: Float[Tensor, "query key"],
+        tap: Tap | None,
+        tokens: Shaped[Tensor, "batch position ..."] | None,
+        own: Own,
+    ) -> tuple[Pattern, Heads]:
+        """The layer's pattern, and the values that it mixes."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = (each.transpose(1, 2) for each in heads.unbind(2))  # each: batch head position d_head
-        own = {**self.variant, **self.drawn} if self.drawn else self.variant
         v = self.rule.values(v, x, self.b_QKV[2], own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
@@ -113,11 +134,15 @@ class AttentionLayer(Ruled):
         allowed: Tensor = self.code.bias(self.positions, mask)
         if tokens is not None:
             allowed = self.rule.masked(allowed, tokens, q.shape[1])
-        pattern, v = self.rule.attend(q, k, v, allowed, own)
-        pattern = passes(tap, "attn.hook_pattern", pattern)
-        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        parts, weight = self.rule.read_out(z, x, self.W_O, own)
-        return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
+        return self.rule.attend(q, k, v, allowed, own)
+
+    def unread(self, x: Float[Tensor, "batch position d_model"], tap: Tap, own: Own) -> tuple[Pattern, Heads]:
+        """A pattern of the right shape that says nothing, and the values: no query meets a key."""
+        n, length, n_heads = *x.shape[:2], len(self.W_V)
+        v = F.linear(x, self.W_V.transpose(1, 2).flatten(0, 1), self.b_QKV[2].flatten())
+        v = self.rule.values(v.unflatten(-1, (n_heads, -1)).transpose(1, 2), x, self.b_QKV[2], own)
+        v = tap("attn.hook_v", v.transpose(1, 2)).transpose(1, 2)
+        return v.new_zeros(1).expand(n, n_heads, length, length), v
 
 
 class MLP(nn.Module):
@@ -156,13 +181,28 @@ class Block(nn.Module):
     ) -> Float[Tensor, "batch position d_model"]:
         """The stream behind the layer; `at`, the positions where anything reads it: the MLP is computed there only."""
         resid = passes(tap, "hook_resid_pre", resid)
-        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens))
-        if at is not None:
+        early = at if tap is not None else None  # without one, attention is computed everywhere: bits of training
+        if tap is not None and early is None and tap.given("hook_attn_out", "attn."):
+            attended = passes(tap, "hook_attn_out", resid)
+        else:
+            attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, early))
+        resid = resid + attended if early is None else resid[:, early] + attended
+        if at is not None and early is None:
             resid = resid[:, at]
         if self.mlp is not None and self.ln2 is not None:
+            elsewhere = tap.elsewhere() if tap is not None and at is None else None
+            if elsewhere is not None:
+                return passes(tap, "hook_resid_post", self.there(resid, *elsewhere))
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
         return passes(tap, "hook_resid_post", resid)
+
+    def there(self, resid: Tensor, changed: Tensor, known: Tensor) -> Float[Tensor, "batch position d_model"]:
+        """The stream behind the MLP, where it may differ from a known one; that one elsewhere."""
+        assert self.mlp is not None and self.ln2 is not None
+        inside = resid[changed]
+        known[changed] = inside + self.mlp(self.ln2(inside))
+        return known
 
 
 def mask_of(n_positions: int, causal: bool) -> Float[Tensor, "query key"]:

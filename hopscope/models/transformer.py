@@ -290,8 +290,9 @@ class Transformer(Model):
             return self.unembed(resid, at if read is None else None, None)
         tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
-        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs)
-        outputs = self.unembed(resid, at, tap) if stop_at_layer is None else resid
+        read = tap.read_at(at, len(self.blocks) - 1) if stop_at_layer is None else None
+        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs, read)
+        outputs = self.unembed(resid, at if read is None else None, tap) if stop_at_layer is None else resid
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
     def embed(

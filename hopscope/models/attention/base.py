@@ -34,6 +34,8 @@ class Attention(Variant, ABC):
     normalised: ClassVar[bool] = True
     #: Whether where it may attend depends on the tokens themselves; `masked` then says how.
     reads_tokens: ClassVar[bool] = False
+    #: Whether `attend` leaves the values as they are: under a given pattern it need not be asked.
+    keeps_values: ClassVar[bool] = False
     #: Whether keys and values hold what the position before holds, too: exact depths are then those of
     #: `hopscope.theory.shifted`, otherwise those of `hopscope.theory.depth`.
     shifted: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 
@@ -10,6 +11,8 @@ from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 @dataclass(frozen=True)
 class Softmax(Attention):
     """Pattern = softmax(q·k / √d_head). Written out, not fused: it is what is read, replaced and compiled."""
+
+    keeps_values: ClassVar[bool] = True
 
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
         scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2) + mask

@@ -1,0 +1,247 @@
+"""What becomes of attention: the kinds of change that circuits are asked by.
+
+A change says what each layer's pattern becomes, given what the heads computed from the stream as it then is. The kinds:
+
+- `Kept`: the named units stay as computed, all else is a null pattern. So a head that found its target by what another
+  copied does not find it any more when the other is silenced: what is kept must suffice by itself.
+- `Frozen`: the named units have the patterns of the untouched model, all else is null: what is kept must carry the
+  answers, but need not find them.
+- `Hard`: every head's pattern is set by hand, to the ideal rows of some paths and a null pattern elsewhere; this is the
+  joint replacement of the paper's appendix E.
+- `Silenced`: the named units are null, all else is as computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
+from hopscope.interventions.patterns import null, prescribed
+from hopscope.problem.paths import Path
+
+NULLS = ("uniform", "identity", "resample")
+
+Pattern = Float[Tensor, "batch head query key"]
+RowPattern = Float[Tensor, "batch query key"]  # of one head; only the rows of one role are looked at
+
+
+class Change(Protocol):
+    """What becomes of attention.
+
+    A change may have a method `key(layer)`: None where the layer stays as it is, else a value such that changes of
+    equal keys do the same to equal patterns. What such changes have in common is computed once.
+
+    It may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then need not
+    be computed. And a method `touched(layer, ground)`, (batch, position): where the stream behind the layer may differ
+    from that of the model as it is; elsewhere it need not be. And an attribute `separable`: whether it does the same to
+    every sequence, whatever others there are, so that they can be run in parts.
+    """
+
+    @property
+    def first_layer(self) -> float:
+        """The first layer whose pattern may change."""
+        ...
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        """The layer's pattern, given the one that was computed."""
+        ...
+
+
+def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
+    """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch."""
+    return actual.roll(1, 0) if kind == "resample" else null(kind, ground.sees).expand_as(actual)
+
+
+def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground: Ground) -> Pattern:
+    """A layer's pattern on some units' entries; the rest of each row's attention falls where a null pattern has it.
+
+    A row of which nothing is kept is the null pattern; of which all is kept, the given one.
+    """
+    mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
+    for unit in units:
+        mask[:, unit.head] |= ground.entries(unit)
+    kept = pattern * mask
+    elsewhere = nothing * ~mask
+    lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
+    return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
+
+    What a row lacks falls on its entries that are not kept. So it is for sets that name few paths: where all paths of a
+    row but one are kept, that one gets its attention back; to take single paths out of the whole model use `Silenced`.
+
+    Attributes:
+        units: what is kept.
+        null: of all else, but for the rows that are
+        identity: of these it is oneself.
+        rows: patterns for whole rows, which go before units.
+    """
+
+    units: frozenset[Unit]
+    null: str = "uniform"
+    identity: frozenset[Row] = frozenset()
+    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
+        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
+
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample" and not self.rows
+
+    def blind(self, layer: int) -> bool:
+        return self.null != "resample" and not in_layer(layer, self.units)
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        nothing = nulls(self.null, self.identity, layer, actual, ground)
+        here = [unit for unit in self.units if unit.layer == layer]
+        return with_rows(restricted(actual, here, nothing, ground), self.rows, layer, ground)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Units have the patterns that they have in the model as it is, whatever became of the stream; all else is null.
+
+    Attributes:
+        units: what is kept.
+        whole: the model's patterns by layer, on the same sequences.
+        null: of all else.
+        rows: patterns for whole rows, which go before units.
+    """
+
+    units: frozenset[Unit]
+    whole: Sequence[Pattern] = field(hash=False, compare=False, repr=False)
+    null: str = "uniform"
+    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units), given_in(layer, self.rows)
+        return (type(self), id(self.whole), self.null, *here) if any(here) else ("idle", self.null)
+
+    def blind(self, layer: int) -> bool:
+        return True
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        here = [unit for unit in self.units if unit.layer == layer]
+        kept = restricted(self.whole[layer], here, idle(self.null, self.whole[layer], ground), ground)
+        return with_rows(kept, self.rows, layer, ground)
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """Some units become null, all else stays as computed: what removing them from the model as it is costs."""
+
+    units: frozenset[Unit]
+    null: str = "uniform"
+
+    @property
+    def first_layer(self) -> float:
+        return min((unit.layer for unit in self.units), default=math.inf)
+
+    def key(self, layer: int) -> Hashable:
+        here = in_layer(layer, self.units)
+        return (type(self), self.null, here) if here else None
+
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample"
+
+    def touched(self, layer: int, ground: Ground) -> Bool[Tensor, "batch position"]:
+        earlier = ground.positions({unit.query for unit in self.units if unit.layer < layer})
+        here = ground.positions({unit.query for unit in self.units if unit.layer == layer})
+        seen = earlier.cummax(-1).values if ground.architecture.causal else earlier.any(-1, keepdim=True)
+        return here | seen
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        here = [unit for unit in self.units if unit.layer == layer]
+        if not here:
+            return actual
+        mask = torch.zeros(actual.shape, dtype=torch.bool, device=actual.device)
+        for unit in here:
+            mask[:, unit.head] |= ground.entries(unit)
+        taken = (actual * mask).sum(-1, keepdim=True)
+        nothing = idle(self.null, actual, ground)
+        whole = mask.sum(-1, keepdim=True) == ground.sees.sum(-1)[:, None]
+        elsewhere = torch.where(whole, nothing, nothing * ~mask)
+        return actual * ~mask + elsewhere / elsewhere.sum(-1, keepdim=True).clamp(min=1e-30) * taken
+
+
+@dataclass(frozen=True)
+class Hard:
+    """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
+
+    Attributes:
+        paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
+        null: of all other rows.
+        rows: patterns for whole rows, which go before those of paths.
+    """
+
+    paths: Mapping[Path, float] = field(default_factory=dict)
+    null: str = "uniform"
+    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
+        here = weights, given_in(layer, self.rows)
+        return (type(self), self.null, *here) if any(here) else ("idle", self.null)
+
+    @property
+    def separable(self) -> bool:
+        return self.null != "resample" and not self.rows
+
+    def blind(self, layer: int) -> bool:
+        return self.null != "resample"
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        nothing = idle(self.null, actual, ground)
+        over = ground.batch.task.ideal_over
+        here = {path: weight for path, weight in self.paths.items() if path.layer == layer}
+        result = prescribed(nothing, here, ground.roles, ground.sees, over)
+        return with_rows(result, self.rows, layer, ground)
+
+
+def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
+    """A layer's null patterns, where some rows have another than the rest."""
+    nothing = idle(kind, actual, ground).clone()
+    for row in identity:
+        if row.layer == layer:
+            at = ground.holders(row.query)[..., None]
+            nothing[:, row.head] = torch.where(at, null("identity", ground.sees), nothing[:, row.head])
+    return nothing
+
+
+def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, ground: Ground) -> Pattern:
+    """A layer's pattern with some rows as given."""
+    for row, given in rows.items():
+        if row.layer == layer:
+            at = ground.holders(row.query)[..., None]
+            pattern[:, row.head] = torch.where(at, given, pattern[:, row.head])
+    return pattern
+
+
+@dataclass(frozen=True)
+class AsIs:
+    """No change."""
+
+    first_layer = math.inf
+    separable = True
+
+    def key(self, layer: int) -> Hashable:
+        return None
+
+    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
+        return actual

@@ -1,0 +1,211 @@
+"""Passes that share what changes have in common, and leave out what no answer depends on, against whole ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from hopscope.circuits.branches import is_separable
+from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Frozen, Hard, Kept, Silenced
+from hopscope.circuits.units import row_of
+from hopscope.core.seeds import generator
+from hopscope.models.attention.softmax import Softmax
+from hopscope.models.base import Blind, Sparing
+from hopscope.models.transformer import Architecture, Transformer
+from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
+
+#: Float32 rounds differently where fewer numbers are added up at a time.
+CLOSE: Any = {"atol": 1e-5, "rtol": 1e-5}
+WIDTH = {"d_model": 32, "d_mlp": 64}
+SHAPES = {
+    "MLP": (Retrieval(n_hops=2), Architecture(n_layers=4, **WIDTH)),
+    "attention alone": (Retrieval(n_hops=1), Architecture(n_layers=3, n_heads=2, mlp=False, **WIDTH)),
+    "relative positions": (
+        Retrieval(n_hops=1),
+        Architecture(n_layers=3, positions="relative(start='L0 1:4')", **WIDTH),
+    ),
+    "tokens, two heads": (Induction(), Architecture(n_layers=3, n_heads=2, **WIDTH)),
+    "rotary": (Induction(), Architecture(n_layers=2, n_heads=2, positions="rotary", mlp=False, **WIDTH)),
+    "no mask": (Retrieval(n_hops=1), Architecture(n_layers=2, causal=False, layer_norm=False, **WIDTH)),
+    "blended keys": (Induction(), Architecture(n_layers=2, attention="kv_shift", **WIDTH)),
+    "n-grams": (Induction(), Architecture(n_layers=2, n_heads=4, attention="n_gram", **WIDTH)),
+}
+
+
+def lab(name: str, n: int = 12, tile: int | None = None) -> Evaluator:
+    """An evaluator of an untrained model whose heads do not attend evenly."""
+    task, architecture = SHAPES[name]
+    model = Transformer.for_task(architecture, task, generator(5, "shared passes", 0)).eval()
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attn.W_QKV *= 3  # type: ignore[union-attr, operator]
+    return Evaluator(model, task.sample(n, 7), tile)
+
+
+def changes_of(evaluator: Evaluator) -> list[Change]:
+    """All kinds, that begin at all layers, under all nulls."""
+    ground = evaluator.ground
+    paths, rows = ground.paths, ground.rows
+    few, row = frozenset(paths[:: max(1, len(paths) // 5)]), row_of(paths[-1])
+    given = {row: evaluator.patterns[row.layer][:, row.head].flip(-1)}
+    return [
+        AsIs(),
+        *(Kept(few, null) for null in ("uniform", "identity", "resample")),
+        Kept(frozenset(), identity=frozenset(rows[:2])),
+        Kept(frozenset(rows[1::3]), rows=given),
+        *(Frozen(frozenset(rows[::2]), evaluator.patterns, null) for null in ("uniform", "resample")),
+        *(Hard(dict.fromkeys(few, 0.5), null) for null in ("uniform", "resample")),
+        Hard(rows=given),
+        *(Silenced(frozenset([one])) for one in rows[::4]),
+        Silenced(few, "identity"),
+    ]
+
+
+def as_pattern(change: Change, layer: int, evaluator: Evaluator):
+    return lambda actual: change.pattern(layer, actual, evaluator.ground)
+
+
+def whole(evaluator: Evaluator, change: Change) -> torch.Tensor:
+    """Answers of a pass of its own, through all layers, at all positions."""
+    replace = {f"blocks.{i}.attn.hook_pattern": as_pattern(change, i, evaluator) for i in evaluator.layers}
+    with torch.no_grad():
+        outputs = evaluator.model(evaluator.batch.inputs, replace=replace)
+    return outputs[:, evaluator.batch.task.query_positions]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("tile", [None, 24])
+def test_passes_together_are_those_of_each_change_alone(name, tile):
+    evaluator = lab(name, tile=tile)
+    every = changes_of(evaluator)
+    for found, change in zip(evaluator.outputs(every), every, strict=True):
+        torch.testing.assert_close(found, whole(evaluator, change), **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("tile", [5, 24])
+def test_so_are_those_in_parts_and_beside_the_model_as_it_is(name, tile):
+    """Sequences in parts of five or all together; positions that a change cannot reach are taken from the model."""
+    evaluator = lab(name, tile=tile).prepared()
+    every = [change for change in changes_of(evaluator) if is_separable(change)]
+    assert len(every) >= 8
+    for found, change in zip(evaluator.outputs(every), every, strict=True):
+        torch.testing.assert_close(found, whole(evaluator, change), **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_change_reaches_no_position_but_those_that_it_names(name):
+    """Streams behind every layer under single silenced rows, against those of the model as it is."""
+    evaluator = lab(name)
+    names = [f"blocks.{layer}.hook_resid_post" for layer in evaluator.layers]
+    reached = 0
+    for row in evaluator.ground.rows:
+        change = Silenced(frozenset([row]))
+        replace = {f"blocks.{i}.attn.hook_pattern": as_pattern(change, i, evaluator) for i in evaluator.layers}
+        with torch.no_grad():
+            _, plain = evaluator.model(evaluator.batch.inputs, cache=names)
+            _, cache = evaluator.model(evaluator.batch.inputs, replace=replace, cache=names)
+        for layer, name in enumerate(names):
+            differs = (cache[name] - plain[name]).abs().amax(-1) > 1e-6
+            touched = change.touched(layer, evaluator.ground)
+            assert not (differs & ~touched).any()
+            reached += int(differs.sum())
+    assert reached
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_passes_one_after_another_are_too(name):
+    """Whatever the model as it is, and earlier changes, have left to start from."""
+    evaluator = lab(name)
+    every = changes_of(evaluator)
+    evaluator.prepared()
+    for change in [*every, *reversed(every)]:
+        torch.testing.assert_close(evaluator.outputs([change])[0], whole(evaluator, change), **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_model_as_it_is_tells_the_same_whoever_asks_first(name):
+    one, other = lab(name), lab(name).prepared()
+    for a, b in zip(one.patterns, other.patterns, strict=True):
+        torch.testing.assert_close(a, b, **CLOSE)
+    torch.testing.assert_close(one.outputs([AsIs()]), other.outputs([AsIs()]), **CLOSE)
+    first, afresh = other.part(slice(0, 5)), lab(name, 12)
+    for a, b in zip(first.patterns, afresh.patterns, strict=True):
+        torch.testing.assert_close(a, b[:5], **CLOSE)
+    torch.testing.assert_close(
+        first.losses_of(first.outputs([AsIs()])[0]), other.losses_of(other.outputs([AsIs()])[0])[:5]
+    )
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_patterns_under_a_change_are_those_of_a_whole_pass(name):
+    evaluator = lab(name)
+    for change in changes_of(evaluator):
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in evaluator.layers]
+        replace = {name: as_pattern(change, i, evaluator) for i, name in enumerate(names)}
+        with torch.no_grad():
+            _, cache = evaluator.model(evaluator.batch.inputs, replace=replace, cache=names)
+        for found, expected in zip(evaluator.patterns_under(change), (cache[n] for n in names), strict=True):
+            torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_no_query_meets_a_key_where_patterns_are_set_whatever_they_are(monkeypatch):
+    """Of two layers that keep something and two that do not, two are asked; by hand none is."""
+    evaluator = lab("MLP")
+    asked = []
+    attend = Softmax.attend
+    monkeypatch.setattr(Softmax, "attend", lambda *given: asked.append(given) or attend(*given))
+    kept = frozenset(path for path in evaluator.ground.paths if path.layer in (1, 3))
+    evaluator.outputs([Kept(kept)])
+    assert len(asked) == 2
+    evaluator.outputs([Hard(dict.fromkeys(kept, 1.0)), Hard()])
+    assert len(asked) == 2
+
+
+def test_only_a_pass_that_asks_for_it_is_spared_anything():
+    """A blind replacement in a plain mapping is one like any other, to the bit."""
+    evaluator = lab("relative positions")
+    model, inputs = evaluator.model, evaluator.batch.inputs
+    name, even = "blocks.1.attn.hook_pattern", lambda actual: torch.full_like(actual, 1 / actual.shape[-1])
+    expected, expected_cache = model(inputs, replace={name: even}, cache=True)
+    found, cache = model(inputs, replace={name: Blind(even)}, cache=True)
+    assert torch.equal(found, expected) and all(torch.equal(cache[n], expected_cache[n]) for n in cache)
+    spared = model(inputs, replace=Sparing({name: Blind(even)}), at=slice(-1, None))
+    torch.testing.assert_close(spared, expected[:, -1:], **CLOSE)
+
+
+def test_a_sparing_pass_tells_all_that_is_asked_of_it():
+    """What is cached of the last layer is whole, read off early or not."""
+    evaluator = lab("MLP")
+    model, inputs, at = evaluator.model, evaluator.batch.inputs, slice(-1, None)
+    last = "blocks.3."
+    for name in (
+        "hook_resid_pre",
+        "attn.hook_pattern",
+        "attn.hook_z",
+        "hook_attn_out",
+        "hook_mlp_out",
+        "hook_resid_post",
+    ):
+        expected, whole_cache = model(inputs, cache=[last + name], at=at)
+        found, cache = model(inputs, replace=Sparing(), cache=[last + name], at=at)
+        torch.testing.assert_close(cache[last + name], whole_cache[last + name], **CLOSE)
+        torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_attention_whose_output_is_given_is_not_computed(monkeypatch):
+    """Unless something within it is asked for; the stream is the same."""
+    evaluator = lab("MLP")
+    model, inputs, name = evaluator.model, evaluator.batch.inputs, "blocks.1.hook_attn_out"
+    given = torch.randn(*inputs.shape[:2], 32, generator=generator(3, "given", 0))
+    expected = model(inputs, replace={name: given})
+    asked = []
+    attend = Softmax.attend
+    monkeypatch.setattr(Softmax, "attend", lambda *each: asked.append(each) or attend(*each))
+    assert torch.equal(model(inputs, replace=Sparing({name: given})), expected)
+    assert len(asked) == 3
+    model(inputs, replace=Sparing({name: given}), cache=["blocks.1.attn.hook_q"])
+    assert len(asked) == 7
