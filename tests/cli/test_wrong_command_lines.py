@@ -144,11 +144,13 @@ def test_without_its_argument_a_command_says_what_is_missing_and_where_help_is(n
 
 
 @pytest.mark.parametrize(
-    ("name", "folder", "what"), [("train", "tasks", "TASK"), ("ask", "formulations", "FORMULATION")]
+    ("name", "folders", "what"),
+    [("train", ["tasks"], "TASK"), ("ask", ["formulations", "language.benchmarks"], "FORMULATION")],
 )
-def test_where_no_variant_is_named_all_are(name, folder, what, capsys):
+def test_where_no_variant_is_named_all_are(name, folders, what, capsys):
     assert main([name]) == 2
-    assert f"'{what}': choose one of {', '.join(catalogue.names(folder))}; see" in capsys.readouterr().err
+    names = [one for folder in folders for one in catalogue.names(folder)]
+    assert f"'{what}': choose one of {', '.join(names)}; see" in capsys.readouterr().err
 
 
 def test_hopscope_alone_shows_its_commands(capsys):
