@@ -21,7 +21,8 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.emergence.onset import Onset
-from hopscope.experiments.circuit_tables import NONE
+from hopscope.experiments.circuit_tables import NONE, UNSOLVED
+from hopscope.experiments.curves import LEARNT
 from hopscope.experiments.judging import Claim, judge, lags
 from hopscope.runs.run import Run
 from hopscope.studies.stacked_heads.experiments import minimum_depth
@@ -90,28 +91,35 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 # The picture -----------------------------------------------------------------------------------------------------
 
+PALE = "#f0f0f0"  # of models that have not solved their task
 NAMES = ("linear, by the query", "linear", "mixed", "doubling", "either", NONE)
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row per order, D and depth; a square per seed, coloured by the algorithm that its circuit is."""
-    circuits = table[table.kind == "circuit"]
+    """A row per order, D and depth; a square per seed, coloured by the algorithm that its circuit is.
+
+    In an unsolved model's square are the hops that it learnt, of D."""
+    hops = table[table.kind == "hop"]
+    learnt = (hops.loss < LEARNT).groupby(hops.run).sum()
+    circuits = table[table.kind == "circuit"].assign(learnt=lambda rows: rows.run.map(learnt))
     cells = [cell for order in ORDERS for cell in cells_of(circuits[circuits.order == order])]
     shown = picture(7.6, 1.3 + 0.3 * len(cells))
     ax = shown.subplots()
     for row, (_, part) in enumerate(cells):
-        for place, (name, heads, fewest) in enumerate(zip(part.name, part.heads, part.fewest, strict=True)):
-            tint = tint_of(name)
-            ax.barh(row, 0.92, 0.8, left=place, color=tint, edgecolor="white")
-            if heads == heads:
-                ax.text(place + 0.46, row, f"{heads:.0f} ({fewest:.0f})", ha="center", va="center", fontsize=7)
+        for place, model in enumerate(part.to_dict("records")):
+            unsolved = model["verdict"] == UNSOLVED["verdict"]
+            ax.barh(row, 0.92, 0.8, left=place, color=PALE if unsolved else tint_of(model["name"]), edgecolor="white")
+            heads = f"{model['heads']:.0f} ({model['fewest']:.0f})" if model["heads"] == model["heads"] else ""
+            told = f"{model['learnt']:.0f} of {model['D']:.0f}" if unsolved else heads
+            ax.text(place + 0.46, row, told, ha="center", va="center", fontsize=7)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=8)
     ax.set(xlabel="seeds (heads in use, in brackets the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
     ax.set_xticks([])
     ax.set_title("The algorithm of each circuit")
     words = [f"{kind}, look-ahead" if kind == "linear" else "no circuit" if kind == NONE else kind for kind in NAMES]
     patches = [Patch(color=tint_of(kind), label=word) for kind, word in zip(NAMES, words, strict=True)]
+    patches.append(Patch(color=PALE, label="unsolved: hops learnt"))
     ax.legend(handles=patches, loc="upper left", bbox_to_anchor=(1, 1))
     return shown
 
@@ -127,7 +135,7 @@ def cells_of(circuits: DataFrame) -> Iterator[tuple[str, DataFrame]]:
 def tint_of(name: str) -> str:
     """A colour for an algorithm: who merges matters where it is linear."""
     kind = name if name in NAMES else name.split(",")[0]
-    return dict(zip(NAMES, (colour(4), colour(0), colour(5), colour(1), colour(2), "#dddddd"), strict=True))[kind]
+    return dict(zip(NAMES, (colour(4), colour(0), colour(5), colour(1), colour(2), "#c4c4c4"), strict=True))[kind]
 
 
 # Claims ----------------------------------------------------------------------------------------------------------
