@@ -27,7 +27,7 @@ FOUND = "Found: "  # how the paragraph begins
 
 def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
     """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how,
-    each at the largest scale at which it was judged.
+    each at the scale with the most seeds, and of equals at the largest.
 
     Args:
         claims: as `hopscope.experiments.results.all_claims` gives them.
@@ -35,7 +35,7 @@ def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
     """
     lines = ["| study | what was found | hold | fail | undecided |", "|---|---|---|---|---|"]
     for study, some in by_study(claims):
-        counts = Counter(row["verdict"] for row in at_largest_scale(some))
+        counts = Counter(row["verdict"] for row in at_last(some))
         cells = f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), *(str(counts[v]) for v in VERDICTS)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -44,13 +44,14 @@ def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
 def claims_page(claims: Iterable[Claim], pages: str) -> str:
     """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
     claims = list(claims)
-    decided = at_largest_scale(claims)
+    decided = at_last(claims)
     counts = Counter(row["verdict"] for row in decided)
     parts = [
         "# All claims\n",
         f"{len(decided)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "
-        "are undecided, each at the largest scale at which it was tried. Each is judged from the committed table of "
-        "its experiment alone. The spread is over what the number is the middle of, mostly seeds; n counts it.\n",
+        "are undecided, each at the scale with the most seeds, or the largest of equals. Each is judged from the "
+        "committed table of its experiment alone. The spread is over what the number is the middle of, mostly seeds, "
+        "and n counts it.\n",
     ]
     for study, some in by_study(claims):
         parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n")
@@ -59,9 +60,10 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
     return "\n".join(parts)
 
 
-def at_largest_scale(claims: Iterable[Claim]) -> list[Claim]:
-    """Each claim once: a larger scale has more seeds, more cells or longer runs, and so the last word."""
-    ordered = sorted(claims, key=lambda row: SCALES.index(row["scale"]))
+def at_last(claims: Iterable[Claim]) -> list[Claim]:
+    """Each claim once: the scale with the most seeds has the last word, and of equals the largest, with more cells or
+    longer runs. A scale of many cells may have few seeds yet."""
+    ordered = sorted(claims, key=lambda row: (len(row["seeds"]), SCALES.index(row["scale"])))
     return list({(row["experiment"], row["id"]): row for row in ordered}.values())
 
 

@@ -10,7 +10,7 @@ from hopscope.core import catalogue
 from hopscope.experiments.overview import claims_page, found_by, studies_markdown
 
 
-def claim(experiment, verdict, number=0.25, id="first", scale="cpu"):
+def claim(experiment, verdict, number=0.25, id="first", scale="cpu", seeds=3):
     return {
         "id": id,
         "experiment": experiment,
@@ -20,6 +20,7 @@ def claim(experiment, verdict, number=0.25, id="first", scale="cpu"):
         "number": number,
         "spread": [0.1, None],
         "n": 3,
+        "seeds": list(range(seeds)),
         "verdict": verdict,
     }
 
@@ -52,6 +53,11 @@ def test_a_claim_of_several_scales_counts_once_as_the_largest_says():
     page = claims_page(several, "{}.md")
     assert "1 claims were judged: 1 hold, 0 fail and 0 are undecided" in page
     assert page.count("birth says.") == 3  # all of them are shown
+
+
+def test_more_seeds_have_the_last_word_over_a_larger_scale():
+    several = [claim("birth", "holds", scale="long", seeds=3), claim("birth", "fails", seeds=5)]
+    assert studies_markdown(several, "{}.md").splitlines()[-1].split(" | ")[2:] == ["0", "1", "0 |"]
 
 
 def test_the_page_has_every_claim_once_below_its_study():
