@@ -49,13 +49,12 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", bos_token="<s>")
 
 
-def by_hand() -> Opened:
-    """The model with its tokenizer."""
+def blank(n_words: int) -> Any:
+    """A Llama of two layers of two heads, all of whose weights but the norms' are zero."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    names = words()
     config = LlamaConfig(
-        vocab_size=len(names),
+        vocab_size=n_words,
         hidden_size=WIDTH,
         intermediate_size=8,
         num_hidden_layers=2,
@@ -68,6 +67,13 @@ def by_hand() -> Opened:
     for name, parameter in model.named_parameters():
         if "norm" not in name:
             parameter.zero_()
+    return model
+
+
+def by_hand() -> Opened:
+    """The model with its tokenizer."""
+    names = words()
+    model = blank(len(names))
     embed(model, names)
     first, second = (layer.self_attn for layer in model.model.layers)
     for head, register in enumerate((BEFORE, SECOND)):

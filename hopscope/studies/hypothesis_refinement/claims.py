@@ -7,7 +7,8 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge, significant
+from hopscope.experiments.benchmark_claims import ends, series, tested
+from hopscope.experiments.judging import Claim, bound, judge
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in two dozen numbers (ours)
 BEYOND = "true beyond shuffled"
@@ -20,11 +21,6 @@ def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
     for column, value in same.items():
         rows = rows[rows[column] == value]
     return rows
-
-
-def series(rows: DataFrame, column: str) -> Series:
-    """A column, as numbers."""
-    return rows[column].astype(float)
 
 
 def as_foretold(rows: DataFrame) -> Series:
@@ -170,9 +166,10 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         unanimous=True,
         **told,
     )
-    beyond = {"labels": BEYOND, "layout": "code"}
+    beyond, exercises = {"labels": BEYOND, "layout": "code"}, ("exercises", "3")
+    shuffled = f"{names} does so more often than where the outputs are shuffled."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", **beyond)
-    yield tested("lists_beyond_shuffled", f"{names} does so more often than where the outputs are shuffled.", some)
+    yield tested("lists_beyond_shuffled", shuffled, some, *exercises)
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield judge(
         "lights_beyond_even",
@@ -186,7 +183,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     some = of(rows, "choice", domain="lights", **beyond)
-    yield tested("lights_beyond_shuffled", f"{names} does so more often than where the outputs are shuffled.", some)
+    yield tested("lights_beyond_shuffled", shuffled, some, *exercises)
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, chat = form[form.layout == "code"], form[form.layout == "chat"]
     yield judge(
@@ -200,25 +197,4 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         above=EVEN,
         unanimous=True,
         **told,
-    )
-
-
-def ends(rows: DataFrame) -> list[float]:
-    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
-    return [*series(rows, "low"), *series(rows, "high")]
-
-
-def tested(id: str, sentence: str, rows: DataFrame) -> Claim:
-    """A sign test over exercises, of every model; all must be met."""
-    pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
-    bounds = [significant("more exercises with more than with less", more, less) for more, less in pairs]
-    return judge(
-        id,
-        sentence,
-        series(rows, "value"),
-        "difference of the means",
-        section="3",
-        rows=rows,
-        also=bounds or [bound("difference", [])],
-        source="ours",
     )

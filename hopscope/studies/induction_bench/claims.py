@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, bound, judge, significant
+from hopscope.experiments.benchmark_claims import ends, tested
+from hopscope.experiments.judging import Claim, bound, judge
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
 ALMOST_NONE = 0.2  # that the upper end of an interval of 20 functions can stay below (ours)
@@ -116,7 +117,8 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
         some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 3, 2)")
-        yield tested(id, f"{names} {sentence} where the examples are as they are than where they are shuffled.", some)
+        said = f"{names} {sentence} where the examples are as they are than where they are shuffled."
+        yield tested(id, said, some, "functions", "4")
     strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
     chat, shown = strict[strict.layout == "chat"], strict[strict.layout == "few_shot"]
     yield judge(
@@ -130,30 +132,4 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         above=0.5,
         unanimous=True,
         **told,
-    )
-
-
-def series(rows: DataFrame, column: str) -> Series:
-    """A column, as numbers."""
-    return rows[column].astype(float)
-
-
-def ends(rows: DataFrame) -> list[float]:
-    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
-    return [*series(rows, "low"), *series(rows, "high")]
-
-
-def tested(id: str, sentence: str, rows: DataFrame) -> Claim:
-    """A sign test over functions, of every model; Bonferroni is not needed, for all must be met."""
-    pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
-    bounds = [significant("more functions with more than with less", more, less) for more, less in pairs]
-    return judge(
-        id,
-        sentence,
-        series(rows, "value"),
-        "difference of the means",
-        section="4",
-        rows=rows,
-        also=bounds or [bound("difference", [])],
-        source="ours",
     )

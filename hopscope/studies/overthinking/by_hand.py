@@ -21,8 +21,7 @@ from hopscope.language.retrieval.by_hand import (
     QUIET,
     SHARP,
     STILL,
-    THETA,
-    WIDTH,
+    blank,
     look_back,
     move,
 )
@@ -53,22 +52,7 @@ def tokenizer() -> Any:
 
 def by_hand() -> Opened:
     """The model with its tokenizer."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=len(names()),
-        hidden_size=WIDTH,
-        intermediate_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=D_HEAD,
-        rope_parameters={"rope_theta": THETA, "rope_type": "default"},
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():
-        if "norm" not in name:
-            parameter.zero_()
+    model = blank(len(names()))
     embed(model)
     first, second = (layer.self_attn for layer in model.model.layers)
     for head in range(2):

@@ -1,0 +1,36 @@
+"""Claims on benchmarks, from tables whose rows have a value, the ends of its interval, and who was asked.
+
+A sign test's row has its two one-sided probabilities in place of the ends (`hopscope.language.controlled`).
+"""
+
+from __future__ import annotations
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, bound, judge, significant
+
+
+def series(rows: DataFrame, column: str) -> Series:
+    """A column, as numbers."""
+    return rows[column].astype(float)
+
+
+def ends(rows: DataFrame) -> list[float]:
+    """Both ends of every interval: a bound that all meet is met, and one that some meet is undecided."""
+    return [*series(rows, "low"), *series(rows, "high")]
+
+
+def tested(id: str, sentence: str, rows: DataFrame, what: str, section: str) -> Claim:
+    """A sign test over `what` was asked, of every model; all must be met, so none is corrected for their number."""
+    pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
+    bounds = [significant(f"more {what} with more than with less", more, less) for more, less in pairs]
+    return judge(
+        id,
+        sentence,
+        series(rows, "value"),
+        "difference of the means",
+        section=section,
+        rows=rows,
+        also=bounds or [bound("difference", [])],
+        source="ours",
+    )
