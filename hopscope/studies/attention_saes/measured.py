@@ -41,7 +41,7 @@ class Prefixes(Work):
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
-    count: int = setting(64, "sequences, a half each for choosing and judging")
+    count: int = setting(48, "sequences, a half each for choosing and judging")
     seed: int = setting(0, "of sequences and random heads")
     brief: bool = setting(False, "nothing is cut")
 
@@ -67,11 +67,11 @@ class Layer(Work):
 
     model: str = setting("smollm2", "which")
     layer: int = setting(18, "whose attention outputs")
-    train: int = setting(320, "blocks of text to train on")
-    held: int = setting(24, "blocks of other text to judge by")
+    train: int = setting(240, "blocks of text to train on")
+    held: int = setting(20, "blocks of other text to judge by")
     expansion: float = setting(2.0, "features per dimension")
     l1: str = setting("4,8", "weights of the features' sum that are tried, separated by commas")
-    steps: int = setting(1000, "updates of 512 vectors")
+    steps: int = setting(800, "updates of 512 vectors")
     seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
