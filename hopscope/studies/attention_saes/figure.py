@@ -92,8 +92,8 @@ def draw_curves(ax: Axes, rows: DataFrame) -> None:
 def prefix_axis(ax: Axes, title: str) -> None:
     """Labels of a curve by prefix."""
     ax.set_xticks(range(len(PREFIXES)), PREFIXES)
-    ax.set(ylim=(-0.03, 1.03), xlabel="tokens of prefix", ylabel="attention to what followed", title=title)
-    ax.legend(loc="upper left")
+    ax.set(ylim=(-0.03, 1.2), xlabel="tokens of prefix", ylabel="attention to what followed", title=title)
+    ax.legend(loc="upper left", ncols=3)
 
 
 def draw_kinds(ax: Axes, rows: DataFrame) -> None:
