@@ -29,7 +29,7 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 4, "cpu": 600, "paper": 7200}
+SECONDS = {"quick": 4, "cpu": 480, "paper": 7200}
 CLAIMS = (
     "known_features_recovered",
     "not_recovered_by_chance",
