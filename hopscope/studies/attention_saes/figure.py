@@ -13,7 +13,7 @@ SHORT, LONG = PALETTE[0], PALETTE[1]
 SHOWN = 5  # heads of a kind
 RECOVERED = (
     ("features", "features"),
-    ("components", "components"),
+    ("components", "compo-\nnents"),
     ("random", "random\ndictionaries"),
     ("shuffled", "shuffled\nfeatures"),
     ("mean", "mean"),
@@ -46,7 +46,7 @@ def draw_found(ax: Axes, table: DataFrame) -> None:
             some = rows[(rows.kind == name) | ((rows.kind == "autoencoder") & (rows.name == name))]
             ax.plot([at + shift] * len(some), some.value, "o", ms=4.5, color=ink, alpha=0.7,
                     label=None if at else label)  # fmt: skip
-    ax.set_xticks(range(len(names)), ["features", "components", "of mixed\ncoordinates", "untrained", "random"])
+    ax.set_xticks(range(len(names)), ["features", "compo-\nnents", "of mixed\ncoordinates", "untrained", "random"])
     ax.set(ylim=(-0.03, 1.03), ylabel="share recovered", title="Known directions with a cosine ≥ 0.9")
     ax.legend(loc="upper right")
 
@@ -68,9 +68,9 @@ def draw_loss(ax: Axes, rows: DataFrame) -> None:
 def draw_hand(ax: Axes, rows: DataFrame) -> None:
     """The heads by hand, whose prefixes are known."""
     some = rows[(rows.kind == "by prefix") & (rows.seed == rows.seed.min()) & rows.other.isin(PREFIXES)]
-    for (name, order), head in some.groupby(["name", "step"]):
-        ax.plot(range(len(PREFIXES)), head.value, "o-", ms=4, label=f"{name}, order {order:.0f}",
-                color=PALETTE[int(order) - 1])  # fmt: skip
+    for order in (1, 2, 3):
+        head = some[some.step == order]
+        ax.plot(range(len(PREFIXES)), head.value, "o-", ms=4, label=f"order {order}", color=PALETTE[order - 1])
     prefix_axis(ax, "Heads by hand")
 
 
