@@ -32,6 +32,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
+LARGE = 24  # units; of a set with more only one minimal circuit is sought, unless it holds none that is known (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
 
@@ -134,13 +135,24 @@ class Detective(Case):
         if len(together) <= TOGETHER:
             circuits = smallest_first(self, self.suffices.minimal_sets(together))
         else:
-            circuits = smallest_first(self, (self.suffices.minimised(units) for units in passing[:most]))
+            circuits = smallest_first(self, self.minimised_in_turn(passing[:most]))
         proven = proof(self, self.suffices, circuits)
         if proven:
             return proven
         if not complete or len(circuits) >= most:
             return circuits[:most], Completeness("not claimed", f"the search was cut short at {most} sets")
         return circuits, Completeness("searched", HOW)
+
+    def minimised_in_turn(self, passing: Sequence[Units]) -> list[Units]:
+        """What nothing can be left out of, from the smallest set on.
+
+        A large set around a circuit that is known by then is passed over: it has thousands of removals to be tried.
+        """
+        found: list[Units] = []
+        for units in sorted(passing, key=len):
+            if len(units) <= LARGE or not any(known <= units for known in found):
+                found.append(self.suffices.minimised(units))
+        return found
 
     def report_on(self, units: Units, circuits: Sequence[Units], claim: Completeness) -> Circuit:
         """Validate, measure and tell what was found."""

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -388,3 +389,14 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
     early = frozenset(p for p in lab.ground.paths if p.layer < 3)
     lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
     assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
+
+
+def test_a_large_set_around_a_known_circuit_is_not_taken_apart():
+    """Smallest first; of 25 units or more only sets that hold no circuit found by then."""
+    known, around, apart, small = (
+        frozenset(map(str, units)) for units in (range(2), range(30), range(5, 35), range(3))
+    )
+    taken = []
+    case = SimpleNamespace(suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or units))
+    found = Detective.minimised_in_turn(case, [around, apart, known, small])
+    assert found == taken == [known, small, apart]
