@@ -32,7 +32,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
-LARGE = 24  # units; of a set with more only one minimal circuit is sought, unless it holds none that is known (ours)
+LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
 
@@ -131,14 +131,20 @@ class Detective(Case):
         """All minimal circuits among what was found, and what is claimed of others."""
         self.watch("leaving out whatever can be spared")
         together: Units = frozenset().union(*passing)
-        most = self.settings.alternatives
+        most, left = self.settings.alternatives, 0
         if len(together) <= TOGETHER:
             circuits = smallest_first(self, self.suffices.minimal_sets(together))
         else:
-            circuits = smallest_first(self, self.minimised_in_turn(passing[:most]))
+            taken = self.minimised_in_turn(passing[:most])
+            circuits = smallest_first(self, taken)
+            left = len(passing[:most]) - len(taken)
         proven = proof(self, self.suffices, circuits)
         if proven:
             return proven
+        if left:
+            return circuits, Completeness(
+                "not claimed", f"sets of more than {LARGE} paths were not taken apart: {left}"
+            )
         if not complete or len(circuits) >= most:
             return circuits[:most], Completeness("not claimed", f"the search was cut short at {most} sets")
         return circuits, Completeness("searched", HOW)
@@ -146,11 +152,11 @@ class Detective(Case):
     def minimised_in_turn(self, passing: Sequence[Units]) -> list[Units]:
         """What nothing can be left out of, from the smallest set on.
 
-        A large set around a circuit that is known by then is passed over: it has thousands of removals to be tried.
+        A large set is left whole where a circuit is known by then: it has thousands of removals to be tried.
         """
         found: list[Units] = []
         for units in sorted(passing, key=len):
-            if len(units) <= LARGE or not any(known <= units for known in found):
+            if len(units) <= LARGE or not found:
                 found.append(self.suffices.minimised(units))
         return found
 

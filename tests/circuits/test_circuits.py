@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
-from hopscope.circuits import branches
+from hopscope.circuits import branches, discovery
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.controls import random_sets, with_wrong_chains
@@ -391,12 +391,23 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
     assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
 
 
-def test_a_large_set_around_a_known_circuit_is_not_taken_apart():
-    """Smallest first; of 25 units or more only sets that hold no circuit found by then."""
-    known, around, apart, small = (
-        frozenset(map(str, units)) for units in (range(2), range(30), range(5, 35), range(3))
-    )
+def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known():
+    """Smallest first; one of 25 paths or more is passed over, and nothing is claimed of what else there is."""
+    small, large, larger = (frozenset(map(str, range(n))) for n in (2, 25, 30))
     taken = []
     case = SimpleNamespace(suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or units))
-    found = Detective.minimised_in_turn(case, [around, apart, known, small])
-    assert found == taken == [known, small, apart]
+    assert Detective.minimised_in_turn(case, [larger, small, large]) == taken == [small]
+    taken.clear()
+    assert Detective.minimised_in_turn(case, [larger, large]) == taken == [large]
+
+
+def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
+    run = load(SHIPPED)
+    detective = Detective(run.model, run.task, SMALL, lambda _: None)
+    detective.suffices = None  # it is asked nothing
+    monkeypatch.setattr(Detective, "minimised_in_turn", lambda self, passing: [passing[0]])
+    monkeypatch.setattr(discovery, "proof", lambda *_: None)
+    sets = [frozenset(map(str, range(size))) for size in (9, 30)]
+    circuits, claim = detective.minimal_circuits(sets, True)
+    assert circuits == sets[:1]
+    assert claim == Completeness("not claimed", "sets of more than 24 paths were not taken apart: 1")
