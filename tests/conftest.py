@@ -22,7 +22,7 @@ STUDIES = Path(__file__).parents[1] / "hopscope" / "studies"
 CHECKED = [
     path.relative_to(STUDIES.parents[1]).parts for kind in ("tasks", "measures") for path in STUDIES.glob(f"*/{kind}")
 ]
-install_import_hook([".".join(parts) for parts in CHECKED], "typeguard.typechecked")
+install_import_hook([".".join(parts) for parts in CHECKED], "beartype.beartype")
 
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (

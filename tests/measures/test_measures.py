@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 
 from hopscope import Architecture, Transformer
 from hopscope.core import catalogue
@@ -42,6 +43,14 @@ def previous(batch):
 def uniform(batch):
     n = batch.task.n_positions
     return torch.full((len(batch), n, n), 1 / n)
+
+
+def test_tests_check_shapes():
+    """tests/conftest.py has jaxtyping and beartype check every annotated shape: a pattern without heads is refused."""
+    batch = Retrieval().sample(2)
+    path_strengths(uniform(batch)[:, None], batch.roles)
+    with pytest.raises(TypeCheckError, match="pattern"):
+        path_strengths(uniform(batch), batch.roles)
 
 
 def to_role(query, key, relation="same"):
