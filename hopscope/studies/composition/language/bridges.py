@@ -126,7 +126,7 @@ def pair_rows(pairs: Pairs, later: list[Head], earlier: list[Head], seed: int) -
 
 
 def best(pairs: Tensor) -> Tensor:
-    """Of each later head the highest overlap with an earlier one; later."""
+    """Of each later head the highest overlap with an earlier one, 0 where none of them is earlier; later."""
     return pairs.nan_to_num(0).max(1).values
 
 

@@ -60,8 +60,9 @@ def draw_overlaps(ax: Axes, table: DataFrame) -> None:
     rows = table[(table.kind == "overlap") & (table.name == "induction on previous")]
     ax.errorbar(rows.step, rows.value, (rows.value - rows.low, rows.high - rows.value), fmt="o", ms=5, lw=1,
                 color=PALETTE[0], label="induction heads, previous-token heads")  # fmt: skip
-    ax.set(xlabel="directions", ylabel="overlap", ylim=(0, None), title="Mean over pairs (95 %)")
-    ax.legend(fontsize=7)
+    ax.set_xticks(sorted(rows.step.unique()))
+    ax.set(xlabel="directions", ylabel="overlap", ylim=(0, 1.5 * rows.high.max()), title="Mean over pairs (95 %)")
+    ax.legend(fontsize=7, loc="upper left")
 
 
 def draw_partners(ax: Axes, first: DataFrame, table: DataFrame) -> None:
