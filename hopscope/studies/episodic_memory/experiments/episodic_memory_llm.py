@@ -23,7 +23,7 @@ from hopscope.studies.episodic_memory.language.measured import REPORT, Recall, T
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 3, "cpu": 300, "paper": 7200}
+SECONDS = {"quick": 3, "cpu": 400, "paper": 7200}
 CLAIMS = (
     "induction_heads_recall",
     "more_than_shuffled",
@@ -45,6 +45,8 @@ CLAIMS = (
     "random_curves_are_near",
     "by_hand",
     "untrained_heads_do_not",
+    "more_near_than_untrained",
+    "more_like_recall_than_untrained",
     "untrained_is_flat",
 )
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}

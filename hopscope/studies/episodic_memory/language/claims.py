@@ -263,13 +263,29 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "untrained_heads_do_not",
-        "At initial weights hardly any head is like recall.",
-        of(idle, "share like recall: all heads", "heads"),
-        "share of heads",
+        "At initial weights hardly any head is like recall (95 % over heads, upper end).",
+        of(idle, "share like recall: all heads", "heads", "high"),
+        "upper end of the share of heads",
         rows=idle,
         **said,
         below=RARE,
     )
+    for id, which, words in (
+        ("more_near_than_untrained", "near", "CMR-like, as the paper has it,"),
+        ("more_like_recall_than_untrained", "like recall", "like recall"),
+    ):
+        kind = f"share {which}: all heads"
+        shares, floor = of(language, kind, "heads", "low"), of(idle, kind, "heads", "high").max()
+        yield judge(
+            id,
+            f"More heads are {words} than at initial weights ({of(language, kind, 'heads').mean():.0%} and "
+            f"{of(idle, kind, 'heads').mean():.0%}; lower end against upper end).",
+            shares - floor,
+            "difference of the ends",
+            rows=language,
+            **said,
+            above=0,
+        )
     yield judge(
         "untrained_is_flat",
         "At initial weights recall is even.",
