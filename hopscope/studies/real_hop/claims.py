@@ -24,7 +24,7 @@ CHANGES = (
         "perfect",
         "all of these",
         5.0,
-        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times as high",
+        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is five times as high or more",
     ),
     (
         "louder_heads_help",
