@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hopscope.core.settings import BadInput
     from hopscope.explorer.opening import explore
     from hopscope.live.find import FoundCircuit, find_circuit
+    from hopscope.live.language import FoundHeads, FoundHop, find_heads, find_hop
     from hopscope.models.transformer import Architecture, Cache, Transformer
     from hopscope.problem.oracle import Fact, Problem
     from hopscope.runs.run import Run, load
@@ -34,6 +35,8 @@ __all__ = [
     "Config",
     "Fact",
     "FoundCircuit",
+    "FoundHeads",
+    "FoundHop",
     "Problem",
     "Run",
     "Task",
@@ -41,6 +44,8 @@ __all__ = [
     "Transformer",
     "explore",
     "find_circuit",
+    "find_heads",
+    "find_hop",
     "load",
     "train",
 ]
@@ -49,6 +54,7 @@ __all__ = [
 HOMES = {
     "configuration.config": ("Config", "Training"),
     "live.find": ("FoundCircuit", "find_circuit"),
+    "live.language": ("FoundHeads", "FoundHop", "find_heads", "find_hop"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),
     "problem.oracle": ("Fact", "Problem"),
     "runs.run": ("Run", "load"),

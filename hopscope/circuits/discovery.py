@@ -32,6 +32,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
+LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
 
@@ -130,17 +131,34 @@ class Detective(Case):
         """All minimal circuits among what was found, and what is claimed of others."""
         self.watch("leaving out whatever can be spared")
         together: Units = frozenset().union(*passing)
-        most = self.settings.alternatives
+        most, left = self.settings.alternatives, 0
         if len(together) <= TOGETHER:
             circuits = smallest_first(self, self.suffices.minimal_sets(together))
         else:
-            circuits = smallest_first(self, (self.suffices.minimised(units) for units in passing[:most]))
+            taken = self.minimised_in_turn(passing[:most])
+            circuits = smallest_first(self, taken)
+            left = len(passing[:most]) - len(taken)
         proven = proof(self, self.suffices, circuits)
         if proven:
             return proven
+        if left:
+            return circuits, Completeness(
+                "not claimed", f"sets of more than {LARGE} paths were not taken apart: {left}"
+            )
         if not complete or len(circuits) >= most:
             return circuits[:most], Completeness("not claimed", f"the search was cut short at {most} sets")
         return circuits, Completeness("searched", HOW)
+
+    def minimised_in_turn(self, passing: Sequence[Units]) -> list[Units]:
+        """What nothing can be left out of, from the smallest set on.
+
+        A large set is left whole where a circuit is known by then: it has thousands of removals to be tried.
+        """
+        found: list[Units] = []
+        for units in sorted(passing, key=len):
+            if len(units) <= LARGE or not found:
+                found.append(self.suffices.minimised(units))
+        return found
 
     def report_on(self, units: Units, circuits: Sequence[Units], claim: Completeness) -> Circuit:
         """Validate, measure and tell what was found."""

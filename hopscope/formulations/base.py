@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Settings
 from hopscope.problem.oracle import Problem
 
@@ -134,6 +135,19 @@ class Formulation(Questions):
 
     n_hops: int
     n_chains: int
+
+
+def of_one_hop(name: str, hops: int | None = None, chains: int | None = None) -> Formulation:
+    """A formulation by its name, of as many hops as asked for; else of one where its wording allows it."""
+    kind = catalogue.find("formulations", name)
+    given: dict[str, int] = {} if chains is None else {"n_chains": chains}
+    try:
+        made: Formulation = kind(n_hops=1 if hops is None else hops, **given)
+    except BadInput:
+        if hops is not None:
+            raise
+        made = kind(**given)
+    return made
 
 
 def check_rounds(name: str, n_hops: int, rounds: int) -> None:

@@ -12,22 +12,22 @@ Up to two hops the first two are the same, and are called `either`. That a fact'
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path, place_of
 from hopscope.theory.depth import chain_of
-from hopscope.theory.flow import Chain, Interval, hull, meet, simulate
+from hopscope.theory.flow import Chain, Interval, hull, meet, simulate, without_spare
 
 Kind = Literal["linear", "doubling", "mixed", "either"]
 Side = Literal["query", "chain", "both"]
 
-#: Schedules within one circuit before the search gives up; circuits that were found have had a handful.
-MOST_SCHEDULES = 2000
+#: Schedules within one circuit, and sets of paths that are tried to find them, before the search ends; most circuits
+#: have a handful. The first is flat, so that the name of a circuit with more is that of a flat one.
+MOST_SCHEDULES, MOST_TRIED = 2000, 20_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class Named:
 
 
 def schedules_of(paths: Sequence[Path], hops: int) -> list[Named]:
-    """All schedules within a circuit from which no path can be left out, named; the flattest first.
+    """The schedules within a circuit from which no path can be left out, named; the flattest first.
+
+    They are all there are, in a circuit of up to 2,000 that are found in 20,000 attempts.
 
     Args:
         paths: of the circuit; those between chains and those without a shared piece move nothing. What a mask hides is
@@ -69,7 +71,7 @@ def schedules_of(paths: Sequence[Path], hops: int) -> list[Named]:
         None if by the flow of information the circuit does not bring the query its answer.
 
     Raises:
-        BadInput: a role that a chain of so many hops lacks, or more than 2,000 schedules.
+        BadInput: a role that a chain of so many hops lacks.
     """
     chain = chain_of(hops, "none", "nearest_first")
     found = [named(chain, schedule) for schedule in minimal_schedules(chain, paths)]
@@ -77,18 +79,38 @@ def schedules_of(paths: Sequence[Path], hops: int) -> list[Named]:
 
 
 def minimal_schedules(chain: Chain, paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Every subset that brings the query the answer, and none of whose paths can be left out."""
-    seen: set[frozenset[Path]] = set()
-    open_sets = [frozenset(paths)] if simulate(chain, paths).solves else []
-    while open_sets:
-        whole = open_sets.pop()
-        fewer = [less for path in whole if simulate(chain, less := whole - {path}).solves]
-        if not fewer:
-            yield tuple(sorted(whole))
-        open_sets += (new := [less for less in fewer if less not in seen])
+    """Every subset that brings the query the answer, and none of whose paths can be left out; at most `MOST_SCHEDULES`.
+
+    One that is not known yet lacks some path of each that is (Reiter, 1987): so the paths of known ones are left out,
+    one of each, until nothing is left that solves.
+    """
+    whole = frozenset(path for path in paths if path.chain == "same")
+    if not simulate(chain, whole).solves:
+        return
+    found: list[frozenset[Path]] = []
+    open_sets, seen = deque([frozenset[Path]()]), {frozenset[Path]()}
+    while open_sets and len(found) < MOST_SCHEDULES and len(seen) < MOST_TRIED:
+        removed = open_sets.popleft()
+        schedule = next((one for one in found if one.isdisjoint(removed)), None)
+        if schedule is None:
+            if not simulate(chain, whole - removed).solves:
+                continue
+            schedule = frozenset(without_spare(chain, sorted(flattest(chain, whole - removed))))
+            found.append(schedule)
+            yield tuple(sorted(schedule))
+        new = [less for path in sorted(schedule) if (less := removed | {path}) not in seen]
+        open_sets += new
         seen.update(new)
-        if len(seen) > MOST_SCHEDULES:
-            raise BadInput(f"the circuit has more than {MOST_SCHEDULES:,} ways to leave out paths; name a smaller one")
+
+
+def flattest(chain: Chain, paths: frozenset[Path]) -> frozenset[Path]:
+    """What is left of paths that solve if those are left out without which the answer comes by as few merges."""
+    least, kept = height(chain, sorted(paths)), paths
+    for path in sorted(paths, reverse=True):
+        fewer = kept - {path}
+        if simulate(chain, fewer).solves and height(chain, sorted(fewer)) == least:
+            kept = fewer
+    return kept
 
 
 def named(chain: Chain, schedule: tuple[Path, ...]) -> Named:

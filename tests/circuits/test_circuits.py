@@ -7,12 +7,13 @@ import json
 import math
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from hopscope.builds.build import Build, build
-from hopscope.circuits import branches
+from hopscope.circuits import branches, discovery
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.controls import random_sets, with_wrong_chains
@@ -388,3 +389,25 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
     early = frozenset(p for p in lab.ground.paths if p.layer < 3)
     lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
     assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
+
+
+def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known():
+    """Smallest first; one of 25 paths or more is passed over, and nothing is claimed of what else there is."""
+    small, large, larger = (frozenset(map(str, range(n))) for n in (2, 25, 30))
+    taken = []
+    case = SimpleNamespace(suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or units))
+    assert Detective.minimised_in_turn(case, [larger, small, large]) == taken == [small]
+    taken.clear()
+    assert Detective.minimised_in_turn(case, [larger, large]) == taken == [large]
+
+
+def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
+    run = load(SHIPPED)
+    detective = Detective(run.model, run.task, SMALL, lambda _: None)
+    detective.suffices = None  # it is asked nothing
+    monkeypatch.setattr(Detective, "minimised_in_turn", lambda self, passing: [passing[0]])
+    monkeypatch.setattr(discovery, "proof", lambda *_: None)
+    sets = [frozenset(map(str, range(size))) for size in (9, 30)]
+    circuits, claim = detective.minimal_circuits(sets, True)
+    assert circuits == sets[:1]
+    assert claim == Completeness("not claimed", "sets of more than 24 paths were not taken apart: 1")

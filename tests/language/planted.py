@@ -159,3 +159,17 @@ def copy(attention, query_head: int, key_head: int, source: slice, target: slice
     eye = torch.eye(8)
     attention.v_proj.weight[key_head * D_HEAD : key_head * D_HEAD + 8, source] = eye
     attention.o_proj.weight[target, query_head * D_HEAD : query_head * D_HEAD + 8] = eye
+
+
+def random_gemma(window: int = 9):
+    """A Gemma 3 drawn at random: norms behind attention and MLPs, and windows that hide facts from two layers."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"]
+    shape = {"vocab_size": len(WORDS), "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": D_HEAD}
+    model = Gemma3ForCausalLM(Gemma3TextConfig(**shape, **heads, sliding_window=window, layer_types=kinds))
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.requires_grad_(False).parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
+    return Opened(model.eval(), tokenizer(), "gemma", {})

@@ -15,7 +15,6 @@ from pandas import DataFrame
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.cli import main
-from hopscope.cli.commands.heads import hop_lines
 from hopscope.core.settings import BadInput
 from hopscope.drawing.heads import head_maps, role_maps, stacking_diagram
 from hopscope.formulations.base import Formulation, Question, Span, shifted
@@ -40,6 +39,7 @@ from hopscope.language.heads.role_paths import (
 from hopscope.language.heads.scores import LAGS, LagCurves, head_scores, loss_on_repeat, repeated_tokens
 from hopscope.language.heads.stacking import Link, Unplug, cut, longest_stack, screen, without
 from hopscope.language.heads.study import study
+from hopscope.language.heads.words import hop_lines
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.measures.base import Observation
 from hopscope.measures.induction_score import induction_score

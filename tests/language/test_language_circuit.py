@@ -12,7 +12,6 @@ import torch
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.cli import main
-from hopscope.cli.language_circuit import lines, store
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened, open_model
@@ -27,6 +26,7 @@ from hopscope.language.circuit.study import CircuitStudy, circuit_study
 from hopscope.language.circuit.trial import Trial, by_node, by_place, is_head, mask, nodes, ranked
 from hopscope.language.circuit.why import WhyStudy, patched_back, ridge, why
 from hopscope.language.heads.attention import Lens
+from hopscope.live.language import FoundHop
 from tests.language import planted
 from tests.language.planted import Lines, Plain
 
@@ -45,25 +45,11 @@ def random_llama(seed: int = 0):
     return Opened(model, planted.tokenizer(), "random", {})
 
 
-def random_gemma(window: int = 9):
-    """A Gemma 3 drawn at random: norms behind attention and MLPs, and windows that hide facts from two layers."""
-    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
-
-    kinds = ["sliding_attention", "sliding_attention", "full_attention"]
-    shape = {"vocab_size": len(planted.WORDS), "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 3}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": planted.D_HEAD}
-    model = Gemma3ForCausalLM(Gemma3TextConfig(**shape, **heads, sliding_window=window, layer_types=kinds))
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.requires_grad_(False).parameters():
-        parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
-    return Opened(model.eval(), planted.tokenizer(), "gemma", {})
-
-
 def machine_of(opened, draws: int = 6, n_hops: int = 1) -> Machine:
     return Machine(Lens(opened), asks_of(opened.tokenizer, Lines(n_hops=n_hops), Plain(), 0, draws))
 
 
-@pytest.fixture(scope="module", params=[random_llama, random_gemma], ids=["llama", "gemma3"])
+@pytest.fixture(scope="module", params=[random_llama, planted.random_gemma], ids=["llama", "gemma3"])
 def machine(request):
     return machine_of(request.param())
 
@@ -275,13 +261,14 @@ def test_the_report_tells_the_planted_circuit(report, tmp_path):
 
 
 def test_the_command_stores_and_tells_it(report, tmp_path):
-    files = store(report, tmp_path / "circuit")
+    found = FoundHop(report)
+    files = found.save(tmp_path / "circuit")
     assert [file.name for file in files] == ["circuit.json", "circuit.svg", "circuit.png"]
-    told = "\n".join(lines(report))
+    told = str(found)
     assert "ACDC, τ = 0.01 of the gap" in told and "random nodes, as many: kept 0.00, 0.00, 0.00" in told
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="must be a folder"):
-        store(report, tmp_path / "file")
+        found.save(tmp_path / "file")
 
 
 def test_a_model_that_knows_nothing_is_not_given_a_circuit():
@@ -290,7 +277,9 @@ def test_a_model_that_knows_nothing_is_not_given_a_circuit():
         Opened(model, planted.tokenizer(), "empty", {}), Lines(), Plain(), CircuitStudy(count=8), lambda _: None
     )
     assert "nodes" not in told
-    assert "there is no hop here" in list(lines(told))[-1]
+    assert str(FoundHop(told)).endswith("there is no hop here whose circuit could be found")
+    with pytest.raises(BadInput, match="no circuit to draw"):
+        FoundHop(told).diagram()
 
 
 @pytest.fixture(scope="module")

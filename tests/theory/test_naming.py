@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -12,6 +13,8 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory import naming
 from hopscope.theory.algorithms.base import pair_up
+from hopscope.theory.depth import chain_of
+from hopscope.theory.flow import simulate
 from hopscope.theory.naming import kind_of, schedules_of
 
 
@@ -128,11 +131,36 @@ def test_what_does_not_solve_has_no_schedule():
     assert schedules_of(blind, 2) == []  # the query shares nothing with the second fact yet
 
 
-def test_what_is_refused(monkeypatch):
+def solving(paths, hops):
+    """All minimal schedules, by trying every subset."""
+    chain = chain_of(hops, "none", "nearest_first")
+    sets = [frozenset(some) for size in range(len(paths) + 1) for some in itertools.combinations(paths, size)]
+    good = [some for some in sets if simulate(chain, some).solves]
+    return {some for some in good if not any(other < some for other in good)}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_schedules_are_those_that_trying_every_subset_finds(seed):
+    chance = random.Random(seed)
+    hops, roles = 3, ["query", "value[1]", "value[2]", "value[3]"]
+    paths = {*pair_up(range(1, hops + 1))}
+    while len(paths) < 13:
+        first, second = sorted(chance.sample(range(4), 2))
+        paths.add(Path(chance.randint(1, 4), chance.randint(0, 1), roles[first], roles[second]))
+    assert {frozenset(one.paths) for one in schedules_of(sorted(paths), hops)} == solving(sorted(paths), hops)
+
+
+def test_a_role_that_the_chain_lacks_is_refused():
     with pytest.raises(BadInput, match="no value"):
         schedules_of(circuit("1 query->value[4]", 3), 3)
+
+
+def test_a_circuit_with_many_ways_is_named_by_the_flattest(monkeypatch):
+    """A search that ends early neither fails nor takes long: the first schedule that is found is flat."""
     many = circuit("; ".join(f"{layer} query->value[1]" for layer in range(1, 9)), 1)
     assert len(schedules_of(many, 1)) == 8  # any of them
-    monkeypatch.setattr(naming, "MOST_SCHEDULES", 100)
-    with pytest.raises(BadInput, match="more than 100 ways"):
-        schedules_of(many, 1)
+    monkeypatch.setattr(naming, "MOST_SCHEDULES", 3)
+    assert len(schedules_of(many, 1)) == 3
+    crowded = circuit("1 query->value[1]; 1 value[2]->value[3]; 2 query->value[2]; 3 query->value[3]", 3)
+    crowded += [Path(layer, head, "query", "value[2]") for layer in range(2, 6) for head in range(1, 9)]
+    assert schedules_of(crowded, 3)[0].name == "doubling, by both"

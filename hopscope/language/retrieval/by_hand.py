@@ -49,14 +49,14 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", bos_token="<s>")
 
 
-def blank(n_words: int) -> Any:
+def blank(n_words: int, d_mlp: int = 8) -> Any:
     """A Llama of two layers of two heads, all of whose weights but the norms' are zero."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=n_words,
         hidden_size=WIDTH,
-        intermediate_size=8,
+        intermediate_size=d_mlp,
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,

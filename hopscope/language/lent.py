@@ -1,0 +1,137 @@
+"""Language models that somebody has in memory already, read with the same instruments; nothing of theirs is changed.
+
+Studies change how a model computes attention, so they run a twin: a fresh Hugging Face module around the same weights,
+which are shared and not copied. A model may come from transformers, or wrapped: in nnsight (Fiotto-Kaufman et al.,
+2024, arXiv:2407.14561) or in TransformerLens 3 (`TransformerBridge`). Neither library is imported.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput
+from hopscope.language.checkpoints import Opened, quiet, require_extra
+
+WRAPPED = "_original_component."  # TransformerLens puts its hooks around every part under this name
+CLOSE = 1e-3  # largest difference in a logit between the twin and the model
+
+
+def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
+    """A model in memory, ready to be studied; it shares the owner's weights, and the owner's module is left alone.
+
+    Args:
+        model: a Hugging Face causal language model, an nnsight model or a TransformerLens `TransformerBridge` around
+            one; on the CPU.
+        tokenizer: its tokenizer; that of the wrapper by default.
+        name: what it is called in tables; by default what its configuration was loaded from.
+
+    Raises:
+        BadInput: it is none of these, is elsewhere than on the CPU, has no tokenizer, or its weights have been folded,
+            so that they are no longer those of its architecture.
+    """
+    require_extra("transformers")
+    inner = unwrapped(model)
+    tokenizer = tokenizer if tokenizer is not None else getattr(model, "tokenizer", None)
+    if tokenizer is None:
+        raise BadInput("questions are put in tokens, and this model has no tokenizer; give it as tokenizer=")
+    elsewhere = {weight.device.type for weight in inner.parameters()} - {"cpu"}
+    if elsewhere:
+        raise BadInput(f"the model must be on the CPU, and is on {', '.join(sorted(elsewhere))}; move it with .cpu()")
+    twin = twin_of(inner)
+    check_twin(twin, model, inner)
+    called = name or getattr(inner.config, "_name_or_path", "") or type(inner).__name__
+    return Opened(twin, tokenizer, called.rstrip("/").rpartition("/")[2], identity_of(twin))
+
+
+def unwrapped(model: Any) -> Any:
+    """The Hugging Face model within. Raises BadInput where there is none."""
+    from transformers import PreTrainedModel
+
+    for inner in (model, *(vars(model).get(name) for name in ("_module", "_model") if hasattr(model, "__dict__"))):
+        if isinstance(inner, PreTrainedModel):
+            return inner
+    bridged = getattr(model, "original_model", None)
+    if isinstance(bridged, PreTrainedModel):
+        return bridged
+    raise BadInput(
+        f"{type(model).__name__} holds no Hugging Face causal language model; give one, or a TransformerBridge or an "
+        "nnsight model around one (circuits of other modules: hopscope.find_circuit)"
+    )
+
+
+def twin_of(inner: Any) -> Any:
+    """A fresh module of the same class around the same weights, with gradients off."""
+    from transformers import AutoModelForCausalLM
+
+    config = copy.deepcopy(inner.config)
+    config._attn_implementation = "sdpa"
+    with torch.device("meta"), quiet():  # nothing is allocated: all tensors are the owner's
+        twin = AutoModelForCausalLM.from_config(config)
+    weights = bare(inner.state_dict())
+    wanted = twin.state_dict()
+    missing = sorted(wanted.keys() - weights.keys())
+    if missing:
+        raise BadInput(f"the model's weights are not those of a {type(twin).__name__}: there is no {missing[0]}")
+    twin.load_state_dict({key: weights[key] for key in wanted}, assign=True)
+    twin.tie_weights()
+    for name, buffer in bare(dict(inner.named_buffers())).items():
+        place, _, last = name.rpartition(".")
+        if last in dict(module_at(twin, place).named_buffers(recurse=False)):
+            module_at(twin, place).register_buffer(last, buffer, persistent=False)
+    return twin.eval().requires_grad_(False)
+
+
+def bare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under the names that they had before they were wrapped."""
+    return {name.replace(WRAPPED, ""): tensor for name, tensor in tensors.items()}
+
+
+def module_at(model: nn.Module, place: str) -> nn.Module:
+    """A module by its name; one without buffers where there is none."""
+    try:
+        return model.get_submodule(place)
+    except AttributeError:
+        return nn.Identity()
+
+
+def check_twin(twin: Any, model: Any, inner: Any) -> None:
+    """Raise BadInput unless the twin computes what the owner's model computes."""
+    ids = torch.arange(8)[None] % int(inner.config.vocab_size)
+    training = [part for part in inner.modules() if part.training]
+    inner.eval()
+    try:
+        with torch.no_grad():
+            theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)
+            far = float((getattr(theirs, "logits", theirs) - twin(ids).logits).abs().max())
+    finally:
+        for part in training:
+            part.training = True
+    if not far <= CLOSE:
+        raise BadInput(
+            "the model does not compute what a Hugging Face model with its weights does (logits differ by "
+            f"{far:.3g}); give it as it was loaded, without folded norms or other processing of its weights"
+        )
+
+
+def identity_of(twin: Any) -> dict[str, str | int]:
+    """What a study's numbers depend on, as of models that hopscope opens itself; sha256 is of the weights' bytes."""
+    import transformers
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(twin.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy())
+    return {
+        "sha256": digest.hexdigest(),
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "dtype": str(twin.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "attention": "sdpa",
+    }
