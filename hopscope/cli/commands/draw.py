@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hopscope.cli.options import as_json, print_json, run_folder, say, say_unverified
+from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
 from hopscope.runs.run import is_shipped, load, place_for
@@ -29,6 +30,7 @@ def command(folder: Path, out: Path | None, as_json: bool) -> None:
         _ = run.model  # complains at once if there is nothing to draw
         say_unverified([run.path])
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
+        check_out(place, run.path)
         with clear_errors(place):  # before anything is said
             place.mkdir(parents=True, exist_ok=True)
         watch("loading what draws")
