@@ -27,7 +27,7 @@ def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
     with Narrator("reading the run") as watch:
         run = load(folder)
-        _ = run.model  # complains at once if there is nothing to draw
+        _ = run.model, run.rows  # complains at once if there is nothing to draw, or what there is is damaged
         say_unverified([run.path])
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
         check_out(place, run.path)
