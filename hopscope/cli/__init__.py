@@ -184,10 +184,28 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
+        if words := short_of_memory(error):
+            return complain(words, 2)
         if sentence_of_theirs := outside.fault(error):
             return complain(sentence_of_theirs, 2)
         traceback.print_exc()
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
+
+
+#: How PyTorch says that memory cannot be had, on the CPU and on a GPU; only of the first does it name the bytes.
+TOO_LITTLE = re.compile(r"can't allocate memory|not enough memory|out of memory|std::bad_alloc")
+WANTED = re.compile(r"tried to allocate (\d+) bytes")
+
+
+def short_of_memory(error: Exception) -> str | None:
+    """What is said where memory could not be had; None of any other fault."""
+    known = isinstance(error, RuntimeError) and TOO_LITTLE.search(str(error))
+    if not (isinstance(error, MemoryError) or known or (isinstance(error, OSError) and error.errno == errno.ENOMEM)):
+        return None
+    wanted = (
+        f": {int(found[1]) / (1 << 30):.1f} GiB more were asked for" if (found := WANTED.search(str(error))) else ""
+    )
+    return f"there is not enough memory here{wanted}; make what you ask for smaller, or free some"
 
 
 def complain(message: str, code: int) -> int:

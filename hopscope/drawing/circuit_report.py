@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
@@ -73,6 +73,7 @@ def investigate(
     """
     model = run.model if step is None else run.at(step)
     circuit = discover(model, run.task, settings or Discovery(), watch)
+    circuit = replace(circuit, protocol={**circuit.protocol, **run.told_of(step)})
     least = least_for(run.task, model)
     words = paragraph(circuit, run.task, least)
     how = settings or Discovery()

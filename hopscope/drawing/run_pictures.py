@@ -70,15 +70,19 @@ def draw(run: Run, folder: Files, watch: Watch = lambda _: None) -> list[tuple[l
     """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows.
 
     They are listed in the manifest of their folder, or of the run's if that is where their folder is. A warning says
-    so where rows are missing or altered, for the curves then show less than there was.
+    so where rows are missing or altered, for the curves then show less than there was. Nothing is written of a run
+    that is not as its manifest lists it (Damaged).
     """
+    rows = run.rows
     if damage := damage_of_rows(run):
-        warnings.warn(f"{damage}; the curves show what is left of them", stacklevel=2)
+        words = "the curves show what is left of them" if len(rows) > 1 else "too few are left to draw curves"
+        warnings.warn(f"{damage}; {words}", stacklevel=2)
+    figures = list(pictures(run, watch))  # before anything is written: what they need may be damaged
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     home = run.path if folder.parent == run.path else folder
     drawn = []
-    for name, words, figure in pictures(run, watch):
+    for name, words, figure in figures:
         unlist(home, [str((folder / f"{name}.{kind}").relative_to(home)) for kind in ("svg", "png")])
         drawn.append((save(figure, folder / name), words))
     enlist(home, [str(file.relative_to(home)) for files, _ in drawn for file in files])

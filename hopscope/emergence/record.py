@@ -21,7 +21,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged, parse_json, read_listed
+from hopscope.core.storage import Damaged
 from hopscope.emergence.onset import PASSES, Array
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -222,7 +222,7 @@ def circuit_paths(run: Run, watch: Watch) -> list[Path]:
     """
     stored = run.path / "circuit.json"
     if stored.is_file():
-        found = stored_paths(parse_json(stored, read_listed(run.path, stored.name)), str(stored))
+        found = stored_paths(run.finding(stored.name), str(stored))
     else:
         watch(f"{run.path}: looking for its circuit")
         circuit: Circuit = discover(run.model, run.task, Discovery(), watch)

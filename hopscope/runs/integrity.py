@@ -16,21 +16,19 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from hopscope.core.places import DONE, TABLE, Kind, kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_json, parse_lines, read_checked, read_file
 from hopscope.core.wording import shape
 from hopscope.runs.run import OWN, Run
 
-Kind = Literal["run", "work", "results", "files"]
 State = Literal["whole", "unverified", "unfinished", "damaged"]
-TABLE = "table.csv"
-DONE = "DONE"  # lists nothing and is listed nowhere: it is written after the manifest
 REDRAW, CIRCUIT, EMERGE = (f"'hopscope {words}' makes it anew" for words in ("report --redraw", "circuit", "emerge"))
 COPY = "restore it from a copy, or"
 #: What to do about a damaged file: by what it, or the folder that it is in, is called, else by the kind of folder.
 ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("claims.json", "figure.svg", "figure.png"), REDRAW),
-    **dict.fromkeys(("circuit.json", "hypotheses.jsonl"), CIRCUIT),
+    **dict.fromkeys(("circuit.json", "edges.json", "nodes.json", "hypotheses.jsonl"), CIRCUIT),
     **dict.fromkeys(("emergence.json", "emergence.csv"), EMERGE),
     "pictures": "'hopscope draw', 'circuit' or 'emerge' makes it anew",
     MANIFEST: f"{COPY} delete it and take the files as they are, unverified",
@@ -39,6 +37,7 @@ ADVICE: Mapping[str, str] = {
     "results": f"{COPY} delete the folder and reproduce the experiment again",
     "files": f"{COPY} make it anew",
 }
+FINDINGS = ("circuit.json", "edges.json", "nodes.json")  # that say of which run they are
 Watch = Callable[[int], None]
 
 
@@ -61,15 +60,6 @@ class Checked:
     files: int
     unverified: tuple[str, ...]
     faults: tuple[str, ...]
-
-
-def kind_of(folder: Path) -> Kind | None:
-    """What a folder is; None if it is nothing of ours."""
-    names: dict[str, Kind] = {"config.json": "run", "claims.json": "results", TABLE: "results", DONE: "work"}
-    found = [kind for name, kind in names.items() if (folder / name).is_file()]
-    if found == ["work"] and (folder / "checkpoints").is_dir():  # of a run whose config.json is gone
-        return "run"
-    return found[0] if found else "files" if (folder / MANIFEST).is_file() else None
 
 
 def folders_in(path: Path) -> list[Path]:
@@ -191,6 +181,9 @@ def damages_of_run(
         yield run.path / "config.json", damage
         return
     yield from damages_of_rows(run)
+    for name in filter(lambda name: (run.path / name).exists(), FINDINGS):
+        if (damage := found_by(lambda: run.finding(name))) is not None:  # noqa: B023 (called at once)
+            yield run.path / name, damage
     goes_on = run.done or partial or any((run.folder(step) / "optimizer.safetensors").exists() for step in run.steps)
     for step in run.steps if steps is None else steps:
         yield from damages_of_checkpoint(run, step, watch, needed=not goes_on and step == run.step)

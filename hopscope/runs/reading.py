@@ -20,6 +20,7 @@ from hopscope.core.storage import (
     MANIFEST,
     Damaged,
     listed,
+    parse_json,
     parse_lines,
     parse_shaped,
     read_file,
@@ -28,7 +29,7 @@ from hopscope.core.storage import (
     read_listed,
     read_manifest,
 )
-from hopscope.core.strangers import Number, misfit
+from hopscope.core.strangers import Number, misfit, visible
 from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
@@ -213,6 +214,22 @@ class RunReader:
             "bit_exact": self.bit_exact,
             "verified": self.verified,
         }
+
+    def told_of(self, step: int | None = None) -> dict[str, Any]:
+        """Of which run and step a finding is, as its file says under `protocol`."""
+        return {"run": self.config.identity, "step": self.step if step is None else step}
+
+    def finding(self, name: str) -> Any:
+        """The value of a JSON file that was found out later, such as circuit.json.
+
+        Raises Damaged if it is missing, altered, or says that it is of another run.
+        """
+        value = parse_json(self.path / name, read_listed(self.path, name))
+        protocol = value.get("protocol") if isinstance(value, dict) else None
+        of = protocol.get("run", self.config.identity) if isinstance(protocol, dict) else self.config.identity
+        if of != self.config.identity:
+            raise Damaged(f"{self.path / name} is of another run ({visible(str(of))[:12]}, not {self.config.identity})")
+        return value
 
     def folder(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step_{step:08d}"

@@ -65,6 +65,25 @@ def test_half_a_curve_of_damaged_metrics_is_said(damage, state, tmp_path, capsys
     assert "metrics.jsonl is " in said and "the curves show what is left of them" in said
 
 
+def test_nothing_is_drawn_of_what_is_not_as_its_manifest_lists_it(tmp_path, capsys):
+    run = trained(tmp_path / "run")
+    cut(run)
+    assert main(["draw", str(run.path), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("metrics.jsonl") == 1 and "the curves" not in said and not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("always:.*too few")
+def test_where_no_curve_is_left_none_is_promised(tmp_path, capsys):
+    run = trained(tmp_path / "run")
+    (run.path / "manifest.json").unlink()
+    (run.path / "metrics.jsonl").write_bytes((run.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)[0])
+    assert main(["draw", str(run.path), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert "too few are left to draw curves" in said and "show what is left" not in said
+    assert not (tmp_path / "out" / "curves.svg").exists()
+
+
 def test_the_demo_as_json(tmp_path, monkeypatch, capsys, browser):
     """Its parts alone are tried here: training it takes a minute, and each part has tests of its own."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,37 @@ def test_only_what_is_listed_is_deleted_and_only_if_one_says_so(runs, capsys, mo
     assert main(["runs", "--where", "seed=1", "--delete", "--yes"]) == 0
     capsys.readouterr()
     assert listed(capsys) == {"a"} and (runs / "notes").is_dir()
+
+
+def test_a_damaged_run_is_listed_as_one_and_can_be_deleted(runs, capsys):
+    (runs / "a" / "metrics.jsonl").unlink()
+    (runs / "b" / "config.json").write_text("{")
+    assert main(["runs"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("damaged: ") == 2 and "metrics.jsonl is missing" in said
+    assert main(["runs", "--json"]) == 0
+    found = {Path(entry["run"]).name: entry for entry in json.loads(capsys.readouterr().out)}
+    assert "metrics.jsonl" in found["a"]["damaged"] and found["a"]["settings"]["seed"] == 0
+    assert "config.json" in found["b"]["damaged"] and found["b"]["settings"] == {} and "damaged" not in found["c"]
+    assert main(["runs", "--compare", "--where", "seed=0", "--delete", "--yes"]) == 0
+    assert not (runs / "a").exists() and (runs / "b").exists()
+    assert main(["runs", "runs/b", "--delete", "--yes"]) == 0 and not (runs / "b").exists()
+
+
+def test_what_a_run_was_exported_to_is_no_run(runs, capsys):
+    assert main(["export", "runs/a", "--to", "transformer-lens"]) == 0
+    capsys.readouterr()
+    assert listed(capsys, "runs/a") == {"a"}
+
+
+def test_a_finished_run_with_a_damaged_checkpoint_is_not_called_finished(runs, capsys):
+    [manifest] = sorted((runs / "a" / "checkpoints").glob("*/manifest.json"))[-1:]
+    manifest.write_text("{}")
+    recipe = "--steps 12 --batch 4 --val-size 4 --log-every 1 --checkpoints 4 --compile off --threads 1"
+    line = f"train retrieval --hops 1 --chains 2 --layers 1 --d-model 8 --seed 0 {recipe} --out runs/a"
+    assert main(line.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "manifest.json is altered" in said.err
 
 
 def test_the_doctor_says_what_is_there_and_what_to_install(capsys, monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -186,3 +188,61 @@ def test_training_settings_are_unchanged_by_a_rehearsal():
     big = Config(Retrieval(n_hops=1, n_chains=2), Architecture(n_layers=1, d_model=8), Training(examples=1 << 20))
     found = rehearse(big, done=1900, device="cpu", threads=1)
     assert found.steps == 100 and found.memory_bytes == demand(big).memory
+
+
+# What is free ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_free_is_what_the_tightest_group_around_this_process_leaves(tmp_path):
+    """Version 2 of control groups, one within the other, then version 1; files that are kept by the way can go."""
+    from hopscope.core.environment import left_in_groups
+
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    for folder, limit, used, files in (
+        (tmp_path, "max", 1, 0),
+        (inner.parent, "5000", 1500, 500),
+        (inner, "max", 9, 0),
+    ):
+        (folder / "memory.max").write_text(f"{limit}\n")
+        (folder / "memory.current").write_text(f"{used}\n")
+        (folder / "memory.stat").write_text(f"anon 7\nactive_file {files - 100 if files else 0}\ninactive_file 100\n")
+    assert left_in_groups("0::/outer/inner\n", tmp_path) == [5000 - 1500 + 500]
+    assert left_in_groups("0::/outer\n", tmp_path) == [4000] and left_in_groups("0::/\n", tmp_path) == []
+    assert left_in_groups("0::/elsewhere/gone\n", tmp_path) == [] == left_in_groups("nonsense\n", tmp_path)
+    old = tmp_path / "memory" / "mine"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("3000\n")
+    (old / "memory.usage_in_bytes").write_text("1000\n")
+    assert left_in_groups("4:memory:/mine\n0::/\n", tmp_path) == [2000]
+
+
+def test_a_limit_on_addresses_counts():
+    """As of `ulimit -v`, which no other account of memory knows."""
+    words = (
+        "import resource as r; from hopscope.core.environment import memory_free as free; before = free(); "
+        "r.setrlimit(r.RLIMIT_AS, (1 << 30, r.getrlimit(r.RLIMIT_AS)[1])); assert free() < 1 << 30 and before != free()"
+    )
+    subprocess.run([sys.executable, "-c", words], check=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 3221225472 bytes."
+        ),
+        OSError(12, "Cannot allocate memory"),
+        RuntimeError("CUDA out of memory. Tried to allocate 3.00 GiB"),
+    ],
+)
+def test_memory_that_cannot_be_had_is_said_in_a_sentence(error, monkeypatch, capsys):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("hopscope.cli.commands.show.load", fails)
+    assert main(["show", "demo"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "not enough memory" in said
+    assert ("3.0 GiB" in said) == ("tried to allocate 3221225472" in str(error))

@@ -9,6 +9,7 @@ import click
 
 from hopscope.cli.options import PerVariant, pick, print_json, say
 from hopscope.core import catalogue
+from hopscope.core.places import check_out
 from hopscope.core.wording import count
 from hopscope.formulations.base import Question, Questions
 from hopscope.language import lm_eval
@@ -37,6 +38,7 @@ def options() -> list[click.Parameter]:
 def run(kind: type[Questions], given: dict[str, Any]) -> None:
     formulation = pick(kind, given)
     if given["export"] is not None:
+        check_out(given["export"])
         tell(lm_eval.export(formulation, given["export"], given["count"], given["seed"]), given["as_json"])
         return
     questions = [formulation.question(given["seed"], index) for index in range(given["count"])]

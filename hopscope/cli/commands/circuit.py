@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from hopscope.cli.options import (
     show_page,
 )
 from hopscope.core.environment import memory_free
+from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
@@ -54,7 +56,8 @@ def run(
             raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
         run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
         return
-    settings, source = pick(Discovery, given), load(folder)
+    settings, source, place = pick(Discovery, given), load(folder), out or place_for(folder, "circuit")
+    check_out(place, source.path)
     if dry_run:
         check_search(source.config.model, source.task, settings.sizes, SIZES)
         estimate(source, demand_of_search, settings.sizes, step, as_json)
@@ -63,7 +66,6 @@ def run(
     with Narrator("loading") as watch:
         from hopscope.drawing.circuit_report import investigate
 
-        place = out or place_for(folder, "circuit")
         found = investigate(source, place, settings, step=step, seeds=seeds, watch=watch)
     if as_json:
         print_json(as_value(found))
@@ -102,6 +104,7 @@ def run_components(
     from hopscope.drawing.components import store_components
 
     source, place = load(folder), out or place_for(folder, "circuit")
+    check_out(place, source.path)
     settings = pick(Components, given)
     sizes = [settings.discovery, settings.report]
     needed = demand_of_components(source.config.model, source.task, sizes)
@@ -113,6 +116,7 @@ def run_components(
     model = source.model if step is None else source.at(step)
     with Narrator() as watch:
         found = find_components(model, source.task, settings, watch)
+        found = replace(found, protocol={**found.protocol, **source.told_of(step)})
         files = store_components(found, model.architecture, place)
     if as_json:
         print_json(found.as_dict())

@@ -11,6 +11,7 @@ from hopscope.cli.commands import circuit, draw, explore
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import as_json, opened, print_json, say, show_page, threads
 from hopscope.configuration.presets import recipe
+from hopscope.core.places import PAGE
 from hopscope.core.terminal import Narrator
 from hopscope.training.loop import train
 from hopscope.training.progress import ProgressBar
@@ -34,7 +35,7 @@ def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: b
     """
     say("A query must be followed through three facts among twelve, which attention has to find. Training …", err=True)
     run = train(recipe("three_hops").config(seed=seed), out, threads=threads, watchers=(ProgressBar(label="demo"),))
-    page = out / explore.PAGE
+    page = out / PAGE
     if as_json:
         pictures, found = drawn(run), investigated(run)
         explore.export_into(run, found.circuit, told=lambda words: say(words, err=True))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hopscope.cli.options import as_json, print_json, run_folder, say, say_unverified
+from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
 from hopscope.runs.run import is_shipped, load, place_for
@@ -26,9 +27,10 @@ def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
     with Narrator("reading the run") as watch:
         run = load(folder)
-        _ = run.model  # complains at once if there is nothing to draw
+        _ = run.model, run.rows  # complains at once if there is nothing to draw, or what there is is damaged
         say_unverified([run.path])
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
+        check_out(place, run.path)
         with clear_errors(place):  # before anything is said
             place.mkdir(parents=True, exist_ok=True)
         watch("loading what draws")

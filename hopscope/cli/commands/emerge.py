@@ -14,6 +14,7 @@ from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
 from hopscope.cli.options import console, print_json, say, say_unverified
+from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
 from hopscope.core.terminal import Narrator, tinted
@@ -90,6 +91,8 @@ def command(
         return strong_paths(run, was_streamed=was_streamed) if strong else asked
 
     runs = [load(folder) for folder in folders]
+    place = out or folder_for(folders)
+    check_out(place, runs[0].path if len(runs) == 1 else None)
     for run in runs:
         check_search(run.config.model, run.task, [n], "--n")
     say_unverified(run.path for run in runs)
@@ -101,7 +104,7 @@ def command(
             found = [refine(run, one, every, watch, **how) for run, one in zip(runs, found, strict=True)]
         order, first = agreement([e.events for e in found]), agreement([e.first_events for e in found])
         watch("drawing")
-        written = store(found, runs, order, first, out or folder_for(folders))
+        written = store(found, runs, order, first, place)
     if as_json:
         print_json(as_value(found, order, first))
     else:

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, say
 from hopscope.core import catalogue
+from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
 from hopscope.core.terminal import Narrator
@@ -39,6 +40,8 @@ Row = dict[str, Any]
 
 def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
+    if out is not None:
+        check_out(out, tables=True)
     settings = Evaluation(count=given["count"], seed=given["seed"])
     cells = list(benchmark_cells(given) if given["benchmark"] else cells_of(given))
     rows: list[Row] = []

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import say, show_page
+from hopscope.core.places import PAGE as PAGE
+from hopscope.core.places import check_page, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
 from hopscope.core.terminal import Narrator
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
     from hopscope.explorer.part import Which
     from hopscope.runs.run import Run
-
-PAGE = "explorer.html"  # of a run, in its folder
 
 
 @click.command("explore")
@@ -55,6 +55,7 @@ def command(
     if results is not None and not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if file is not None:
+        check_page(file)
         export_runs(runs, file, which_of(weights), results)
         if open_it:
             show_page(file)
@@ -86,7 +87,7 @@ def export_runs(
     from hopscope.explorer.building import Builder
     from hopscope.explorer.page import export
 
-    with Narrator("reading") as narrator:
+    with Narrator("reading") as narrator, replacing(file):
         builder = Builder(runs, which=which, results=results, circuits=circuits, watch=narrator)
         manifest = export(builder, file).manifest
     tell(file, wrong(manifest), told)

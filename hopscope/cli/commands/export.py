@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.options import say, say_unverified
+from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors, write_file
 from hopscope.runs.run import Run, load, place_for
 
@@ -81,6 +82,8 @@ FORMATS: dict[str, Callable[[Run, Path], tuple[list[Path], str]]] = {
 def command(folder: Path, tool: str, out: Path | None) -> None:
     """Write the model in DIR, or its circuit, in the format of another tool."""
     run = load(folder)
+    place = out or place_for(folder, "export") / tool
+    check_out(place, run.path, whole=False)
     say_unverified([run.path])
-    files, words = FORMATS[tool](run, out or place_for(folder, "export") / tool)
+    files, words = FORMATS[tool](run, place)
     say(f"{' '.join(map(str, files))}\n    {words}")

@@ -9,6 +9,7 @@ import click
 
 from hopscope.cli.options import as_json, console, few_enough, print_json, say
 from hopscope.core import catalogue
+from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.formulations.base import of_one_hop
@@ -83,6 +84,8 @@ def command(
     arrangement = catalogue.find("language.layouts", layout)()
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
+    if out is not None:
+        check_out(out, tables=True)
     if circuit and needles:
         raise BadInput("--circuit and --needles are two studies; ask for one of them")
     if needles:

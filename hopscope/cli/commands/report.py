@@ -12,18 +12,20 @@ from urllib.parse import quote
 import click
 from rich.table import Table
 
-from hopscope.cli.commands.explore import PAGE
 from hopscope.cli.options import as_json, console, opened, print_json, say, say_unverified, show_page
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
+from hopscope.core.places import PAGE, check_page, replacing
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import listed, parse_shaped, read_listed, write_file
+from hopscope.core.storage import Damaged, listed, read_listed, write_file
+from hopscope.core.strangers import misfit
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import all_claims, redraw
 from hopscope.runs.integrity import is_unverified, vouch
+from hopscope.runs.run import load
 
 STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 
@@ -58,6 +60,8 @@ def command(
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
+    if page is not None:
+        check_page(page)
     if again:
         with Narrator() as watch:
             draw_again(results, watch)
@@ -70,7 +74,7 @@ def command(
     if open_it and page is None:
         raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
-        with Narrator("putting the page together"):
+        with Narrator("putting the page together"), replacing(page):
             write_page(page, results, runs)
         if open_it:
             show_page(page)
@@ -120,7 +124,9 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
-        found = parse_shaped(run / "circuit.json", read_listed(run, "circuit.json"), CIRCUIT)
+        found = load(run).finding("circuit.json")
+        if bad := misfit(found, CIRCUIT, "its value"):
+            raise Damaged(f"{run / 'circuit.json'} is altered: {bad.removeprefix('its value.')} is missing")
         circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
     explorer = explorer_of(results, page)
     made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(results)), explorer=explorer)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import as_json, console, print_json, say
+from hopscope.core.places import kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.wording import count
 
@@ -49,7 +50,7 @@ def runs_in(folder: Path) -> list[Run]:
             "'hopscope runs DIR' lists those in another"
         )
     places = [folder, *folder.iterdir()]
-    found = [place for place in places if (place / "config.json").is_file()]
+    found = [place for place in places if (place / "config.json").is_file() and kind_of(place) == "run"]
     return [Run(place) for place in sorted(found, key=lambda place: (-place.stat().st_mtime, place.name))]
 
 
@@ -68,30 +69,48 @@ def settings_of(run: Run) -> dict[str, Any]:
     return {**parts["task"], **parts["model"], **parts["training"], **named}
 
 
+def known_settings(run: Run) -> dict[str, Any]:
+    """The same, or none where they cannot be read."""
+    try:
+        return settings_of(run)
+    except BadInput:
+        return {}
+
+
 def fits(run: Run, condition: tuple[str, str]) -> bool:
-    """Whether a run has a setting of this value."""
+    """Whether a run has a setting of this value; one whose settings cannot be read has none."""
     name, value = condition
-    settings = settings_of(run)
+    settings = known_settings(run)
     return name in settings and str(settings[name]).lower() == value.lower()
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
     """The settings in which runs differ."""
-    every = [settings_of(run) for run in runs]
+    every = [settings for run in runs if (settings := known_settings(run))]
     names = dict.fromkeys(name for settings in every for name in settings)
     return [name for name in names if len({str(settings.get(name)) for settings in every}) > 1]
 
 
 def entry(run: Run) -> dict[str, Any]:
-    """A run in a few values."""
+    """A run in a few values; of one that is damaged as many as can be read, and why."""
+    nothing = {"task": "", "identity": "", "step": 0, "steps": 0, "done": False, "hop_losses": {}, "settings": {}}
+    try:
+        known = nothing | of_config(run)
+        losses = run.rows[-1]["hop_losses"] if run.rows else {}
+        return {"run": str(run.path), **known, "hop_losses": losses}
+    except BadInput as damage:
+        known = nothing | (of_config(run) if "config" in vars(run) else {})  # which it is once it was read
+        return {"run": str(run.path), **known, "damaged": str(damage)}
+
+
+def of_config(run: Run) -> dict[str, Any]:
+    """What is known of a run without its rows. Raises BadInput."""
     return {
-        "run": str(run.path),
         "task": run.config.task.name(),
         "identity": run.config.identity,
         "step": run.step,
         "steps": run.config.training.steps,
         "done": run.done,
-        "hop_losses": run.rows[-1]["hop_losses"] if run.rows else {},
         "settings": settings_of(run),
     }
 
@@ -105,6 +124,7 @@ def table(runs: Sequence[Run], more: Sequence[str]) -> Any:
         shown.add_column(name, justify="right" if name == "step" else "left", overflow="fold")
     for one in map(entry, runs):
         losses = " ".join(f"{loss:.3f}" for loss in one["hop_losses"].values())
+        losses = f"damaged: {one['damaged']}" if "damaged" in one else losses
         step = f"{one['step']}" + ("" if one["done"] else f"/{one['steps']}")
         shown.add_row(one["run"], one["task"], step, losses, *(str(one["settings"].get(name, "")) for name in more))
     return shown

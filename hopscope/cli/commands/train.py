@@ -133,6 +133,7 @@ def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
 
 def tell(run: Run, found: bool) -> None:
     if found:
+        _ = run.summary()  # complains first of what is damaged
         say(f"{run.path} was already finished; nothing was trained.")
     describe(run)
     say(f"\nNext: hopscope draw {run.path}")
