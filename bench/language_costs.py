@@ -139,6 +139,8 @@ def table(report: dict[str, Any]) -> str:
             row(f"{name}, measured", Size(**one["size"]), one["peak_bytes"], one["heads"]["whole"], whole, whole - acdc)
         )
     for name, size in OTHERS.items():
+        if vars(size) in [one["size"] for one in by_name.values()]:
+            continue
         one = report["computed"][name]
         lines.append(
             row(f"{name}, computed", size, *(one[key] for key in ("bytes", "heads", "circuit", "circuit_without_acdc")))

@@ -15,6 +15,8 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+import tests.checking  # noqa: F401 - the hooks below look it up by its name
+
 torch.set_num_threads(1)
 
 # Tasks and measures of studies, like the library's own, which pyproject.toml names.
@@ -22,7 +24,7 @@ STUDIES = Path(__file__).parents[1] / "hopscope" / "studies"
 CHECKED = [
     path.relative_to(STUDIES.parents[1]).parts for kind in ("tasks", "measures") for path in STUDIES.glob(f"*/{kind}")
 ]
-install_import_hook([".".join(parts) for parts in CHECKED], "beartype.beartype")
+install_import_hook([".".join(parts) for parts in CHECKED], "tests.checking.checked")
 
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 DEEPEST = 64  # levels of lists and objects; ours have six
 LONGEST_INTEGER = 40  # digits; ours have at most twenty
+MOST_PARTS = 1_000_000  # lists and objects, each of which takes some hundred bytes of memory
 
 
 def json_of(data: bytes | str, *, infinities: bool = False) -> Any:
@@ -27,6 +28,9 @@ def json_of(data: bytes | str, *, infinities: bool = False) -> Any:
     Raises:
         ValueError: it is none, or is nested or written beyond bounds.
     """
+    opened = (data.count("[") + data.count("{")) if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+    if opened > MOST_PARTS:
+        raise ValueError("more lists and objects than anything of ours has")
     number: Callable[[str], Any] = float if infinities else finite
     constant: Callable[[str], Any] = float if infinities else refused
     try:

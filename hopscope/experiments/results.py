@@ -42,7 +42,14 @@ DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
 
 
 TEXTS = ("id", "section", "sentence", "scale", "threshold", "verdict", "version")
-CLAIM = {**{f.name: object for f in fields(Claim)}, **dict.fromkeys(TEXTS, str), "spread": list, "runs": [str]}
+CLAIM = {
+    **{f.name: object for f in fields(Claim)},
+    **dict.fromkeys(TEXTS, str),
+    "spread": list,
+    "runs": [str],
+    "seeds": [int],
+    "n": int,
+}
 
 
 def make_ready(results: Path, name: str) -> None:

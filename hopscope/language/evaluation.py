@@ -319,7 +319,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str], same: Sequence[str]) -> Path:
     """Put rows into a table; each replaces one that has the same in the columns `same`. Raises CannotSave."""
-    kept = {tuple(row[name] for name in same): row for row in [*read_rows(path), *rows]}
+    there = read_rows(path)
+    if any(not set(columns) <= row.keys() for row in there):
+        raise BadInput(f"{path} is a table of something else, and stays as it is; choose another --out")
+    kept = {tuple(row[name] for name in same): row for row in [*there, *rows]}
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

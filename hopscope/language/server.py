@@ -36,6 +36,10 @@ log = logging.getLogger("hopscope")
 #: An answer of more bytes than this, packed or unpacked, is not read.
 LONGEST = 32 << 20
 
+#: A key of fewer signs is a placeholder, as servers at home take; it may be any word, and is not hidden. Of a longer
+#: key no part of so many signs is shown.
+SECRET = 12
+
 #: Stands for the answer of a server that has no such path; one that answers `null` has said something.
 MISSING = object()
 
@@ -270,17 +274,31 @@ class Server:
         return visible(" ".join(self._hidden(text).split()))[:200]
 
     def _hidden(self, said: Any) -> Any:
-        """What a server said, a text or a value of JSON, without the key, which some repeat."""
-        if not self._key:
+        """What a server said, a text or a value of JSON, without the key or a part of it, which some repeat."""
+        if len(self._key) < SECRET:
             return said
         if isinstance(said, dict):
             return {self._hidden(name): self._hidden(value) for name, value in said.items()}
         if isinstance(said, list):
             return [self._hidden(value) for value in said]
         if isinstance(said, str):
-            for written in {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")}:
-                said = said.replace(written, "(key)")
+            ways = (self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/"))
+            for whole in ways:
+                said = said.replace(whole, "(key)")
+            for written in ways:
+                said = without(said, written)
         return said
+
+
+def without(text: str, key: str) -> str:
+    """A text in which `(key)` stands for every run of `SECRET` signs or more that the key has, too."""
+    for start in range(len(key) - SECRET + 1):
+        while (at := text.find(key[start : start + SECRET])) >= 0:
+            length = SECRET
+            while text[at : at + length + 1] == key[start : start + length + 1] and start + length < len(key):
+                length += 1
+            text = f"{text[:at]}(key){text[at + length :]}"
+    return text
 
 
 def usable(key: str) -> str:
@@ -304,10 +322,10 @@ def client(in_flight: int) -> httpx2.AsyncClient:
 
 def checked(url: str) -> str:
     """An address as we keep it: without a slash at its end, and without secrets."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is no number, a bracket that is not closed
         known = False
     if not known:
         raise BadInput(f"an endpoint's address looks like http://127.0.0.1:8080/v1; got {url!r}")

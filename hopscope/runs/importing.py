@@ -18,10 +18,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from hopscope.core.environment import memory_free
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import read_file
+from hopscope.core.storage import clear_errors, read_file
 from hopscope.core.wording import shape as shown
 from hopscope.models.transformer import Architecture, Transformer
+from hopscope.runs.demand import gib
 from hopscope.tasks.base import Task
 
 Tensors = Mapping[str, Tensor]
@@ -90,10 +92,24 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise BadInput(f"{path} is a pickle, and hopscope never unpickles; if you trust it, convert it: {CONVERSION}")
     if not path.exists():
         raise BadInput(f"could not read {path}: there is no such file")
+    check_size(path)
     try:
         return safetensors.torch.load(read_file(path))
     except safetensors.SafetensorError as error:
         raise BadInput(f"{path} is no safetensors file: {error}") from error
+
+
+def check_size(path: Path) -> None:
+    """Raise BadInput for a file that cannot be what it says, or does not fit into memory, before it is read."""
+    if not path.is_file():
+        return
+    size, free = path.stat().st_size, memory_free()
+    with clear_errors(path), path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    if not 0 < header <= size - 8:
+        raise BadInput(f"{path} is no safetensors file: its header does not fit into it")
+    if free is not None and 2 * size > free:  # its bytes, and the tensors made of them
+        raise BadInput(f"importing {path} takes at least {gib(2 * size)} of memory, and {gib(free)} are free")
 
 
 def import_model(tensors: Tensors, task: Task, *, causal: bool = True, layer_norm: bool | None = None) -> Imported:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.core import strangers
 from hopscope.core.strangers import DEEPEST, json_of, misfit, visible
 
 PLAIN = st.recursive(
@@ -39,6 +40,16 @@ BEYOND = [
 def test_what_is_no_json_or_beyond_bounds_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"."):
         json_of(text)
+
+
+def test_more_lists_than_memory_is_for_are_not_made(monkeypatch):
+    """32 MiB of empty lists take two gigabytes. They are counted before any is made."""
+    monkeypatch.setattr(strangers, "MOST_PARTS", 1000)
+    assert len(json_of("[" + ",".join(["[]"] * 999) + "]")) == 999
+    monkeypatch.setattr(strangers.json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    for text in ("[" + ",".join(["[]"] * 1000) + "]", b"[" + b",".join([b"{}"] * 1000) + b"]"):
+        with pytest.raises(ValueError, match="more lists and objects"):
+            json_of(text)
 
 
 def test_servers_may_send_infinities():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from hopscope.core import catalogue
+from hopscope.core.storage import Damaged
 from hopscope.experiments.overview import claims_page, found_by, studies_markdown
+from hopscope.experiments.results import claims_in
 
 
 def claim(experiment, verdict, number=0.25, id="first", scale="cpu", seeds=3):
@@ -86,3 +90,14 @@ def test_every_study_says_what_was_found(study):
 def test_a_study_that_does_not_say_so_has_a_dash(tmp_path):
     (tmp_path / "__init__.py").write_text('"""About something.\n\nNothing else."""\n')
     assert found_by(tmp_path) == "–"
+
+
+@pytest.mark.parametrize("change", [{"seeds": 3.7}, {"seeds": ["0"]}, {"n": "<script>"}], ids=repr)
+def test_a_claim_of_another_shape_is_refused_where_it_is_read(change, tmp_path):
+    """Of an older folder, which has no manifest to be held against."""
+    folder = tmp_path / "fig2"
+    folder.mkdir()
+    rows = json.loads((Path("results") / "fig2" / "claims.json").read_text())
+    (folder / "claims.json").write_text(json.dumps([rows[0] | change]))
+    with pytest.raises(Damaged, match="no list of claims"):
+        claims_in(folder / "claims.json")

@@ -190,7 +190,16 @@ def test_one_request_that_always_fails_is_given_up_while_others_succeed(endpoint
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8080/v1", "ftp://x/v1", "http:///v1", "http://h:x/v1", "http://u:p@h/v1", "http://h/v1?key=1"]
+    "url",
+    [
+        "127.0.0.1:8080/v1",
+        "ftp://x/v1",
+        "http:///v1",
+        "http://h:x/v1",
+        "http://u:p@h/v1",
+        "http://h/v1?key=1",
+        "http://[::1",
+    ],
 )
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(BadInput, match="an endpoint's address"):

@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from hopscope.cli.commands.evaluate import COLUMNS, MORE, as_table, as_value
+from hopscope.core.settings import BadInput
+from hopscope.language.evaluation import put_rows
 
 ROW = {
     "model": "SmolLM2-135M-Instruct",
@@ -57,3 +59,11 @@ def test_json_has_no_json_in_text_and_null_for_what_is_not_known():
     value = as_value(ROW)
     assert value["labels"] == {"Ann": 60, "Bob": 60} and value["identity"] == {"known": "oracle"}
     assert value["mass"] is None and value["accuracy"] == 0.75
+
+
+def test_a_table_of_something_else_stays_as_it_is(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("run,step\na,1\n")
+    with pytest.raises(BadInput, match="a table of something else"):
+        put_rows(table, [{"model": "m", "right": "1"}], ["model", "right"], ["model"])
+    assert table.read_text() == "run,step\na,1\n"

@@ -232,6 +232,23 @@ def test_a_key_that_is_sent_back_is_in_no_error_and_in_no_answer(status, monkeyp
         assert "sk-a" not in said and KEY[-8:] not in said
 
 
+@pytest.mark.parametrize("start", [0, 3, len(KEY) - 20])
+def test_a_part_of_a_key_is_hidden_too(start, monkeypatch):
+    monkeypatch.setenv("HOPSCOPE_API_KEY", KEY)
+    body = json.dumps({"choices": [{"text": f"you sent {KEY[start : start + 20]}, and twelve: {KEY[1:13]}"}]})
+    with serving(body.encode()) as url, asking(url) as endpoint:
+        assert "you sent (key), and twelve: (key)" in repr(say(endpoint))
+
+
+@pytest.mark.parametrize("key", ["x", "3", "content", "choices", "id", "text"])
+def test_a_placeholder_for_a_key_is_an_ordinary_word(key, monkeypatch):
+    monkeypatch.setenv("HOPSCOPE_API_KEY", key)
+    said = f"x1 is content 3 {key}"
+    body = json.dumps({"choices": [{"text": said, "message": {"content": said}}]}).encode()
+    with serving(body) as url, asking(url) as endpoint:
+        assert said in repr(say(endpoint))
+
+
 def test_a_key_that_is_sent_back_is_not_stored(tmp_path, monkeypatch, capsys):
     """Not in a record, a table or a word on the terminal."""
     monkeypatch.setenv("HOPSCOPE_API_KEY", KEY)

@@ -17,6 +17,7 @@ from torch import Tensor
 from hopscope import Architecture, BadInput, Transformer, load
 from hopscope.cli import main
 from hopscope.core.seeds import generator
+from hopscope.runs import importing
 from hopscope.runs.importing import import_model, read_weights, to_transformer_lens
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
@@ -280,6 +281,27 @@ def test_a_pickle_is_refused_unread(tmp_path, name):
     assert "\n" not in str(told.value) and not (tmp_path / "exploded").exists()
     pickle.loads(path.read_bytes())
     assert (tmp_path / "exploded").exists()  # the bomb is a real one
+
+
+@pytest.mark.parametrize("header", [0, 1 << 62], ids=["zeros", "endless"])
+def test_a_file_that_cannot_be_what_it_says_is_not_read(tmp_path, header, monkeypatch):
+    """A sparse file of 40 GiB takes no room on disk, and would take 40 GiB of memory."""
+    path = tmp_path / "sparse.safetensors"
+    path.write_bytes(header.to_bytes(8, "little"))
+    os.truncate(path, 40 << 30)
+    monkeypatch.setattr(importing, "read_file", lambda path: pytest.fail("it was read"))
+    with pytest.raises(BadInput, match="no safetensors file: its header does not fit into it"):
+        read_weights(path)
+
+
+def test_a_file_that_does_not_fit_into_memory_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "large.safetensors"
+    path.write_bytes((100).to_bytes(8, "little"))
+    os.truncate(path, 40 << 30)
+    monkeypatch.setattr(importing, "memory_free", lambda: 60 << 30)
+    monkeypatch.setattr(importing, "read_file", lambda path: pytest.fail("it was read"))
+    with pytest.raises(BadInput, match=r"takes at least 80\.0 GiB of memory, and 60\.0 GiB are free"):
+        read_weights(path)
 
 
 def test_the_conversion_that_is_advised_works(tmp_path):

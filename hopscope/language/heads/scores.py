@@ -40,10 +40,16 @@ class LagCurves(Edit):
 
     Lag 1 is induction, lag 0 the duplicate token. A lag's mean is over the tokens for which that place lies after the
     start token and before the token itself.
+
+    Args:
+        length: tokens of a copy.
+        order: the place in the first copy (from 0) that lags of each token of the second are counted from; place. None:
+            its own. Others are a control, for which nothing is at a lag.
     """
 
-    def __init__(self, length: int = LENGTH):
+    def __init__(self, length: int = LENGTH, order: Tensor | None = None):
         self.length = length
+        self.places = 1 + (torch.arange(length) if order is None else order)
         self.curves: list[Tensor] = []  # head lag, per layer
         self.previous: list[Tensor] = []  # head, per layer
 
@@ -55,7 +61,7 @@ class LagCurves(Edit):
     def mean_at(self, pattern: Tensor, lag: int) -> Tensor:
         """Mean attention of each head to the place at a lag."""
         rows = torch.arange(self.length + 1, 2 * self.length + 1)
-        columns = rows - self.length + lag
+        columns = self.places + lag
         there = (columns >= 1) & (columns < rows)
         return pattern[:, :, rows[there], columns[there]].mean((0, 2))
 

@@ -53,8 +53,8 @@ def below_the_minimum(table: DataFrame) -> Claim:
     deep = table[(table.k > 0) & (table.least > table.layers)]
     return judge(
         "nothing_below_the_minimum",
-        "No architecture learns a hop with fewer layers than its exact minimum depth "
-        f"({deep.run.nunique()} runs of {deep.candidate.nunique()} candidates were asked for such hops).",
+        f"No attention rule learns a hop with fewer layers than the hop's exact minimum depth ({deep.run.nunique()} "
+        f"runs of {deep.candidate.nunique()} candidates were asked for such hops).",
         deep.loss / deep.below,
         "final loss of such a hop, over the threshold of learning",
         section="5 (sharpened), " + SECTION,
@@ -69,8 +69,8 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
     """Plain attention with the prior: the row that all others are compared with."""
     return judge(
         "plain_attention_reaches_its_minimum",
-        f"Plain attention with the prior learns every hop that {LAYERS} layers reach, and no other, in every seed "
-        f"({by_hops(plain)}).",
+        f"Plain attention with the prior for the token before learns, in every seed, exactly the hops that {LAYERS} "
+        f"layers reach ({by_hops(plain)}).",
         plain.learnt - plain.reach,
         "number of hops learnt less those within reach",
         section=SECTION,
@@ -89,7 +89,7 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
     words = "; ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
     return judge(
         "every_rule_reaches_its_minimum",
-        f"Some seed of every rule of attention, with the prior or without, learns every hop that {LAYERS} layers reach "
+        f"Every attention rule, with the prior or without, learns in some seed every hop that {LAYERS} layers reach "
         f"({words}).",
         best.reach - best.learnt,
         "number of hops within reach that the best seed did not learn",
@@ -107,8 +107,8 @@ def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
     """The only rule with a greater reach: does it use it?"""
     return judge(
         "kv_shift_goes_further",
-        f"Of D = {max(HOPS)} KV shifting attention learns hops that plain attention with as many layers cannot "
-        f"({by_hops(shifted)}; plain attention's reach is 3).",
+        f"Of D = {max(HOPS)} hops, KV shifting attention learns some that plain attention with as many layers "
+        f"cannot ({by_hops(shifted)}; plain attention's reach is 3).",
         shifted.learnt,
         "number of hops learnt",
         section=SECTION,
@@ -126,7 +126,8 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
     words = by_hops(main[main.candidate == UNPRIMED])
     return judge(
         "the_prior_is_needed",
-        f"Without the prior plain attention learns fewer hops in as many steps, in every pair of runs ({words}).",
+        "Without the prior for the token before, plain attention learns fewer hops in as many steps, in every pair "
+        f"of runs ({words}).",
         pairs.learnt_x - pairs.learnt_y,
         "number of hops learnt with the prior less without",
         section=SECTION,
@@ -143,8 +144,8 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return judge(
         "seeds_agree",
-        f"Seeds of one cell learn the same number of hops, give or take one ({(spread == 0).sum()} of {len(spread)} "
-        "cells agree exactly).",
+        "Two seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
+        f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
         spread,
         "difference of hops learnt between a cell's seeds",
         section=SECTION,
@@ -164,8 +165,8 @@ def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
     words = ", ".join(f"{name} {ratio:.2f}" for name, ratio in cost.items())
     return judge(
         "parameters_are_equal",
-        "All rules of attention have as many parameters as plain attention, within 5 % (their operations per sequence, "
-        f"as a multiple of plain attention's: {words}).",
+        "Models of all attention rules have as many parameters as with plain attention, within 5 % (their "
+        f"operations per sequence, as a multiple of plain attention's: {words}).",
         (ratios - 1).abs(),
         "relative difference",
         section=SECTION,
@@ -181,7 +182,7 @@ def untrained(table: DataFrame) -> Claim:
     asked = table[table.k > 0]
     return judge(
         "untrained_knows_nothing",
-        "Before training no architecture knows any hop.",
+        "Control: before training, models of every attention rule do no better than a guess at any hop.",
         asked["first"] / asked.guess,
         "loss before training, over a guess's",
         section=SECTION,

@@ -33,8 +33,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     solved, circuits = grown[grown.verdict != "unsolved"], counted(grown)
     yield judge(
         "paths_suffice_by_hand",
-        "Of at least nine in ten models that solve their task the paths that are found suffice by hand, as the paper "
-        f"tests it ({len(circuits)} of {len(solved)}; {len(grown) - len(solved)} more have not solved it).",
+        "In at least nine in ten models that solve their chain of hops, the paths found suffice with attention "
+        f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
+        f"{len(grown) - len(solved)} more have not solved it).",
         solved.wiring != "",
         "models of which they do",
         section="appendix E",
@@ -46,8 +47,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "circuits_pass_live",
-        "At least nine in ten of these pass our live tests, too, all else null: they are circuits by our verdict "
-        f"({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
+        "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
+        f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
         "circuits that do",
         section="beyond (8)",
@@ -59,7 +60,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "circuits_are_schedules",
-        "By the flow of information alone every circuit found brings the query its answer.",
+        "By the theory's information-flow model, the paths of every circuit in the census suffice to bring the "
+        "answer to the query.",
         circuits.name != NONE,
         "circuits that do",
         section="5, 8.2",
@@ -72,7 +74,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     untrained = table[table.trained == 0]
     yield judge(
         "untrained_models_have_none",
-        "Control: no model has a circuit as it is initialised, with the prior alone.",
+        "Control: no model in the census has a circuit at initialisation, with its prior alone.",
         untrained.wiring != "",
         "models that do",
         section="beyond (8)",
@@ -101,8 +103,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     pairs = pairs_of_seeds(circuits)
     yield judge(
         "seeds_agree",
-        f"Two models that differ in their seed alone mostly have circuits of the same class ({sum(pairs)} of "
-        f"{len(pairs)} pairs).",
+        "Two models that differ in their seed alone mostly have circuits of the same class, that is, equal but for "
+        f"idle layers and exchanged heads ({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
         "pairs that do",
         section="beyond (8)",
@@ -116,8 +118,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     common = set(two.wiring.value_counts().index[:3])
     yield judge(
         "three_classes_are_half",
-        f"At D = 2 the three commonest classes hold half of all circuits ({two.wiring.nunique()} classes, {len(two)} "
-        "circuits).",
+        "The three most common classes hold half of all circuits that the census finds for two hops "
+        f"({two.wiring.nunique()} classes, {len(two)} circuits).",
         two.wiring.isin(common),
         "circuits that are of one of the three",
         section="beyond (8)",
@@ -129,7 +131,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "heads_to_spare",
-        "Circuits mostly use more heads than would do, as the paper found (four where three would do).",
+        "Most circuits in the census use more heads than the exact optimum, as the paper found (four where three "
+        "would do).",
         circuits.heads > circuits.fewest,
         "circuits that do",
         section="8.2 (ii)",
@@ -158,7 +161,7 @@ def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     found = explained_by(factor, circuits)
     return judge(
         f"{factor}_decides",
-        f"All else equal, the class of a circuit of D = {EXPLAINED} depends on the {FACTORS[factor]}.",
+        f"All else equal, the class of a circuit for D = {EXPLAINED} hops depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
         section="beyond (8)",
         rows=circuits,

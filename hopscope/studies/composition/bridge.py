@@ -72,8 +72,14 @@ def subspace_match(induction: Matrix, previous: Matrix, rank: int) -> float:
 
     The authors report the greatest cosine, too; at widths of ours that of random subspaces is near 1 already.
     """
-    cosines = torch.linalg.svdvals(key_directions(induction, rank).T @ written_directions(previous, rank))
-    return float(cosines.square().mean().sqrt())
+    return float(overlap(key_directions(induction, rank), written_directions(previous, rank)))
+
+
+def overlap(
+    one: Float[Tensor, "*pair d_model rank"], other: Float[Tensor, "*pair d_model rank"]
+) -> Float[Tensor, "*pair"]:
+    """The same of two subspaces given by orthonormal directions: the squared cosines add up to a Frobenius norm."""
+    return (one.mT @ other).square().mean(-1).sum(-1).sqrt()
 
 
 def random_match(d_model: int, rank: int) -> float:

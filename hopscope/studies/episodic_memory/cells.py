@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,12 +51,24 @@ class Simulations(Work):
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
         found = []
-        for memory in list(grid())[:: self.every]:
+        for memory, curve in self.curves():
             if should_stop():
                 raise Stopped
-            curve = response_curve(memory, self.n_items, self.n_runs, self.n_recalls, self.seed)
-            found.append({"memory": list(parameters(memory)), "curve": [round(float(p), 6) for p in curve]})
+            found.append({"memory": list(parameters(memory)), "curve": curve})
         write_json(folder / "curves.json", found)
+
+    def curves(self) -> Iterator[tuple[Memory, list[float]]]:
+        """Every model of recall with its curve, as it is simulated."""
+        for memory in list(grid())[:: self.every]:
+            curve = response_curve(memory, self.n_items, self.n_runs, self.n_recalls, self.seed)
+            yield memory, [round(float(p), 6) for p in curve]
+
+
+SIMULATED = {
+    "quick": Simulations(n_items=30, n_runs=20, n_recalls=10, every=20),
+    "cpu": Simulations(),
+    "paper": Simulations(n_runs=20_000, n_recalls=100),
+}
 
 
 def parameters(memory: Memory) -> tuple[float, float, float]:

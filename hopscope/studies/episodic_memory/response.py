@@ -8,6 +8,7 @@ corrects for availability, somebody who recalls evenly would seem to prefer shor
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -72,9 +73,9 @@ def answers(model: Transformer, shown: Lists, replace: Replacements | None = Non
 
 
 def contiguity(curve: dict[int, float]) -> float:
-    """CRP at +1 over the mean at lags 2 to 5 on either side; 1 if recall is even."""
+    """CRP at +1 over the mean at lags 2 to 5 on either side; 1 if recall is even, ∞ where nothing goes so far."""
     far = [curve[lag] for lag in curve if 2 <= abs(lag) <= 5]
-    return curve[1] * len(far) / sum(far)
+    return curve[1] * len(far) / sum(far) if sum(far) else math.inf
 
 
 def asymmetry(curve: dict[int, float]) -> float:

@@ -19,12 +19,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     ends = table[table.kind == "end"]
     yield by_hand_claim(table[table.kind == "by hand"])
     yield rival_claim(ends, "plain", "plain attention of as many parameters", "abstract (+0.8 BLEU)")
-    yield rival_claim(ends, "dropout", "dropout of one random head, which is the mixture with even gates", "ablations")
+    yield rival_claim(ends, "dropout", "dropout of one random head (the mixture with even gates)", "ablations")
     yield rival_claim(ends, "jointly", "the same mixture trained jointly", "ablations")
     yield from gate_claims(of(ends, "in turn"), ends)
     yield judge(
         "untrained_models_guess",
-        "Before training no model does better than a guess (control).",
+        "Control: before training no model, with or without the mixture of h − 1 heads, does better than a guess.",
         ends.start_loss / ends.guess,
         "loss at step 0, in times a guess's",
         section="control",
@@ -49,8 +49,8 @@ def by_hand_claim(rows: DataFrame) -> Claim:
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
     return judge(
         "measures_know_gates_made_by_hand",
-        "Gates made by hand, which leave out one head of either kind, are found certain, telling and apart, and the "
-        "head left out costs nothing; even gates are none of it (control).",
+        "Control: the measures recognise gates set by hand to leave out one head of either kind (certain, "
+        "distinguishing kinds, and at no cost), and even gates as none of these.",
         [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
         "departure from what is known",
         section="control",
@@ -72,8 +72,8 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
     spread = float(other.loss.std()) if len(other) > 1 else 0.0
     return judge(
         f"in_turn_beats_{rival}",
-        f"Trained in turn, the mixture does better on fresh sequences than {words}, by more than the rival's standard "
-        f"deviation over seeds ({span(block.loss)} nats against {span(other.loss)}).",
+        f"Trained in turn, the mixture of h − 1 heads reaches a lower loss on fresh sequences than {words}, by more "
+        f"than the rival's standard deviation over seeds ({span(block.loss)} nats against {span(other.loss)}).",
         saved,
         "nats saved",
         section=section,
@@ -89,7 +89,8 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Uneven, telling, and right about heads."""
     yield judge(
         "gates_are_uneven",
-        "Gates are not even: in some layer their entropy is clearly below ln h.",
+        "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is clearly below "
+        "ln h.",
         block.entropy / math.log(HEADS),
         "entropy in shares of ln h",
         section="analysis (experts specialise)",
@@ -100,9 +101,9 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "gates_tell_kinds_apart",
-        "Gates depend on the kind of a sequence, and more than before training (mean gates lie "
-        f"{span(block['apart'])} apart, before training {span(block.start_apart)}; the area alone says little: before "
-        f"training it is {span(block.start_auc)}).",
+        "The gates of the mixture of h − 1 heads depend on the kind of sequence, more than before training (mean "
+        f"gates lie {span(block['apart'])} apart, before training {span(block.start_apart)}; before training the "
+        f"area is {span(block.start_auc)}).",
         block.auc,
         "area by which a gate tells the kind",
         section="analysis (experts specialise)",
@@ -114,8 +115,8 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "the_lightest_head_matters_least",
-        f"To take away the head that weighs least costs less than a random one ({span(block.cost_least)} nats against "
-        f"{span(block.cost_random)}).",
+        "In the trained mixture of h − 1 heads, removing the head with the least weight costs less than removing a "
+        f"random one ({span(block.cost_least)} nats against {span(block.cost_random)}).",
         block.cost_random - block.cost_least,
         "nats saved",
         section="ours",

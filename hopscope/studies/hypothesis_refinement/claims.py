@@ -48,7 +48,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     every = of(rows, "found", labels="every rule")
     yield judge(
         "every_rule_tried_is_exact",
-        "Eight examples leave one rule of the grammar: whoever tries every rule finds the right one.",
+        "Eight examples leave one rule of the grammar: a proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
         rows=every,
@@ -59,7 +59,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     grid = grid[grid.labels != "p 0 N 5 T 3"]
     yield judge(
         "found_by_closed_form",
-        "A proposer that is right with probability p finds the rule with 1 − (1 − p)^(NT).",
+        "A proposer that is right with probability p finds the rule with probability 1 − (1 − p)^(NT), with N "
+        "hypotheses in each of T rounds.",
         as_foretold(grid),
         "means within four standard errors of the closed form",
         of="share of",
@@ -70,7 +71,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
     yield judge(
         "more_hypotheses_find_more",
-        "Five hypotheses in each of three rounds find more rules than one hypothesis, at p = 0.2.",
+        "A proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
+        "rounds than with one hypothesis.",
         list(high.value.to_numpy() - low.value.to_numpy()),
         "difference of the shares",
         rows=grid,
@@ -81,7 +83,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     wrong = rows[rows.labels == "p 0 N 5 T 3"]
     yield judge(
         "wrong_rules_fall_to_the_best_partial",
-        "A proposer that is never right never fits all examples, but the best of its rules gives some tests rightly.",
+        "A proposer that is never right never fits all examples, but its best rule gives some test outputs correctly.",
         series(of(wrong, "raw"), "value"),
         "raw accuracy",
         rows=wrong,
@@ -101,7 +103,8 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
     fits = of(rows, "right rule fits")
     yield judge(
         "noise_breaks_exact_filtering",
-        "The right rule fits all eight examples with (1 − e)^8, where each is spoilt with probability e.",
+        "If each of eight examples is corrupted with probability e, the right rule fits all of them with "
+        "probability (1 − e)^8.",
         as_foretold(fits),
         "means within four standard errors of the closed form",
         of="share of",
@@ -113,7 +116,8 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
     best, exact = (of(quarter, f"found by what fits{best}") for best in (" best", ""))
     yield judge(
         "the_best_fit_survives_noise",
-        "With a quarter of the examples spoilt the best fit is the right rule more often than a perfect fit is.",
+        "With a quarter of the examples corrupted, the rule that fits most examples is the right one more often "
+        "than a rule that must fit all of them.",
         list(best.value.to_numpy() - exact.value.to_numpy()),
         "difference of the shares",
         rows=quarter,
@@ -129,7 +133,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
     yield judge(
         "whoever_knows_scores_one",
-        "A scripted model that knows the outputs scores 1 in every measure and by every reading.",
+        "Control: a scripted model that knows the outputs scores 1 in every measure and by every reading.",
         oracle.value,
         "measure",
         rows=oracle,
@@ -140,7 +144,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     guesses = guesses[guesses.measure.isin(["raw", "task"])]
     yield judge(
         "guessing_scores_chance",
-        "A scripted model that answers as a rule drawn from the grammar would scores what all rules do.",
+        "Control: a scripted model that answers as a random rule of the grammar would scores the mean over all rules.",
         as_foretold(guesses),
         "means within four standard errors of the mean over all rules",
         of="share of",
@@ -157,7 +161,8 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
     yield judge(
         "lists_beyond_guessing",
-        f"{names} gives what functions on lists make of a ninth list more often than a rule of the grammar does.",
+        f"{names} gives the right output of a list function for a ninth list more often than a random rule of the "
+        "grammar does.",
         [*(lists.low - lists.chance), *(lists.high - lists.chance)],
         "end of the interval, less the mean over all rules,",
         number=float((lists.value - lists.chance).mean()),
@@ -167,13 +172,14 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     beyond, exercises = {"labels": BEYOND, "layout": "code"}, ("exercises", "3")
-    shuffled = f"{names} does so more often than where the outputs are shuffled."
+    shuffled = f"{names} {{}} more often than where the examples' outputs are shuffled."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", **beyond)
-    yield tested("lists_beyond_shuffled", shuffled, some, *exercises)
+    yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, *exercises)
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield judge(
         "lights_beyond_even",
-        f"{names} finds the right one of on and off likelier in more than half of the exercises.",
+        f"{names} gives the right one of the lights' states (on, off) the higher probability in more than half of "
+        "the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
@@ -183,12 +189,17 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     some = of(rows, "choice", domain="lights", **beyond)
-    yield tested("lights_beyond_shuffled", shuffled, some, *exercises)
+    yield tested(
+        "lights_beyond_shuffled",
+        shuffled.format("gives the lights' right state the higher probability"),
+        some,
+        *exercises,
+    )
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, chat = form[form.layout == "code"], form[form.layout == "chat"]
     yield judge(
         "form_of_lists",
-        f"{names} answers by a list and nothing else where it is to continue an equation, and not in chat.",
+        f"{names} answers with a list and nothing else when it continues an equation, and not in chat.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),

@@ -35,7 +35,8 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     told: dict[str, Any] = {"section": "3", "source": "ours"}
     yield judge(
         "learner_exact",
-        "All strings of up to k letters show a function's rules exactly: a learner states them, and nothing else.",
+        "A symbolic learner that sees all strings of up to k letters states exactly a string function's rules, and "
+        "nothing else.",
         whole.value,
         "recall, precision and compatibility",
         rows=whole,
@@ -45,7 +46,7 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     unseen = of(rows, "unseen strings", labels="true")
     yield judge(
         "learner_right_on_unseen_strings",
-        "What the learner states is right on strings of twelve letters.",
+        "The symbolic learner's rules are right on strings of twelve letters, longer than any example.",
         unseen.value,
         "share of strings",
         rows=unseen,
@@ -55,7 +56,7 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     half = of(rows, "recall", labels="half")
     yield judge(
         "half_the_examples_are_too_few",
-        "From half of the examples, drawn, the learner finds fewer rules.",
+        "From a random half of the examples the symbolic learner finds fewer rules.",
         half.value,
         "recall",
         rows=half,
@@ -71,7 +72,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     told: dict[str, Any] = {"section": "4", "source": "ours"}
     yield judge(
         "whoever_knows_scores_one",
-        "A scripted model that states the rules scores 1 in every measure, by strict and lenient reading.",
+        "Control: a scripted model that states the rules scores 1 in every measure, by strict and by lenient reading.",
         oracle.value,
         "measure",
         rows=oracle,
@@ -83,8 +84,8 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     inside = (guesses.value - guesses.chance).abs() <= ERRORS * error
     yield judge(
         "guessing_scores_chance",
-        "A scripted model that states as many rules as there are, at random, scores what it must: of M rules that "
-        "there may be each is right with probability R / M, and all R are with 1 / (M choose R).",
+        "Control: a scripted model that states R of the M possible rules at random scores as expected: each rule is "
+        "right with probability R / M, and all R are with probability 1 / (M choose R).",
         inside,
         "means within four standard errors of the closed form",
         of="share of",
@@ -101,7 +102,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     large = of(rows, "compatibility", labels="true", protocol="greedy_lenient", size="(2, 5, 3)")
     yield judge(
         "compatibility_near_zero",
-        f"{names} hardly ever states rules of three that write all examples as they are, as Llama-3.1-8B never does.",
+        f"{names} hardly ever states three rules that reproduce all examples, as Llama-3.1-8B never does.",
         large.value,
         "compatibility, by lenient reading,",
         rows=large,
@@ -110,20 +111,21 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     for id, sentence, layout, protocol, measure in (
-        ("recall_beyond_shuffled", "states more rules", "chat", "greedy_lenient", "recall"),
-        ("recall_beyond_shuffled_after_examples", "after two solved functions states more rules",
+        ("recall_beyond_shuffled", "states more right rules", "chat", "greedy_lenient", "recall"),
+        ("recall_beyond_shuffled_after_examples", "after two solved functions states more right rules",
          "few_shot", "greedy_lenient", "recall"),
-        ("chooses_beyond_shuffled", "more often finds the right rules of four sets likeliest",
+        ("chooses_beyond_shuffled", 
+            "more often gives the right one of four sets of rules the highest probability",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
         some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 3, 2)")
-        said = f"{names} {sentence} where the examples are as they are than where they are shuffled."
+        said = f"{names} {sentence} with the examples as they are than with their outputs shuffled."
         yield tested(id, said, some, "functions", "4")
     strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
     chat, shown = strict[strict.layout == "chat"], strict[strict.layout == "few_shot"]
     yield judge(
         "form_needs_examples",
-        f"{names} answers in the form that is asked for after two solved functions, and not in chat.",
+        f"{names} answers in the requested form after two solved functions, and not in chat.",
         ends(shown),
         "end of the interval of the format rate after two solved functions",
         number=float(shown.value.mean()),

@@ -21,11 +21,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield theory_claim(table[table.kind == "theory"])
     hops = table[table.kind == "hop"]
     yield from depth_claims(hops[(hops.part == "letters") & (hops.k > 0)], "letters", "k-hop induction")
-    yield from depth_claims(hops[hops.part == "chains"], "chains", "the retrieval problem (plain: with a prior)")
+    yield from depth_claims(
+        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
+    )
     start = ends[ends.part == "induction"]
     yield judge(
         "untrained_knows_nothing",
-        "Before training a model is right as often as any constant answer (control).",
+        "Control: before training, models for induction are right as often as any constant answer.",
         start.start_accuracy,
         "accuracy at step 0",
         section="control",
@@ -51,7 +53,7 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
     one, alone, two = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2)
     yield judge(
         "one_layer_is_an_induction_head",
-        "One layer of KV shifting attention learns induction perfectly.",
+        "A one-layer model of KV shifting attention solves induction.",
         one.accuracy,
         "final accuracy",
         section="section 3.2",
@@ -62,7 +64,7 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "one_plain_layer_is_none",
-        "One layer of plain attention does not learn induction.",
+        "A one-layer model of plain attention does not learn induction.",
         alone.accuracy,
         "final accuracy",
         section="section 3.2",
@@ -74,8 +76,9 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
     sooner = (steps(two) - steps(one)).dropna()
     yield judge(
         "it_is_faster_than_two_plain_layers",
-        f"It learns it sooner than two plain layers, seed by seed: in {median(one.learnt)} steps against "
-        f"{median(two.learnt)} (medians; two plain layers end at accuracies of {span(two.accuracy)}).",
+        "One layer of KV shifting attention learns induction sooner than two layers of plain attention, seed by "
+        f"seed: in {median(one.learnt)} steps against {median(two.learnt)} (medians; two plain layers end at "
+        f"accuracies of {span(two.accuracy)}).",
         sooner,
         "steps saved",
         section="section 3.2",
@@ -91,8 +94,8 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield judge(
         "blends_are_the_construction",
-        "What is learnt is the construction: keys are the token before, values the token itself (parts by absolute "
-        f"values; of values {span(one.values_here)}).",
+        "One layer of KV shifting attention learns induction by the paper's construction: keys come from the token "
+        f"before, values from the token itself (parts by absolute values; of values {span(one.values_here)}).",
         one.keys_before,
         "part of keys that is the token before",
         section="section 3.1, theorem 2",
@@ -104,8 +107,9 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "keys_unshifted_it_guesses",
-        "With its keys and values unshifted, and all else as learnt, a model only guesses (causal control); with the "
-        f"construction's blends in place of the learnt ones it is right in {span(one.constructed)}.",
+        "Control: a one-layer model of KV shifting attention that solves induction only guesses with its keys and "
+        "values unshifted (with the construction's blends in place of the learnt ones, its accuracy is "
+        f"{span(one.constructed)}).",
         one.unshifted,
         "accuracy unshifted",
         section="control",
@@ -117,8 +121,8 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "a_drawn_start_does_as_well",
-        "Whether blends start at one half or are drawn makes no difference: drawn, every run learns it, in "
-        f"{median(drawn.learnt)} steps (median), against {median(one.learnt)}.",
+        "KV shifting attention learns induction as fast from randomly drawn blends as from blends of one half: "
+        f"every run solves it, in {median(drawn.learnt)} steps (median) against {median(one.learnt)}.",
         float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
         "ratio of the median steps",
         section="section 2.2 (drawn)",
@@ -152,8 +156,9 @@ def n_gram_claim(ends: DataFrame) -> Claim:
     gain = plain.set_index("seed").loss - one.set_index("seed").loss
     return judge(
         "no_gain_on_n_grams",
-        "On text of a fixed 3-gram model, where context tells nothing, KV shifting is worth nothing in the end: final "
-        f"losses are {span(one.loss)} nats against {span(plain.loss)} (best that can be: {ends.floor.min():.2f}).",
+        "On text of a fixed 3-gram model, where the context tells nothing more, KV shifting attention ends with no "
+        f"lower loss than plain attention: {span(one.loss)} nats against {span(plain.loss)} (lowest possible: "
+        f"{ends.floor.min():.2f}).",
         gain.dropna(),
         "nats saved",
         section="section 3.3",
@@ -169,8 +174,9 @@ def theory_claim(rows: DataFrame) -> Claim:
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return judge(
         "least_depths_are_exact",
-        "The least depths by formula are those found by letting everyone attend to everyone, and by searching every "
-        f"schedule of one head ({int(rows.search.notna().sum())} of {len(rows)} chains).",
+        "The formula for KV shifting attention's minimum depth agrees with exact search: with letting every token "
+        f"attend to every other, and with trying every schedule of one head ({int(rows.search.notna().sum())} of "
+        f"{len(rows)} chains).",
         apart,
         "difference in layers",
         section="ours",
@@ -189,8 +195,8 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     kv, plain = reached[reached.attention == "kv"], reached[reached.attention == "plain"]
     yield judge(
         f"{name}_reach_the_least_depth",
-        f"On {task} models of KV shifting attention learn every hop within their depth: 1 with one layer, 3 with two "
-        f"(plain models 1 with two: {span(plain.share)} of a guess's loss).",
+        f"On {task}, models of KV shifting attention learn every hop within their depth: 1 with one layer, 3 with "
+        f"two (plain models 1 with two: {span(plain.share)} of a guess's loss).",
         kv.share,
         "final loss as a share of a guess's",
         section="ours, after appendix H",
@@ -201,7 +207,7 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     )
     yield judge(
         f"{name}_go_no_further",
-        f"On {task} none learns a hop beyond its depth, with KV shifting attention or without.",
+        f"On {task}, no model learns a hop beyond its depth, with KV shifting attention or with plain attention.",
         beyond.share,
         "final loss as a share of a guess's",
         section="ours",

@@ -43,9 +43,10 @@ def about_heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield about(
         "n_gram_heads_help",
-        f"Three n-gram heads bring two layers nearer to the automaton than softmax heads alone, after equally many "
-        f"steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}; paper: they close the gap to the n-gram "
-        "predictors, and take 1.14, or 6.7 %, off the perplexity of a language model of 340 million parameters).",
+        "Two layers with three n-gram heads come nearer to the automaton's language than with softmax heads alone, "
+        f"after equally many steps (total variation {ngram.mean():.3f} and {plain.mean():.3f}; in the paper n-gram "
+        "heads close the gap to the n-gram predictors, and take 1.14, or 6.7 %, off the perplexity of a language "
+        "model of 340 million parameters).",
         (plain - ngram).dropna(),
         "softmax's distance less that with n-gram heads",
         table,
@@ -55,7 +56,8 @@ def about_heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield about(
         "as_good_as_the_table",
-        f"With them a model is as near to the automaton as the in-context 3-gram model ({three.mean():.3f}).",
+        "A model with three n-gram heads comes as near to the automaton's language as the in-context 3-gram model "
+        f"({three.mean():.3f}).",
         ngram - three,
         "the model's distance less the 3-gram model's",
         table,
@@ -65,8 +67,8 @@ def about_heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield about(
         "attention_alone_is_below",
-        "Softmax attention alone stays below the 3-gram model for as many steps "
-        f"(legal symbols {of(table, PLAIN, 'legal').mean():.3f} and {of(table, PLAIN, '3-gram legal').mean():.3f}).",
+        "A model with softmax attention alone stays below the in-context 3-gram model after as many steps (legal "
+        f"symbols {of(table, PLAIN, 'legal').mean():.3f} and {of(table, PLAIN, '3-gram legal').mean():.3f}).",
         legal(table, PLAIN),
         "legal symbols less the 3-gram's",
         table,
@@ -85,8 +87,9 @@ def about_recurrence(table: DataFrame) -> Iterator[Claim]:
     plain, linear = of(table, PLAIN, "distance"), of(table, LINEAR, "distance")
     yield about(
         "recurrence_is_below_attention",
-        "Linear attention, a recurrence, stays farther from the automaton than softmax attention "
-        f"({linear.mean():.3f} and {plain.mean():.3f}; paper: attention is ahead of recurrent and state-space models).",
+        "A model with linear attention, a recurrence, stays farther from the automaton's language than one with "
+        f"softmax attention ({linear.mean():.3f} and {plain.mean():.3f}; paper: attention is ahead of recurrent and "
+        "state-space models).",
         (linear - plain).dropna(),
         "its distance less softmax's",
         table,
@@ -102,7 +105,8 @@ def about_floors(table: DataFrame) -> Iterator[Claim]:
     one, three = (of(table, NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield about(
         "longer_contexts_are_legal",
-        f"The 3-gram model names legal symbols oftener than the 1-gram's ({three.mean():.3f} and {one.mean():.3f}).",
+        "The in-context 3-gram model names symbols that the automaton allows more often than the 1-gram model does "
+        f"({three.mean():.3f} and {one.mean():.3f}).",
         three - one,
         "share of legal symbols, 3-gram less 1-gram",
         table,
@@ -113,7 +117,8 @@ def about_floors(table: DataFrame) -> Iterator[Claim]:
     source = of(table, NGRAM, "source loss")
     yield about(
         "the_source_is_far",
-        f"No model comes near what is known to someone who knows the automaton ({source.mean():.3f} nats).",
+        "A model with n-gram heads stays far above the loss of a predictor that knows the automaton "
+        f"({source.mean():.3f} nats).",
         of(table, NGRAM, "loss") - source,
         "expected loss less the source's entropy, nats",
         table,
@@ -123,7 +128,7 @@ def about_floors(table: DataFrame) -> Iterator[Claim]:
     untrained = table[(table.kind == PLAIN) & (table.quantity == "course distance") & (table.step == 0)]
     yield about(
         "untrained_knows_nothing",
-        "Before training the distance is that of an even guess.",
+        "Control: before training a model's distance from the automaton's language is that of an even guess.",
         untrained.groupby("seed").value.last(),
         "distance",
         table,

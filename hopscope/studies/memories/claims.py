@@ -49,14 +49,14 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
         (
             "gradient_is_a_memory",
             "one matrix",
-            "The population loss's gradient is Σ_k E_z[(p̂(k|z) − p(k|z)) u_k e_z^T], at random weights and for noisy "
-            "answers.",
+            "The population loss's gradient for one weight matrix is Σ_k E_z[(p̂(k|z) − p(k|z)) u_k e_z^T], at "
+            "random weights and for noisy answers.",
         ),
         (
             "deep_gradient_is_a_memory",
             "among layers",
-            "The same holds of a matrix with layers below and above, with backward vectors for u_k and activations for "
-            "e_z.",
+            "The population loss's gradient for a matrix with layers below and above is the same sum of outer "
+            "products, with backward vectors for u_k and activations for e_z.",
         ),
     ):
         rows = table[(table.kind == "lemma") & (table.memory == which)]
@@ -71,8 +71,8 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
     yield judge(
         "one_step_recalls",
-        "After one gradient step from 0 on the population loss all of N = d pairs are recalled, from orthonormal and "
-        "from random directions (d ≥ 64).",
+        "After one gradient step from 0 on the population loss, a d × d matrix recalls all of N = d pairs, for "
+        "orthonormal and for random embeddings (d ≥ 64).",
         one.recall,
         "recall",
         section=LEMMA,
@@ -84,7 +84,7 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
     control = written[written.memory == "random"]
     yield judge(
         "unwritten_recalls_nothing",
-        "A random matrix, which holds nothing, recalls about one pair by chance.",
+        "Control: a random matrix, into which nothing was written, recalls about one pair by chance.",
         control.recall,
         "recall",
         section=LEMMA,
@@ -96,7 +96,8 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
     curve = written[(written.memory == "outer_product") & (written.d >= 64)]
     yield judge(
         "outer_product_curve",
-        "Recall of Σ u_i e_i^T follows the curve expected of random directions, from N = d/4 to 4 d (d ≥ 64).",
+        "A sum of outer products Σ u_i e_i^T recalls pairs as the curve for random embeddings predicts, from N = "
+        "d/4 to 4 d (d ≥ 64).",
         (curve.recall - curve.expected).abs(),
         "difference of recall",
         section="ours",
@@ -113,7 +114,8 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
     wide = outer[outer.d >= WIDE]
     yield judge(
         "outer_product_law",
-        f"What outer products hold grows nearly as the number of parameters d² (d ≥ {WIDE}).",
+        "The number of pairs that a sum of outer products holds grows nearly as the number of parameters d² (d ≥ "
+        f"{WIDE}).",
         power_law(wide["size"], wide.capacity)[1],
         "exponent of N in d²",
         section=CAPACITY,
@@ -124,7 +126,8 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
     both = linear.merge(outer[["d", "seed", "capacity"]], on=["d", "seed"], suffixes=("", "_untrained"))
     yield judge(
         "trained_holds_more",
-        "A trained matrix holds more pairs than outer products in the same width (number: how many times as many).",
+        "A trained matrix holds more pairs than a sum of outer products of the same width (number: how many times "
+        "as many).",
         both.capacity / both.capacity_untrained,
         "ratio",
         section=CAPACITY,
@@ -167,14 +170,15 @@ def overlap_claims(table: DataFrame) -> Iterator[Claim]:
         (
             "overlap_costs_outer_products",
             "outer_product",
-            "Outer products of embeddings that are far from orthogonal (mean inner product 0.4) lose most of their "
-            "recall: what inputs share adds the same vector to every score.",
+            "A sum of outer products of embeddings that are far from orthogonal (mean inner product 0.4) loses most "
+            "of its recall.",
             {"below": 0.5},
         ),
         (
             "one_step_withstands_overlap",
             "one_step",
-            "One gradient step, which subtracts the mean output, recalls them all the same.",
+            "One gradient step, which subtracts the mean output, recalls pairs of embeddings even if they are far "
+            "from orthogonal (mean inner product 0.4).",
             {"at_least": 0.9},
         ),
     )

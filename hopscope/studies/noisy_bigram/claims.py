@@ -71,9 +71,10 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield judge(
             id,
-            f"{name} learns the noise association after {what} samples: a first gradient step recalls {RECALLED:.0%} "
-            f"of it after {words_of(needs)}; its noise is as strong as its signal after {words_of(even)} (closed form: "
-            f"{words_of(exact)}); contexts of {length} tokens, α = {alpha:g}. The number is the power of N.",
+            f"{name} layers learn the noise association after {what} samples: a first gradient step recalls "
+            f"{RECALLED:.0%} of it after {words_of(needs)}; its noise is as strong as its signal after "
+            f"{words_of(even)} (closed form: {words_of(exact)}; contexts of {length} tokens, α = {alpha:g}; the "
+            "number is the power of N).",
             known,
             "power of N",
             section=TALK,
@@ -92,7 +93,8 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
     yield judge(
         "even_noise_as_often_as_it_comes",
-        f"The full model predicts noise with probability α ({means}; the number is |p − α|).",
+        "In our setting, where other tokens are alike, the full two-layer model predicts noise with probability α "
+        f"({means}; the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         section=TALK,
@@ -109,8 +111,9 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)  # recall without noise contradicts it
     yield judge(
         "even_noise_before_recall",
-        "In training the noise association is learnt long before recall: steps between p(noise) reaching α/2 and "
-        f"p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to the latter.",
+        "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
+        f"reaching α/2 and p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to "
+        "the latter.",
         leads,
         "difference in steps",
         section=TALK,
@@ -139,8 +142,9 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     early = chosen(rows, "early", 0.0, ("both",))
     yield judge(
         "even_early_layer_is_no_substitute",
-        "Removing the first layer's feed-forward weights instead does not turn the model to the context, where both "
-        "are trained (the number is the margin log p(correct) − log p(noise) without them).",
+        "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model "
+        "to the context, where both layers' are trained (the number is the margin log p(correct) − log p(noise) "
+        "without them).",
         early.margin,
         "margin",
         section="control",
@@ -153,7 +157,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
     yield judge(
         "untrained_stays_untrained",
-        "Before training the same removal does nothing of the kind (the number is the change of p(correct)).",
+        "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
+        "changes p(correct) (the number is the change).",
         (bare.correct - start.correct).abs(),
         "change",
         section="control",
@@ -165,8 +170,9 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
     yield judge(
         "everywhere_if_all_is_trained",
-        "Where every weight is trained, embeddings and biases too, the association is not kept by the late "
-        f"feed-forward weights alone: p(noise) without them (with them {free.noise.mean():.2f}).",
+        "In our setting, in a two-layer model with every weight trained, embeddings and biases too, the late "
+        "feed-forward weights alone do not keep the noise association (the number is p(noise) without them; with "
+        f"them {free.noise.mean():.2f}).",
         kept.noise,
         "p(noise)",
         section="beyond",
@@ -183,8 +189,9 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     best = low.sort_values("margin").groupby("run").tail(1)
     return judge(
         "even_truncation_turns_to_the_context",
-        "Truncating them to a low rank instead, by LASER, does the same: the greatest margin log p(correct) − "
-        "log p(noise) at 2 % to 20 % of the rank (p(noise) at the lowest of these: "
+        "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank, by LASER, "
+        "moves its prediction to the context (the number is the greatest margin log p(correct) − log p(noise) at 2 "
+        "% to 20 % of the rank; p(noise) at the lowest of these: "
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
         best.margin,
         "margin at the best rank, of a run that learnt to recall,",
@@ -201,10 +208,10 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     """From global to in-context, and how far."""
     yield judge(
         "even_removal_turns_to_the_context",
-        "Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
-        f"{whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct token the likeliest of all in "
-        f"{whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number is the margin "
-        "log p(correct) − log p(noise) without them).",
+        "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
+        f"global to in-context: p(noise) from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct "
+        f"token the likeliest in {whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number "
+        "is the margin log p(correct) − log p(noise) without them).",
         without.margin,
         "margin of a run that learnt to recall",
         section=TALK,
@@ -217,7 +224,8 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     )
     yield judge(
         "even_removal_makes_recall_certain",
-        f"Without them p(correct) goes to 1 (with them {whole.correct.mean():.2f}; by what is trained: "
+        "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
+        f"surely (p(correct) with them {whole.correct.mean():.2f}; without, by what is trained: "
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,
         "p(correct) of a run that learnt to recall",
@@ -270,9 +278,9 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     first = madrid[~madrid.late]
     yield judge(
         "smollm2_late_layers_only",
-        f'No truncation of one layer in the first two thirds puts " Spain" before " the" (the number is the greatest '
-        f"log-odds there; the mean over cities rises in {share_early:.0%} of the early truncations and "
-        f"{share_late:.0%} of the late ones).",
+        'No truncation of one layer in the first two thirds of SmolLM2-135M makes it put " Spain" before " the" after '
+        '"Madrid is located in" (the number is the greatest log-odds there; the mean over cities rises in '
+        f"{share_early:.0%} of the early truncations and {share_late:.0%} of the late ones).",
         first.odds,
         "log-odds",
         section="control",

@@ -102,8 +102,9 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Where training ends, and in which order it gets there."""
     yield judge(
         "noise_as_often_as_it_comes",
-        f"The full model predicts noise with probability near α, even where none comes (α = {ends.alpha.mean():g}; "
-        f"p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; the number is |p − α|).",
+        "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
+        f"comes (α = {ends.alpha.mean():g}; p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; "
+        "the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         section=TALK,
@@ -120,9 +121,9 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)
     yield judge(
         "noise_before_recall",
-        "Feed-forward weights prefer noise long before attention finds answers: steps between the margin of noise in "
-        "an MLP's output for the trigger alone passing 0 and layer 2's attention to answers passing half its greatest "
-        f"(steps {', '.join(f'{a:.0f} and {b:.0f}' for a, b in moments)}).",
+        "In the paper's setting, feed-forward weights prefer noise long before attention finds answers: steps "
+        "between the margin of noise in an MLP's output for the trigger alone passing 0 and layer 2's attention to "
+        f"answers passing half its greatest (steps {', '.join(f'{a:.0f} and {b:.0f}' for a, b in moments)}).",
         leads,
         "difference in steps",
         section=PAPER,
@@ -134,8 +135,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "attention_leaves_noise_out",
-        "Attention focuses on the context: layer 2 looks from triggers to answers, not to noise after earlier triggers "
-        f"({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
+        "In the paper's setting, layer 2's attention goes from triggers to answers, not to noise after earlier "
+        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
         ends.attended - ends.attended_noise,
         "difference in attention",
         section=PAPER,
@@ -152,10 +153,10 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     yield judge(
         "removal_turns_to_the_context",
-        "Removing the late feed-forward weights moves the prediction from global to in-context: p(noise) from "
-        f"{ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from {ends.correct.mean():.2f} to "
-        f"{late.correct.mean():.2f}, the answer the likeliest of all in {ends.top.mean():.0%} and then "
-        f"{late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
+        "In the paper's setting, removing the late feed-forward weights moves the prediction from global to "
+        f"in-context: p(noise) from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from "
+        f"{ends.correct.mean():.2f} to {late.correct.mean():.2f}, the answer the likeliest in {ends.top.mean():.0%} "
+        f"and then {late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
         late.margin,
         "margin without them",
         section=PAPER,
@@ -167,8 +168,8 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "removal_makes_recall_certain",
-        f"Without them p(correct) goes to 1 (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other "
-        "characters).",
+        "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
+        f"surely (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other characters).",
         late.correct,
         "p(correct)",
         section=TALK,
@@ -179,8 +180,9 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "early_layer_is_no_substitute",
-        "Removing the first layer's feed-forward weights instead does not turn the model to the context (p(correct) "
-        f"{early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is the margin without them).",
+        "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model "
+        f"to the context (p(correct) {early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is "
+        "the margin without them).",
         early.margin,
         "margin",
         section=PAPER,
@@ -195,8 +197,8 @@ def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
     """One matrix at a time at a low rank, at the code's shares."""
     low = cut[(cut.layers == "late") & (cut.share > 0)]
     for id, matrix, words in (
-        ("truncation_turns_to_the_context", "W_in", "Truncating the late feed-forward part's first matrix"),
-        ("output_truncation_turns_too", "W_out", "Truncating its second matrix"),
+        ("truncation_turns_to_the_context", "W_in", "first matrix"),
+        ("output_truncation_turns_too", "W_out", "second matrix"),
     ):
         rows = low[low.matrix == matrix]
         best = rows.sort_values("margin").groupby("run").tail(1)
@@ -206,8 +208,9 @@ def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
         )
         yield judge(
             id,
-            f"{words} to a low rank instead, by LASER, does the same (p(correct) and p(noise) at a kept share of "
-            f"{listed}; the number is the greatest margin log p(correct) − log p(noise)).",
+            f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank, by "
+            f"LASER, moves the prediction to the context (p(correct) and p(noise) at a kept share of {listed}; the "
+            "number is the greatest margin log p(correct) − log p(noise)).",
             best.margin,
             "margin at the best rank",
             section=TALK,

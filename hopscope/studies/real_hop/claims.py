@@ -24,22 +24,23 @@ CHANGES = (
         "perfect",
         "all of these",
         5.0,
-        "With perfect attention in the heads that look the answer up the metric is five times as high or more",
+        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is five times as high or more",
     ),
     (
         "louder_heads_help",
         "louder",
         "the heads",
         2.0,
-        "With the circuit's heads louder, by a gain chosen on other facts, the metric is twice as high or more",
+        "With the output of its one-hop circuit's heads scaled up, by a gain chosen on other facts, {model}'s "
+        "one-hop logit difference is at least twice as high",
     ),
     (
         "quieter_opponents_help",
         "quieter",
         "the heads",
         1.5,
-        "With the five heads that most work against it quieter, by a gain chosen on other facts, the metric is half as "
-        "high again or more",
+        "With the output of the five heads that most work against the answer scaled down, by a gain chosen on other "
+        "facts, {model}'s one-hop logit difference is at least half as high again",
     ),
 )
 
@@ -77,8 +78,8 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "few_nodes_keep_it",
-        "A few heads and MLPs keep 0.8 of it or more on facts that the search never saw, all others writing what they "
-        "write for the paired question.",
+        f"A circuit of at most a tenth of {told(table)}'s heads and MLPs keeps at least 0.8 of its one-hop logit "
+        "difference on facts that the search never saw, all others writing what they write for the paired question.",
         of(table, "kept", "nodes"),
         "share kept",
         **said,
@@ -91,7 +92,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "it_is_lost_without_them",
-        "Without these nodes, all others as they are, 0.8 of it or more is gone.",
+        f"Without the nodes of its one-hop circuit, {told(table)} loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "nodes"),
         "share lost",
         **said,
@@ -99,20 +100,22 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "it_is_lost_without_the_heads",
-        "It is so without the circuit's heads alone, though its MLPs, the first of which everything passes, stay.",
+        f"Without the heads of its one-hop circuit alone, with the circuit's MLPs left in place, {told(table)} "
+        "loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "heads"),
         "share lost",
         **said,
         at_least=KEPT,
     )
     for id, kind, words in (
-        ("random_nodes_keep_nothing", "kept", "As many random heads and MLPs keep next to nothing."),
-        ("random_nodes_cost_little", "lost", "Without as many random heads and MLPs little is lost in the median."),
+        ("random_nodes_keep_nothing", "kept", "as many random heads and MLPs keep next to nothing"),
+        ("random_nodes_cost_little", "lost", "without as many random heads and MLPs the median loses little"),
     ):
         found = of(table, kind, "random nodes")
         if kind == "lost":
             found = found.groupby(level=0).median()
-        yield judge(id, words, found, f"share {kind}", **said, at_most=IDLE)
+        sentence = f"Control for {told(table)}'s one-hop circuit: {words} of the logit difference."
+        yield judge(id, sentence, found, f"share {kind}", **said, at_most=IDLE)
 
 
 def told(table: DataFrame) -> str:
@@ -125,7 +128,8 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     said: dict[str, Any] = {"section": "beyond (Conmy et al., 2023)", "rows": table, "source": "ours"}
     yield judge(
         "single_tokens_keep_it",
-        "These nodes need compute at single tokens only: places keep 0.8 of it or more on other facts.",
+        f"The nodes of {told(table)}'s one-hop circuit need to compute at single tokens only: these node–token "
+        "pairs keep at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "places"),
         "share kept",
         **said,
@@ -133,7 +137,8 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "half_of_the_edges_keep_it",
-        "Half of the edges that are possible between these places, or fewer, keep 0.8 of it or more on other facts.",
+        f"At most half of the possible edges between the node–token pairs of {told(table)}'s one-hop circuit keep "
+        "at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "edges"),
         "share kept",
         **said,
@@ -146,7 +151,8 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "random_edges_do_not",
-        "As many random edges between the same places keep next to nothing.",
+        f"Control: as many random edges between the node–token pairs of {told(table)}'s one-hop circuit keep next "
+        "to nothing of the logit difference.",
         of(table, "kept", "random edges"),
         "share kept",
         **said,
@@ -165,7 +171,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     said: dict[str, Any] = {"rows": table, "source": "ours"}
     yield judge(
         "smaller_than_acdc",
-        "ACDC at the same unit, with τ at one per cent of the gap, ends with more nodes.",
+        f"ACDC over {told(table)}'s heads and MLPs, with τ at one per cent of the logit difference, ends with more "
+        "nodes than our one-hop circuit has.",
         (sizes[acdc].min(axis=1) - ours.step).dropna(),
         "nodes more",
         section="beyond (Conmy et al., 2023)",
@@ -176,7 +183,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
     yield judge(
         "gradients_alone_keep_less",
-        "As many nodes, the first by EAP, keep less on other facts than those that are left after exact tests.",
+        f"As many of {told(table)}'s nodes as our one-hop circuit has, taken in the order of EAP's scores, keep "
+        "less of the logit difference on other facts than our circuit, which was pruned by exact tests.",
         (ours.value - best["EAP"]).dropna(),
         "share kept more",
         section="beyond (Syed et al., 2023)",
@@ -192,7 +200,8 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
     core = sorted(frozenset.intersection(*sets)) if sets else []
     yield judge(
         "same_nodes_for_other_facts",
-        f"With other facts much the same nodes are found; in all circuits are {', '.join(core) or 'none'}.",
+        f"Searches on different draws of facts find much the same one-hop circuit in {told(table)}; in all of them "
+        f"are {', '.join(core) or 'none'}.",
         alike,
         "Jaccard similarity of two circuits",
         section="beyond (8.2)",
@@ -211,7 +220,7 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
     yield judge(
         "one_hop_in_other_words",
-        f"The model does the hop in the other wordings, too; it does in {words}.",
+        f"{told(main)} answers one hop in all other wordings, too; it does in {words}.",
         [value > 0 for value in low],
         "wordings in which it does",
         section="beyond (4)",
@@ -224,7 +233,8 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
     yield judge(
         "same_nodes_in_other_words",
-        "Where it does, half of the smaller circuit's nodes or more are those of the equations' circuit.",
+        f"In the other wordings in which {told(main)} answers one hop, the circuit shares at least half of the "
+        "smaller circuit's nodes with the circuit for equations.",
         shared,
         "share of the smaller circuit",
         section="beyond (8.2)",
@@ -241,8 +251,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
     yield judge(
         "two_hops_fail",
-        "Asked about x_0, two hops from the answer, the model does a quarter or less of what it does asked about x_1, "
-        "with the same facts.",
+        f"Asked about x_0, two hops from the answer, {told(table)} reaches at most a quarter of the logit "
+        "difference that it reaches when asked about x_1, one hop away, with the same facts.",
         both / one,
         "metric as a share of one hop's",
         **said,
@@ -251,8 +261,9 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     early = handed_in(table)
     yield judge(
         "given_the_first_hop_it_does_the_second",
-        "With x_1's stream handed in at the query before a middle layer, half of one hop's metric is reached or more; "
-        f"it is up to layer {', '.join(f'{layer:g}' for layer in deadlines(table))}.",
+        f"With x_1's stream patched in at the two-hop query at a third of the depth, {told(table)} reaches at least "
+        "half of one hop's logit difference (in time up to layer "
+        f"{', '.join(f'{layer:g}' for layer in deadlines(table))}).",
         early / one,
         "metric as a share of one hop's",
         **said,
@@ -260,7 +271,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "the_first_hop_is_not_there_in_time",
-        "Up to that layer no probe finds x_1 at the query better than with shuffled labels (95 %, lower end).",
+        f"Asked two hops, {told(table)} does not hold x_1 at the query in time: up to the last layer at which "
+        "patching helps, no probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table),
         "lower end of the accuracy less the best with shuffled labels",
         **said,
@@ -268,7 +280,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "it_comes_when_it_is_too_late",
-        "Behind that layer a probe finds x_1 at the query, better than with shuffled labels (95 %, lower end).",
+        f"Asked two hops, {told(table)} holds x_1 at the query too late: after the last layer at which patching "
+        "helps, a probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table, late=True),
         "lower end of the accuracy less the best with shuffled labels",
         **said,
@@ -278,8 +291,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     random = of(table, "back-patching of other rows").groupby(level=0).max()
     yield judge(
         "running_layers_twice_does_not_help",
-        "Back-patching at the query, with the pair of layers that is best on other facts, does not beat what streams "
-        "of other facts do there, by its interval's lower end.",
+        f"Back-patching {told(table)}'s two-hop query, with the pair of layers that is best on other facts, does no "
+        "better than patching in streams of other facts (lower end of the 95 % interval).",
         best - random,
         "lower end less the best of other rows (nats)",
         **said,
@@ -326,7 +339,7 @@ def about_change(table: DataFrame) -> Iterator[Claim]:
         random = of(table, f"{kind}: metric", "random heads").groupby(level=0).max()
         yield judge(
             id,
-            f"{sentence}, and higher than with as many random heads so.",
+            f"{sentence.format(model=told(table))}, and higher than with the same change to as many random heads.",
             found / now,
             "times the metric as it is",
             section="beyond (ours)",

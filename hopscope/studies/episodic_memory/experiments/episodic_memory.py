@@ -22,7 +22,7 @@ from hopscope.experiments.work import Finished
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
-from hopscope.studies.episodic_memory.cells import Simulations, cell
+from hopscope.studies.episodic_memory.cells import SIMULATED, Simulations, cell
 from hopscope.studies.episodic_memory.claims import COPIES, claims
 from hopscope.studies.episodic_memory.context_maintenance import LAGS, Memory, in_closed_form, recalled, transitions
 from hopscope.studies.episodic_memory.figure import figure
@@ -52,11 +52,6 @@ CLAIMS = (
 
 #: Seeds of models of one head a layer, and of four.
 SEEDS = {"quick": (1, 1), "cpu": (8, 5), "paper": (8, 5)}
-SIMULATED = {
-    "quick": Simulations(n_items=30, n_runs=20, n_recalls=10, every=20),
-    "cpu": Simulations(),
-    "paper": Simulations(n_runs=20_000, n_recalls=100),
-}
 SHOWN = {"quick": 32, "cpu": 256, "paper": 1000}  # lists
 RANDOM_CURVES = {"quick": 50, "cpu": 1000, "paper": 10_000}
 CHECKED = (0.2, 0.4, 0.6, 0.8)  # β_enc at which the simulation is held to the closed form

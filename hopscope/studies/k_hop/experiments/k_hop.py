@@ -154,7 +154,7 @@ def alone(rows: DataFrame) -> Claim:
     hard = rows[rows.task_k >= 3]
     return over_runs(
         "k_hops_alone_stay_at_chance",
-        f"Trained on k hops alone, k = {listed(hard.task_k)}, the loss stays at ln N.",
+        f"Models trained on k-fold composition alone, k = {listed(hard.task_k)}, stay at the chance loss ln N.",
         hard.loss,
         "final loss over ln N",
         rows,
@@ -165,8 +165,8 @@ def alone(rows: DataFrame) -> Claim:
 def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
     return over_runs(
         f"{words}_solves",
-        f"With the {words} ({curriculum}) as many steps solve k hops, k = {listed(rows.task_k)} "
-        f"({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        f"With the {words} (`{curriculum}`), models solve k-fold composition in as many steps as without it, k = "
+        f"{listed(rows.task_k)} ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",
         rows,
@@ -180,8 +180,8 @@ def in_order(rows: DataFrame) -> Claim:
     waits = lags(run.learnt for _, run in free.groupby("run"))
     return over_runs(
         "hops_in_order",
-        "Hops 1, 2, 4, … are learnt one after the other, though all are trained from the start "
-        f"({len(waits)} pairs of neighbours).",
+        f"Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({len(waits)} "
+        "pairs of neighbours).",
         Series(waits, dtype=float),
         "number of steps from one number of hops to the next",
         rows,
@@ -198,7 +198,8 @@ def by_layer(rows: DataFrame) -> Claim:
     words = ", ".join(f"{n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
     return over_runs(
         "layer_by_layer",
-        f"Each layer doubles the hops: L learn 2^(L−1), and no more (greatest number learnt, by layers: {words}).",
+        "Models of L layers learn 2^(L−1) hops and no more, so that each layer doubles the hops (greatest number "
+        f"learnt, by layers: {words}).",
         reached / allowed,
         "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
         rows,
@@ -219,8 +220,9 @@ def cost_alone(table: DataFrame) -> Claim:
     least = any(rows[rows.task_k == b].learnt.isna().any() for _, b in pairs)
     return over_runs(
         "cost_alone",
-        f"Without curriculum the cost grows as N^k: each further hop takes N = {symbols} times as many steps "
-        f"(from k = {', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
+        f"Without a curriculum the cost of k-fold composition grows as N^k: each further hop takes N = {symbols} "
+        "times as many steps (from k = "
+        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
         Series([steps[b] / steps[a] for a, b in pairs], dtype=float),
         "ratio of median steps to half of ln N with one more hop",
         table,
@@ -236,8 +238,8 @@ def cost_of_a_mixture(rows: DataFrame) -> Claim:
     never = int(rows.learnt.isna().sum())
     return over_runs(
         "cost_of_a_mixture",
-        f"With a mixture of hops the cost of k grows at most linearly: steps to learn k hops go as k to this power "
-        f"({never} of {len(rows)} runs never did).",
+        "With a mixture of hops the number of steps that models need to learn k hops grows at most linearly in k "
+        f"(the number is the exponent; {never} of {len(rows)} runs never learnt them).",
         Series(powers, dtype=float),
         "exponent",
         rows,

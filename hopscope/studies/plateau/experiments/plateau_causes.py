@@ -133,31 +133,37 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def factors(table: DataFrame) -> Iterator[Claim]:
     """The join and the look-up, given, taken or held."""
     yield waits(
-        "without_a_prior_it_waits", "Control: without a prior nothing is learnt in 400 steps.", table, "no prior"
+        "without_a_prior_it_waits",
+        "Control: the three-hop model without a prior does not learn x1 in 400 steps.",
+        table,
+        "no prior",
     )
     yield learns(
         "whole_facts_suffice",
-        "With the tokens of facts joined by a clamp every hop is learnt in 400 steps.",
+        "The three-hop model without a prior learns every hop in 400 steps if a clamp makes layer 0 join the two "
+        "tokens of each fact.",
         table,
         "facts whole",
     )
     yield left(
         "without_a_look_up_the_join_goes",
-        "Even a strong join is unlearnt if later layers are frozen, so that no look-up can form: what is left of it.",
+        "Even a join that starts strong (b = 4) is unlearnt if all layers after layer 0 are frozen, so that no "
+        "look-up can form: the join's attention at the end is less than half of that at the start.",
         of(table, "strong prior, later layers frozen"),
         table,
         below=0.5,
     )
     yield waits(
         "a_weak_join_is_not_enough_though_it_stays",
-        "A weak join that cannot be unlearnt, because its layer's weights are frozen, does not end the wait: "
-        "unlearning is not the only cause, and the look-up fades by itself.",
+        "A weak join (b = 1) is not enough for the three-hop model to learn x1, even if layer 0's attention weights "
+        "are frozen so that the join cannot be unlearnt.",
         table,
         "weak prior, frozen",
     )
     yield learns(
         "a_strong_join_is_enough_though_it_stays",
-        "Control: a strong join, frozen in the same way, ends the wait.",
+        "Control: a strong join (b = 4), frozen in the same way, is enough for the three-hop model to learn every "
+        "hop in 400 steps.",
         table,
         "strong prior, frozen",
     )
@@ -167,27 +173,29 @@ def duties(table: DataFrame) -> Iterator[Claim]:
     """What else the head serves, what else queries read, and other heads for either."""
     yield learns(
         "the_other_duty_holds_it_back",
-        "With the queries blind in layer 0, so that its head has no other duty, a weak prior suffices for x1.",
+        "A weak prior (b = 1) is enough for the three-hop model to learn x1 if queries see no fact in layer 0, so "
+        "that this layer's head has nothing to do but join facts.",
         table,
         "weak prior, queries blind in layer 0",
         hop="x1",
     )
     yield waits(
         "the_other_duty_is_not_all",
-        "Without any prior, queries that are blind in layer 0 do not suffice for x1.",
+        "Without a prior the three-hop model does not learn x1 in 400 steps, even if queries see no fact in layer 0.",
         table,
         "no prior, queries blind in layer 0",
     )
     yield waits(
         "a_second_head_does_not_help",
-        "A second head in every layer, free for the other duty, does not make a weak prior suffice.",
+        "With a weak prior (b = 1) in one head of layer 0, a second head in every layer is not enough for the "
+        "three-hop model to learn x1.",
         table,
         "weak prior, a second head",
     )
     yield left(
         "without_the_detour_the_join_grows",
-        "At the plateau queries read x1 off the keys of step 2, where nothing has to be joined. If they are barred "
-        "from there, a weak join is not unlearnt: the join at the end over that at the start.",
+        "A weak join (b = 1) grows instead of being unlearnt if queries are barred from the keys of step 2, where "
+        "the three-hop model at the plateau reads x1 without a join.",
         of(table, "weak prior, no detour"),
         table,
         above=1,
@@ -195,7 +203,8 @@ def duties(table: DataFrame) -> Iterator[Claim]:
     later = endings(of(table, "strong prior, facts not in layer 0"))
     yield held(
         "the_join_may_form_later",
-        "Barred from layer 0, the join forms in a later layer, which had no prior.",
+        "If clamps keep layer 0 from joining facts, the three-hop model forms the join in a later layer, which had "
+        "no prior.",
         later[later.hop == "x1"].joined_later,
         "join attention of a later layer at the end",
         later,
@@ -216,7 +225,8 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
     """Position codes, chains and hops."""
     yield waits(
         "codes_in_the_inputs_or_turned_wait",
-        "Neither one position code per fact nor rotary positions end the wait.",
+        "Neither one position code per fact nor rotary positions let the three-hop model learn x1 in 400 steps "
+        "without a prior.",
         table,
         "one code per fact",
         "rotary positions",
@@ -224,8 +234,8 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
     )
     yield learns(
         "learnt_positions_need_no_prior",
-        "A learnt position embedding in addition to the paper's code ends the wait without any prior: every run "
-        "learns x1.",
+        "With a learnt position embedding in addition to the paper's position code, the three-hop model learns x1 "
+        "without a prior in every run.",
         table,
         "learnt positions",
         hop="x1",
@@ -233,12 +243,18 @@ def sizes(table: DataFrame) -> Iterator[Claim]:
     )
     yield waits(
         "fewer_chains_wait_too",
-        "With two chains instead of four, x1 waits, too.",
+        "With two chains instead of four, the three-hop model does not learn x1 in 400 steps, whether without a "
+        "prior or with a weak one (b = 1).",
         table,
         "no prior, 2 chains",
         "weak prior, 2 chains",
     )
-    yield learns("one_hop_does_not_wait", "A single hop is learnt without a prior.", table, "no prior, 1 hop")
+    yield learns(
+        "one_hop_does_not_wait",
+        "A model asked for one hop instead of three learns it in 400 steps without a prior.",
+        table,
+        "no prior, 1 hop",
+    )
 
 
 def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
@@ -247,7 +263,7 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield held(
         "released_it_falls_apart",
-        f"Released after {CLAMPED} steps from the clamp that joins facts, the model forgets x1.",
+        f"The three-hop model forgets x1 when the clamp that joins facts is released after {CLAMPED} steps.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
@@ -256,7 +272,8 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
     )
     yield held(
         "released_it_forms_again",
-        "After the release the model learns x1 again by itself: the look-up is there, and pulls the join up.",
+        "After the clamp that joins facts is released, the three-hop model learns x1 again by itself before "
+        "training ends at 1,000 steps.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
         rows,
@@ -281,8 +298,8 @@ def foretold(table: DataFrame) -> Claim:
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
     return judge(
         "the_model_foretells_who_learns",
-        "The two-factor model, fitted to the weak and the strong prior alone, predicts for four of five other "
-        f"conditions whether most runs learn x1 in time (of {len(right)}; wrong: {wrong}).",
+        "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at "
+        f"least four in five of {len(right)} other conditions whether most runs learn x1 in time (wrong: {wrong}).",
         right.values(),
         "conditions told rightly",
         section="beyond",

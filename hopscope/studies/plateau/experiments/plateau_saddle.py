@@ -118,8 +118,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     words = "gradient of the score of the token before"
     yield held(
         "queries_pull_the_join_down",
-        f"While the plateau is reached (steps {WINDOW[0]} to {WINDOW[1]}), the gradient at the queries of layer 0 "
-        "lowers attention to the token before: there the head has another purpose.",
+        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the "
+        "gradient at layer 0's query positions lowers attention to the token before.",
         queries,
         f"{words}, at queries",
         rows,
@@ -129,8 +129,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     strong = values[values.index.get_level_values("start") == STRONG]
     yield held(
         "first_values_pull_it_up",
-        "At the values of step 1 the gradient raises attention to the token before, if there is enough (b = "
-        f"{STRONG}).",
+        "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
+        f"token before if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows,
@@ -140,8 +140,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     weak = values[values.index.get_level_values("start") == WEAK]
     yield held(
         "the_pull_grows_with_the_join",
-        f"The gradient at the values of step 1 is more than ten times as strong from b = {STRONG} as from b = {WEAK}: "
-        "each factor's gradient is proportional to the other.",
+        "In the three-hop model, the gradient at the value positions of step 1 on attention to the token before is "
+        f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows,
@@ -165,13 +165,15 @@ def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
             "the_plateau_reads_the_keys_of_step_2",
             WEAK,
             "key[2]",
-            "At the plateau queries take x1 from the keys of step 2, which also hold it and need no join.",
+            "Where the three-hop model stays at the plateau (b = 1), later layers' queries attend to the keys of "
+            "step 2, which also hold x1 and need no join.",
         ),
         (
             "what_learns_reads_the_values_of_step_1",
             STRONG,
             "value[1]",
-            "If x1 is learnt, queries read the values of step 1 (control).",
+            "Control: where the three-hop model learns x1 (b = 4), later layers' queries attend to the values of "
+            "step 1.",
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]

@@ -85,30 +85,39 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def nearest_first(table: DataFrame) -> Iterator[Claim]:
     """x3, where facts stand nearest first: is it the look-ahead that a causal mask forbids there?"""
-    yield waits("nearest_first_stalls", "With nearest facts first, x3 waits.", table, "nearest first", hop="x3")
+    yield waits(
+        "nearest_first_stalls",
+        "With nearest facts first and a strong prior (b = 4), the three-hop model does not learn x3 in 400 steps.",
+        table,
+        "nearest first",
+        hop="x3",
+    )
     yield waits(
         "whole_facts_do_not_free_it",
-        "With nearest facts first, facts joined by a clamp do not end the wait for x3.",
+        "With nearest facts first, the three-hop model does not learn x3 in 400 steps even if a clamp joins the two "
+        "tokens of each fact.",
         table,
         "nearest first, facts whole",
         hop="x3",
     )
     yield learns(
         "sight_of_later_facts_frees_it",
-        "With nearest facts first and no causal mask, so that a value may look ahead to the next step, x3 is learnt.",
+        "With nearest facts first, the three-hop model learns x3 if it has no causal mask, so that a value can "
+        "attend to the next step.",
         table,
         "nearest first, no mask",
         hop="x3",
     )
     yield learns(
         "no_mask_does_no_harm",
-        "Control: with deepest facts first every hop is learnt without mask, too.",
+        "Control: with deepest facts first the three-hop model learns every hop without a causal mask, too.",
         table,
         "deepest first, no mask",
     )
     yield waits(
         "without_look_ahead_deepest_first_stalls",
-        "With deepest facts first, x3 waits, too, if values are kept from looking ahead.",
+        "With deepest facts first, the three-hop model does not learn x3 in 400 steps if clamps keep values from "
+        "attending to later steps.",
         table,
         "deepest first, no look-ahead",
         hop="x3",
@@ -120,7 +129,8 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     section = "beyond (7.2)"
     yield waits(
         "the_last_hop_alone_waits",
-        "If x3 alone is asked, facts joined by a clamp do not end the wait.",
+        "Asked for x3 alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the two "
+        "tokens of each fact.",
         table,
         "last hop alone",
         hop="x3",
@@ -128,8 +138,8 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     )
     yield waits(
         "one_look_up_given_is_not_enough",
-        "If x3 alone is asked, joined facts and the first look-up do not end the wait: two look-ups are left, and they "
-        "need each other.",
+        "Asked for x3 alone, the three-hop model does not learn it in 400 steps even if clamps give it joined facts "
+        "and the first of three look-ups.",
         table,
         "last hop alone, 1 given",
         hop="x3",
@@ -137,8 +147,8 @@ def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
     )
     yield learns(
         "two_look_ups_given_are",
-        "If x3 alone is asked and two of three look-ups are given, the third is learnt: the last factor has a gradient "
-        "of its own.",
+        "Asked for x3 alone, the three-hop model learns it if clamps give it joined facts and two of the three "
+        "look-ups.",
         table,
         "last hop alone, 2 given",
         hop="x3",
@@ -150,27 +160,30 @@ def five_hops(table: DataFrame) -> Iterator[Claim]:
     """D = 5 from b = 4: MLPs and heads."""
     yield waits(
         "five_hops_stall_with_one_head",
-        "With MLPs and one head per layer not all of five hops are learnt: x5 waits.",
+        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "
+        "of five hops in 400 steps.",
         table,
         "5 hops, 1 head",
         hop="x5",
     )
     yield learns(
         "eight_heads_free_them",
-        "With MLPs and eight heads per layer all five hops are learnt.",
+        "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps.",
         table,
         "5 hops, 8 heads",
     )
     yield learns(
         "so_does_no_mlp",
-        "With one head per layer and no MLP all five hops are learnt.",
+        "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps.",
         table,
         "5 hops, 1 head, no MLP",
     )
     yield learns(
         "so_do_whole_facts",
-        "With one head per layer, MLPs and facts joined by a clamp all five hops are learnt: the join is what stalls, "
-        "because b = 4 gives less attention among more positions.",
+        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps if a clamp joins the two tokens of each fact.",
         table,
         "5 hops, 1 head, facts whole",
     )

@@ -171,8 +171,8 @@ def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
     of = table[table.kind == "circuit"]
     return judge(
         "circuits_are_schedules",
-        "By the flow of information alone every circuit found brings the query its answer "
-        f"({len(circuits)} of {len(of)} models have one).",
+        "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
+        f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
         circuits.name != NONE,
         "circuits that do",
         section="5, 8.2",
@@ -188,8 +188,8 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """The paper's description."""
     return judge(
         "one_hop_per_layer",
-        "Where one hop per layer fits, the query follows the chain by itself, one fact after the other, as the paper "
-        f"describes it (D = 3 to 5, D + 1 layers; {by_order(circuits)}).",
+        "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
+        f"follows the chain by itself, one fact after the other, as the paper describes ({by_order(circuits)}).",
         circuits.name == "linear, by the query",
         "circuits that do",
         section="8.2, 9.2",
@@ -205,8 +205,8 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
     """What deepest first makes possible."""
     return judge(
         "facts_look_ahead",
-        "With deepest facts first, facts join with those that follow from them before the query reads them, in every "
-        f"circuit of D = 3 to 5 ({counted(circuits)}).",
+        "With deepest facts first, every circuit of D = 3 to 5 joins facts to those that follow from them before "
+        f"the query reads them ({counted(circuits)}).",
         circuits.ahead,
         "number of merges by facts",
         section="beyond",
@@ -222,7 +222,8 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     cells = ", ".join(f"D = {hops}: {counted(part)}" for hops, part in circuits.groupby("D"))
     return judge(
         "doubling_at_the_minimum",
-        f"At the exact minimum depth every circuit is pointer doubling, as theory asks ({cells or 'none'}).",
+        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires "
+        f"({cells or 'none'}).",
         circuits.name.str.startswith("doubling"),
         "circuits that are",
         section="beyond (5)",
@@ -240,7 +241,8 @@ def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
     counts = ", ".join(f"{n:.0f} more: {times}" for n, times in beyond.value_counts().sort_index().items())
     return judge(
         "more_heads_than_needed",
-        f"With more layers than the minimum no circuit uses as few heads as would do ({counts or 'no circuit'}).",
+        "No circuit of a model with more layers than the minimum depth uses as few heads as the exact optimum "
+        f"({counts or 'no circuit'}).",
         beyond,
         "number of heads beyond the exact optimum",
         section="8.2 (ii)",
@@ -256,8 +258,8 @@ def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
     two = learnt.notna().sum(axis=1) >= 2
     return judge(
         f"hops_in_order_{order}",
-        f"With facts {order.replace('_', ' ')} hops are learnt in the order of the chain, in every run "
-        f"({two.sum()} of {len(learnt)} runs learnt two or more).",
+        f"With facts {order.replace('_', ' ')}, every one-head-per-layer model learns its hops in the order of the "
+        f"chain ({two.sum()} of {len(learnt)} runs learnt two or more).",
         lags(learnt[two].to_numpy()),
         "number of steps from one hop to the next",
         section="7.2, 9.2",
@@ -273,8 +275,8 @@ def later(paths: DataFrame, table: DataFrame) -> Claim:
     waits = [first_of(part, "ahead") - first_of(part, "read") for _, part in paths.groupby("run") if ahead_in(part)]
     return judge(
         "look_ahead_comes_later",
-        "With deepest facts first, the first merge of facts emerges after the query's first read "
-        f"({len(waits)} circuits of D = 3 to 5; mean attention above 0.5).",
+        "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
+        f"fact ({len(waits)} circuits of D = 3 to 5; a path has emerged when its mean attention is above 0.5).",
         waits,
         "number of steps from the first read to the first merge ahead",
         section="beyond (9.2)",

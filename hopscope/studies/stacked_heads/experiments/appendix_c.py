@@ -114,7 +114,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
     yield judge(
         "circuits_are_seen",
-        "What a circuit uses can be seen in the maps: the mean attention on every path of every circuit is above 0.5.",
+        "The attention maps of 12-layer models show what a circuit uses: the mean attention on every path of every "
+        "three-hop circuit is above 0.5.",
         used.attention,
         "mean attention on a path of a circuit",
         section="8.2, C",
@@ -125,8 +126,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
     yield judge(
         "what_is_seen_is_used",
-        "What can be seen in the maps is used: no path with a mean attention above 0.5 is outside its model's circuit "
-        "(the number counts those that are; where it is not 0, reading maps is not enough).",
+        "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above "
+        "0.5 is outside its model's three-hop circuit (the number is the most such paths in one model).",
         loud,
         "number of strong paths outside a circuit",
         section="beyond (E)",

@@ -87,7 +87,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
     yield judge(
         "paths_end_strong",
-        f"Every path of every circuit ends with a mean attention above 0.5 ({len(curves)} paths).",
+        f"Every path of a circuit in a 24-layer model ends training with a mean attention above 0.5 ({len(curves)} "
+        "paths).",
         [curve[-1] for curve in curves],
         "final mean attention",
         section="9.1, D",
@@ -99,8 +100,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     emerged = [curve for curve in curves if (curve > EMERGED).any()]
     yield judge(
         "paths_stay",
-        f"A path that has emerged stays: its mean attention never falls back to 0.5 ({len(emerged)} of {len(curves)} "
-        "paths emerge).",
+        "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 "
+        f"during training ({len(emerged)} of {len(curves)} paths emerge).",
         [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
         "number of times that a path falls back",
         section="9.1, D",

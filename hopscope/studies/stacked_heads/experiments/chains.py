@@ -48,5 +48,15 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """
     relative = table.assign(solved=table.loss < (1 - 1 / table.N) / 15)
     level = "a fifteenth of the guess 1 − 1/N"
-    yield somebody_solves(relative, "N", "With every number of chains some seed solves both hops.", level)
-    yield grows_with(table, "N", "later_with_more_chains", "The more chains, the later the hops are learnt.")
+    yield somebody_solves(
+        relative,
+        "N",
+        "With every number of chains tried (N), some seed of a four-layer model solves both of two hops.",
+        level,
+    )
+    yield grows_with(
+        table,
+        "N",
+        "later_with_more_chains",
+        "The more chains a four-layer model's sequences hold (N), the later it learns its two hops.",
+    )

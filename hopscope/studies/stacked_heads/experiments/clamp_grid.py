@@ -70,10 +70,30 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """How much sooner (or later) each hop is learnt than without clamps, seed by seed."""
     free = learnt(table, "nothing")
     for clamp, hop, sentence in (
-        ("facts whole", "x1", "With facts made whole for nothing, the first hop is learnt sooner."),
-        ("first hop ready", "x2", "With the first hop ready, the second is learnt sooner."),
-        ("second hop ready", "x1", "With the second hop ready, the first is learnt sooner."),
-        ("facts not in layer 0", "x1", "Without whole facts in layer 0 the first hop is learnt later, or not at all."),
+        (
+            "facts whole",
+            "x1",
+            "If a clamp joins the two tokens of each fact, a four-layer model learns the first of two hops in fewer "
+            "steps than without it.",
+        ),
+        (
+            "first hop ready",
+            "x2",
+            "If a clamp gives the model the first hop's look-up, a four-layer model learns the second of two hops "
+            "in fewer steps than without it.",
+        ),
+        (
+            "second hop ready",
+            "x1",
+            "If a clamp gives the model the second hop's look-up, a four-layer model learns the first of two hops "
+            "in fewer steps than without it.",
+        ),
+        (
+            "facts not in layer 0",
+            "x1",
+            "If a clamp keeps layer 0 from joining the two tokens of each fact, a four-layer model learns the first "
+            "of two hops in more steps than without it, or not at all.",
+        ),
     ):
         sooner = not clamp.startswith("facts not")
         yield speed(free[hop], learnt(table, clamp)[hop], clamp, hop, sentence, sooner, table)

@@ -134,7 +134,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "learnt",
-        f"Conditional retrieval is learnt, in every run: every variable (worst of each run, {told}).",
+        "Every five-layer model with a prior for both premises' distances solves conditional retrieval, in which z "
+        f"follows from x and y together (worst variable's loss of each run, {told}).",
         ends,
         "final partial loss",
         section="beyond (3.1)",
@@ -146,7 +147,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     stuck = plain[plain.hop == last]
     yield judge(
         "not_without_the_prior",
-        f"Without the prior {last}, which needs two premises, is not learnt in as many steps.",
+        f"Without the prior, a five-layer model does not learn the variable that needs two premises, {last}, in as "
+        "many steps as with it.",
         [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
         "final loss beyond that at which a hop counts as learnt",
         section="beyond (3.1)",
@@ -161,7 +163,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     waits = lags(zip(premises, times[last], strict=True))
     yield judge(
         "premises_first",
-        f"What needs two premises, {last}, is learnt after both ({len(waits)} of {len(times)} runs learnt it).",
+        f"Five-layer models with the prior learn the variable that needs two premises, {last}, after both premises "
+        f"({len(waits)} of {len(times)} runs learnt it).",
         waits,
         "lag in steps",
         section="9.2, beyond",
@@ -177,8 +180,8 @@ def circuit_found(paths: DataFrame) -> Claim:
     solved = circuits[circuits.model < circuits.threshold]
     return judge(
         "circuit_found",
-        f"Of every model that solves it ({len(solved)} of {len(circuits)}) a circuit is found that keeps the loss "
-        "below the threshold with all patterns by hand.",
+        f"In every five-layer model that solves conditional retrieval ({len(solved)} of {len(circuits)}), a circuit "
+        "is found that keeps the loss below the task's threshold when all attention patterns are set by hand.",
         solved.by_hand,
         "loss by hand",
         section="8, E, beyond",

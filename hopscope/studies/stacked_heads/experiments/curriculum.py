@@ -53,7 +53,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     without, taught = table[table.curriculum == "none"], table[table.curriculum == "implicit"]
     yield judge(
         "no_curriculum_fails",
-        "Without implicit curriculum every run ends with a validation loss above 0.7 (paper: D = 3; here D = 2).",
+        "Trained on two hops without implicit curriculum, every run ends with a validation loss above 0.7 (the "
+        "paper's has three hops).",
         final(without),
         "final loss",
         section="7.2",
@@ -63,7 +64,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "curriculum_succeeds",
-        "With implicit curriculum the same model, trained as long, solves every hop, in every run.",
+        "Trained on two hops with implicit curriculum, for as many steps as without, every run solves both hops.",
         final(taught),
         "final partial loss",
         section="7.2",
@@ -75,8 +76,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     waits = lags(zip(learnt.x1, learnt.x2, strict=True))
     yield judge(
         "hops_in_order",
-        "With implicit curriculum the partial loss of x1 goes below 0.5 before that of x2, in every run "
-        f"(in {int(learnt.x2.isna().sum())} of {len(learnt)} that of x2 had not yet when training ended).",
+        "Trained on two hops with implicit curriculum, every run learns x1 (partial loss below 0.5) before x2 (in "
+        f"{int(learnt.x2.isna().sum())} of {len(learnt)}, x2 was not learnt by the end of training).",
         waits,
         "number of steps from x1 to x2",
         section="7.2",

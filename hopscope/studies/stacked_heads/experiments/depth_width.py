@@ -57,8 +57,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     spread = table.parameters.max() / table.parameters.min() - 1
     yield judge(
         "width_is_no_depth",
-        f"A wider model below a hop's minimum depth does not learn it (d_model {widths}; parameters differ by "
-        f"{spread:.0%}).",
+        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is wider "
+        f"(d_model {widths}; parameters differ by {spread:.0%}).",
         below.loss,
         "final partial loss",
         section="5",
@@ -68,7 +68,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         source="the paper's bound for learnt",
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
-    yield somebody_solves(deep, "shape", "With every shape that is deep enough some seed solves both hops.")
+    yield somebody_solves(
+        deep, "shape", "With every shape (layers × width) that is deep enough for two hops, some seed solves both."
+    )
     yield grows_with(
-        deep, "layers", "sooner_if_deeper", "Among those, the deeper and narrower, the sooner a hop is learnt.", -1
+        deep,
+        "layers",
+        "sooner_if_deeper",
+        "Among two-hop models that are deep enough and of equal size, the deeper and narrower learn a hop sooner.",
+        -1,
     )

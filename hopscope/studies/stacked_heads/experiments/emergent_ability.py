@@ -74,8 +74,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             before += [float(short.iloc[0] - short.iloc[-1])] if len(short) > 1 else []
     yield judge(
         "loss_steps_at_minimum_depth",
-        "Of all that the loss of a hop falls as layers are added, most falls at the one that completes its minimum "
-        f"depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
+        "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
+        f"minimum depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
         shares,
         "share of the fall",
         section="10.1",
@@ -85,8 +85,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "nothing_gradual_before",
-        "From one layer to one short of it the loss of a hop does not fall, though the measure would show it "
-        f"(asked of {len(before)} of {len(lowest.columns)} hops: others need two; best seeds).",
+        "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum "
+        f"depth is reached (tested for {len(before)} of {len(lowest.columns)} hops, for which at least two such "
+        "depths were trained; best seeds).",
         before,
         "fall",
         section="10.1",

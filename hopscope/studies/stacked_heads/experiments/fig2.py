@@ -177,13 +177,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """What the paper says of large models, beside ours; and what can be judged of small ones."""
     scored = table[table.protocol == "log_likelihood"]
     equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
-    said = f"Large models solve equations almost perfectly up to D = 5 (ours: {names(table)})."
+    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (ours: {names(table)})."
     yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
     rest = scored[scored.formulation != "equations"]
-    yield paper_says("other_formulations", "Large models do great on the other four formulations, too.", rest, table)
+    yield paper_says(
+        "other_formulations",
+        "Large language models answer the other four formulations of multi-hop questions almost perfectly, too.",
+        rest,
+        table,
+    )
     one, more = equations[equations.hops == 1], equations[equations.hops > 1]
-    yield of_every_row("one_hop_above_chance", "Every model answers one hop above chance.", one, above=CHANCE)
-    yield of_every_row("two_hops_at_chance", "No model answers two hops or more above chance.", more, at_most=CHANCE)
+    yield of_every_row(
+        "one_hop_above_chance", "Every small language model answers one-hop equations above chance.", one, above=CHANCE
+    )
+    yield of_every_row(
+        "two_hops_at_chance",
+        "No small language model answers equations of two hops or more above chance.",
+        more,
+        at_most=CHANCE,
+    )
     yield form(table)
 
 
@@ -229,8 +241,8 @@ def form(table: DataFrame) -> Claim:
     rows = table[table.protocol == "resample"]
     return judge(
         "form_of_answers",
-        "Asked to say only the answer, a small model does so in less than a tenth of its tries, so that the paper's "
-        "protocol, which waits for an acceptable answer, leaves most questions unanswered.",
+        "A small language model that is asked to say only the answer does so in less than a tenth of its tries, so "
+        "the paper's protocol leaves most questions unanswered.",
         rows.valid,
         "share of valid tries",
         section="beyond (4, A)",

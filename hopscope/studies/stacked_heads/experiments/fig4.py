@@ -158,7 +158,7 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     shown = compared if len(compared) else without
     return judge(
         "no_curriculum_fails",
-        "Without implicit curriculum the last hop is not learnt, though with it some run of as many layers learns it: "
+        "Without implicit curriculum no model learns the last hop, though with it some run of as many layers does: "
         f"every final loss is above 0.7 ({'; '.join(told)}).",
         shown.loss,
         section="7.2",
@@ -181,7 +181,8 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     mean = taught.groupby(["k", "layers"]).loss.mean()
     yield judge(
         "later_hops_are_harder",
-        "At every number of layers the mean final loss of x_k+1 is at least that of x_k.",
+        "With implicit curriculum, models of every number of layers end with a mean loss of hop x_k+1 at least as "
+        "high as that of x_k.",
         [(mean[k + 1] - mean[k]).min() for k in range(1, taught.k.max())],
         "difference",
         section="7.2",
@@ -192,7 +193,7 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     shallow = taught[taught.layers < taught.least]
     yield judge(
         "nothing_below_the_minimum",
-        "No hop is learnt with fewer layers than its exact minimum depth.",
+        "No model trained with implicit curriculum learns a hop with fewer layers than the hop's exact minimum depth.",
         shallow.loss,
         "final partial loss",
         section="beyond (the bound of 5, sharpened)",
@@ -212,12 +213,14 @@ def reached(name: str, word: str, below: float, source: str, taught: DataFrame) 
     at = taught[taught.layers == taught.least]
     seeds = (at.loss < below).groupby(at.k).sum()
     counts = [
-        f"x{k} with {fewest.get(k, 'no number')}, least {needs[k]} ({seeds.get(k, 0)} of {(at.k == k).sum()} seeds)"
+        f"x{k} with {fewest.get(k, 'no number of')} layers, minimum {needs[k]} ({seeds.get(k, 0)} of "
+        f"{(at.k == k).sum()} seeds)"
         for k in needs.index
     ]
     return judge(
         name,
-        f"Every hop is {word}, by some seed, with exactly as many layers as theory asks for: {'; '.join(counts)}.",
+        f"With implicit curriculum every hop is {word} by some seed with exactly as many layers as its minimum "
+        f"depth: {'; '.join(counts)}.",
         (fewest - needs).reindex(needs.index).fillna(float("inf")),
         "number of layers beyond the minimum",
         section="beyond (the bound of 5, sharpened)",
@@ -235,9 +238,9 @@ def in_order(taught: DataFrame) -> Claim:
     whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
     return judge(
         "hops_in_order",
-        "With implicit curriculum the partial losses go below 0.5 in the order of the chain, in every run "
-        "(one order of facts; `algorithms` asks it of three) "
-        f"({whole} of {len(learnt)} runs learnt x2; one that did not is no counterexample).",
+        "With implicit curriculum every run's partial losses go below 0.5 in the order of the chain, for the one "
+        f"order of facts that is tried here ({whole} of {len(learnt)} runs learnt x2; one that did not is no "
+        "counterexample).",
         lags(learnt.to_numpy()),
         "number of steps from one hop to the next",
         section="7.2",

@@ -170,7 +170,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     circuits = with_circuit.groupby("run").path.agg(together)
     yield judge(
         "solved",
-        "Every model reaches a mean squared error below 0.01 on fresh sequences.",
+        "Every 12-layer model trained on three hops reaches a mean squared error below 0.01 on fresh sequences.",
         each.mse,
         "loss",
         section="8.2",
@@ -180,7 +180,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "every_hop_solved",
-        "Every partial loss of every model ends below 0.05.",
+        "Every 12-layer model trained on three hops ends with the loss of every hop below 0.05.",
         each.worst,
         "loss of the worst hop",
         section="8.2, E",
@@ -191,8 +191,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     solved = each[each.mse < each.threshold]
     yield judge(
         "circuits_by_joint_replacement",
-        "Of every model that solves the task a circuit is found that keeps the loss below 0.05 when all attention "
-        f"patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are left out: unsolved).",
+        "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
+        f"attention patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are unsolved).",
         solved.by_hand,
         "loss by hand",
         section="8.2, E",
@@ -219,8 +219,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     later = rows[layers > layers.groupby(rows.run).transform("min")]
     yield judge(
         "every_path_is_needed",
-        "With all patterns by hand but those of one path after the first layer in use the loss is 0.17 or more (paper: "
-        f"0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
+        "Every path after a 12-layer model's first layer in use is needed: with all patterns by hand but its own, "
+        f"the loss is at least 0.17 (paper: 0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
         later.removal_by_hand,
         "loss",
         section="E, step 6",
@@ -233,8 +233,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     first = rows.drop_duplicates("run")
     yield judge(
         "first_layer_costs_little",
-        "With the first layer in use attending evenly and all later patterns by hand the loss is at most 0.1 (paper: "
-        "0.05 to 0.1), for that layer feeds others and gives no answer itself.",
+        "The first layer in use feeds other layers and gives no answer itself: if it attends evenly and all later "
+        "patterns of a 12-layer model are set by hand, the loss is at most 0.1 (paper: 0.05 to 0.1).",
         first.first_uniform,
         "loss",
         section="E, step 6",
@@ -249,7 +249,7 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
     """How many heads circuits use."""
     yield judge(
         "few_heads_in_use",
-        "Most heads do nothing useful: the circuit uses less than half of them.",
+        "Most heads of a 12-layer model do nothing useful: its three-hop circuit uses less than half of them.",
         each.heads / each.heads_in_model,
         "share of heads in use",
         section="8.2",
@@ -260,7 +260,7 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
     )
     yield judge(
         "four_heads",
-        f"Every circuit uses four heads (ours, by circuit: {listed(each.heads)}).",
+        f"The three-hop circuit of every 12-layer model uses four heads (ours, by circuit: {listed(each.heads)}).",
         each.heads,
         "number of heads",
         section="8.2 (ii)",
@@ -271,8 +271,8 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
     )
     yield judge(
         "more_heads_than_needed",
-        "No circuit uses as few heads as would do (paper: 4 in all of A, B and C, where 3 would do; ours would do with "
-        f"{listed(each.fewest.unique())}).",
+        "No three-hop circuit of a 12-layer model uses as few heads as the exact optimum (paper: 4 in all of A, B "
+        f"and C, where 3 would do; ours would do with {listed(each.fewest.unique())}).",
         each.heads - each.fewest,
         "number of heads beyond the exact optimum",
         section="8.2 (ii)",
@@ -288,7 +288,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
     """Where circuits begin, whether they are alike, and whether they go hop by hop."""
     yield judge(
         "first_head_joins_pairs",
-        "The first head in use attends from the second token of a fact to its first.",
+        "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
         [first_joins_pairs(circuit) for circuit in circuits],
         "circuits in which it does",
         section="8.2 (i)",
@@ -300,7 +300,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
     )
     yield judge(
         "circuits_differ",
-        "Models that differ by their seed alone have different circuits.",
+        "12-layer models that differ in their seed alone have different three-hop circuits.",
         len(set(circuits)),
         "number of different sets of paths",
         section="8.2 (ii)",
@@ -311,8 +311,8 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
     )
     yield judge(
         "one_hop_after_the_other",
-        "Every circuit goes along its chain one hop after the other: the query looks up every symbol itself, each in a "
-        "later layer than the one before, and no fact is joined to the next before the query comes.",
+        "In the three-hop circuit of every 12-layer model the query looks up every symbol itself, each in a later "
+        "layer than the one before, and no fact is joined to the next.",
         [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
         "circuits that do",
         section="beyond (8.2, 9.2)",
@@ -333,7 +333,8 @@ def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Whether a head of a circuit could do another's work beside its own."""
     return judge(
         "two_heads_combine",
-        "In some circuit two heads can be combined into one without loss of information (paper: layers 7 and 11 of A).",
+        "In some 12-layer model's circuit two heads can be combined into one without loss of information (paper: "
+        "layers 7 and 11 of A).",
         [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
         "number of a circuit's heads whose work another of them could do beside its own",
         section="8.2 (ii)",

@@ -151,8 +151,9 @@ def ablated(table: DataFrame) -> Claim:
     solved = each[each.model < 0.05]
     return judge(
         "circuit_keeps_the_loss",
-        "With all patterns replaced by those of its circuit a model that solves the task stays below 0.05 (paper: from "
-        f"0.031 to 0.045); {len(each) - len(solved)} of {len(each)} models do not solve it.",
+        "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
+        f"replaced by those of its circuit (paper: from 0.031 to 0.045; {len(each) - len(solved)} of {len(each)} "
+        "models do not solve it).",
         solved.circuit,
         "loss by hand",
         section="9.2",
@@ -177,8 +178,8 @@ def several_paths(table: DataFrame) -> Claim:
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
     return judge(
         "several_paths_for_one_step",
-        f"Some circuit has several paths that connect the same positions ({(most > 1).sum()} of {len(most)} do; the "
-        "number is the most in one).",
+        f"Some circuit of a 24-layer model has several paths that connect the same positions ({(most > 1).sum()} of "
+        f"{len(most)} do; the number is the most in one).",
         most,
         "number of such paths",
         section="9.2",
@@ -198,8 +199,9 @@ def in_layer_order(table: DataFrame) -> Claim:
     told = "; ".join(", ".join("–" if math.isinf(x) else f"{x:.0f}" for x in layers) for layers in first) or "none"
     return judge(
         "answers_in_layer_order",
-        "In every circuit the query looks up each symbol itself, in a later layer than the one before (paper, counted "
-        f"from 1: B in 14 and 21, C in 22, D in 23, E in 24; ours, counted from 0, first layers by circuit: {told}).",
+        "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the "
+        "one before (paper, counted from 1: B in 14 and 21, C in 22, D in 23, E in 24; ours, counted from 0, first "
+        f"layers by circuit: {told}).",
         [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
         "circuits that do",
         section="9.2 (i, ii, iii)",
@@ -222,8 +224,9 @@ def paths_drive_losses(
             apart += [] if emerged == known else [abs(known - emerged)]
     return judge(
         "paths_drive_losses",
-        "A path that looks a hop up, emerging, drives down that hop's loss: the two go past 0.5 together, in every run "
-        f"({len(apart)} hops that were learnt or looked up; the number is the median distance in steps).",
+        "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's "
+        f"mean attention pass 0.5 together ({len(apart)} hops that were learnt or looked up; the number is the "
+        "median distance in steps).",
         apart,
         "distance in steps (∞ where one came alone)",
         section="9.2 (i, ii, iii)",
@@ -252,8 +255,8 @@ def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Cla
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
     return judge(
         "hops_in_order",
-        f"The hops are learnt in the order of the chain, in every run ({whole} of {len(hops)} learnt all; a hop that "
-        "was never learnt is no counterexample unless a later one was).",
+        f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all; a "
+        "hop that was never learnt is no counterexample unless a later one was).",
         lags(times(events) for events in hops.values()),
         "number of steps from one hop to the next",
         section="9.2",
@@ -268,7 +271,7 @@ def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> 
     waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
     return judge(
         "induction_head_first",
-        "The path that looks up x1, an induction head, emerges before the path that looks up x2 "
+        "In 24-layer models the path that looks up x1, an induction head, emerges before the path that looks up x2 "
         f"({len(waits)} of {len(paths)} runs have the latter).",
         waits,
         "number of steps from query->value[1] to query->value[2]",
@@ -285,8 +288,8 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
     tau = float("nan") if order.mean_tau is None else order.mean_tau
     return judge(
         "order_over_seeds",
-        "The first paths of each kind emerge in the same order in all runs (nothing contradicts it in "
-        f"{order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
+        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing "
+        f"contradicts it in {order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
         tau,
         section="beyond (9.2)",
         rows=table,
@@ -304,7 +307,8 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
     return judge(
         "last_hop_late",
-        "The last hop is learnt much later than the one before it (asked from three hops on).",
+        "In 24-layer models the last hop comes longer after the hop before it than any other hop does (tested with "
+        "three hops or more).",
         ratios,
         "ratio of the last wait to the longest before it",
         section="9.2 (iv)",
@@ -324,8 +328,8 @@ def last_path_comes_late(
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]
     return judge(
         "last_path_late",
-        "The path that looks up the last symbol waits longer for the one before it than any of those does (asked of "
-        f"{len(waits)} of {len(paths)} runs, which have a path for every symbol).",
+        "In 24-layer models the path that looks up the last symbol comes longer after the one before it than any "
+        f"other such path does ({len(waits)} of {len(paths)} runs have a path for every symbol).",
         [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits],
         "ratio of the last wait to the longest before it",
         section="9.2 (iv)",

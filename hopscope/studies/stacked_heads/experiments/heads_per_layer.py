@@ -47,7 +47,15 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether all can, and whether more heads learn sooner."""
-    yield somebody_solves(table, "heads", "With every number of heads some seed solves both hops.")
+    yield somebody_solves(
+        table,
+        "heads",
+        "With every number of heads per layer tried, some seed of a four-layer model solves both of two hops.",
+    )
     yield grows_with(
-        table, "heads", "sooner_with_more_heads", "The more heads per layer, the sooner the hops are learnt.", -1
+        table,
+        "heads",
+        "sooner_with_more_heads",
+        "The more heads per layer a four-layer model has, at equal width, the sooner it learns its two hops.",
+        -1,
     )

@@ -120,7 +120,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
     yield judge(
         "later_hops_take_longer",
-        "The last hop learnt was learnt after the first, by a multiple of its time "
+        "A model learns the last of its hops later than the first, by a multiple of the first hop's steps "
         f"({conditions(table)}; {len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
         ratios,
         "ratio of the two steps",
@@ -131,7 +131,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "hops_in_order",
-        f"Hops are learnt in the order of the chain, in every run ({conditions(table)}).",
+        f"Models of fixed size learn their hops in the order of the chain, in every run ({conditions(table)}).",
         lags(
             times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
         ),
@@ -164,8 +164,8 @@ def every_hop(table: DataFrame) -> Claim:
     words = "; ".join(f"D = {D}: {', '.join(map(str, sorted(learnt[hops_of == D])))}" for D in sorted(set(hops_of)))
     return judge(
         "every_hop_is_learnt",
-        f"At every D all hops are learnt, by some seed ({conditions(table)}; hops learnt in each run: {words}; "
-        f"the number is that of D = {longest}, after {steps} steps).",
+        f"At every chain length D some seed of a model of fixed size learns all hops ({conditions(table)}; hops "
+        f"learnt in each run: {words}; the number is that of D = {longest}, after {steps} steps).",
         reached,
         "number of hops learnt",
         section="7.2, beyond",
@@ -185,8 +185,8 @@ def growth(table: DataFrame) -> Claim:
     words = ", ".join(f"D = {hops}: {'∞' if step == float('inf') else f'{step:.0f}'}" for hops, step in medians.items())
     return judge(
         "time_grows_slower_than_chains",
-        "The step at which the last hop is learnt grows more slowly than D: its exponent is below 1 "
-        f"({conditions(table)}; medians, ∞ for never: {words}).",
+        "In models of fixed size, the step at which the last hop is learnt grows more slowly than the chain length "
+        f"D: its exponent is below 1 ({conditions(table)}; medians, ∞ for never: {words}).",
         exponent,
         "exponent of D",
         section="beyond",

@@ -155,8 +155,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether training reaches the exact minimum, and never goes below it."""
     each = hops_learnt(table)
     yield nothing_below(table)
-    yield enough("minimum_is_enough", "With exactly as many layers as theory asks for", each[each.more == 0], table)
-    yield enough("one_more_is_enough", "With one layer more", each[each.more == 1], table)
+    yield enough("minimum_is_enough", "With exactly the minimum depth", each[each.more == 0], table)
+    yield enough("one_more_is_enough", "With one layer more than the minimum depth", each[each.more == 1], table)
     yield no_slack(each[(each.more == 0) & (each.D > 1)], table)
     yield growth(each[each["last"].notna()], table)
 
@@ -167,7 +167,8 @@ def nothing_below(table: DataFrame) -> Claim:
     hops = ", ".join(f"x{k} with {layers}" for k, layers in sorted(set(zip(deep.k, deep.layers, strict=True))))
     return judge(
         "nothing_below_the_minimum",
-        f"No hop is learnt with fewer layers than its exact minimum depth ({hops}; {PRIOR_WORDS}).",
+        "No one-head-per-layer model, trained with deepest facts first, learns a hop with fewer layers than the "
+        f"hop's exact minimum depth ({hops}; {PRIOR_WORDS}).",
         deep.loss,
         "final partial loss",
         section="5, beyond (sharpened)",
@@ -184,7 +185,8 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
     counts = ", ".join(f"D = {hops}: {part['all'].sum()} of {len(part)}" for hops, part in learnt.groupby("D"))
     return judge(
         name,
-        f"{words} some seed learns all hops, for every D (seeds that do: {counts}; {PRIOR_WORDS}).",
+        f"{words}, some seed of a one-head-per-layer model learns all hops, for every D (seeds that do: {counts}; "
+        f"{PRIOR_WORDS}).",
         each.groupby("D").worst.min(),
         "loss of the worst hop in a D's best seed",
         section="5, beyond",
@@ -205,8 +207,8 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
     return judge(
         "no_slack_is_hard",
-        "At the minimum depth chains that use up its reach (D = 3 and 7) are learnt by fewer seeds than others "
-        f"({counts}; {PRIOR_WORDS}).",
+        "In models of exactly the minimum depth, chains that use up all of its reach (D = 3 and 7) are learnt by a "
+        f"smaller share of seeds than other chains ({counts}; {PRIOR_WORDS}).",
         float(learnt[tight].mean() - learnt[~tight].mean()),
         section="beyond",
         rows=each,
@@ -222,8 +224,8 @@ def growth(each: DataFrame, table: DataFrame) -> Claim:
     words = ", ".join(f"D = {hops}: {part['last'].min():.0f}" for hops, part in each.groupby("D"))
     return judge(
         "time_grows_no_faster_than_chains",
-        "The step at which the last hop is learnt grows no faster than D "
-        f"({len(each)} runs that learn all hops; earliest, {words}; {PRIOR_WORDS}).",
+        "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
+        f"than D ({len(each)} runs; earliest, {words}; {PRIOR_WORDS}).",
         exponent,
         "exponent of D",
         section="beyond",

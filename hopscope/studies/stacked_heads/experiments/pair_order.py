@@ -50,7 +50,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
     yield judge(
         "nearest_first_is_learnt",
-        f"Nearest facts first, the demo's recipe solves both hops in {near.steps.max()} steps, in most runs.",
+        f"With nearest facts first, most runs of a four-layer model solve both of two hops in {near.steps.max()} "
+        "steps.",
         share_solved(near, "order").get("nearest_first", float("nan")),
         "share of runs with all hops below 0.05",
         section="beyond (6)",
@@ -61,8 +62,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
     yield judge(
         "deepest_first_waits",
-        "Deepest facts first, the same model follows no chain in that time: every partial loss stays near the guess's "
-        f"0.75 (its {deep.layers.max()} layers would suffice: {needed} do in theory).",
+        "With deepest facts first, a four-layer model learns neither of two hops in as many steps: every partial "
+        f"loss stays near the guess's 0.75, though in theory {needed} of its {deep.layers.max()} layers would "
+        "suffice.",
         deep.loss,
         "final partial loss",
         section="beyond (3.1)",

@@ -130,9 +130,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
     yield judge(
         "later_hops_reuse",
-        "What serves a hop, beyond the layer that makes facts whole, is reused by all later ones: silencing the path "
-        "that the hop needs most costs each of them, too (runs that learnt all hops and have such a path for the hop: "
-        f"{told}, of {table.run.nunique()}).",
+        "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that "
+        "joins facts: silencing this path raises the loss of every later hop (runs that learnt all hops and have "
+        f"such a path for the hop: {told}, of {table.run.nunique()}).",
         pairs.cost,
         "addition to a later hop's loss",
         section="9.2 (ii, iii)",
@@ -144,8 +144,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     following = pairs[pairs.following]
     yield judge(
         "adjustments_are_slight",
-        "That path is reused with slight adjustments: its mean attention changes little from when the next hop was "
-        "learnt to the end of training.",
+        "In 24-layer models the path that an earlier hop needs most is reused with slight adjustments: its mean "
+        "attention changes little from when the next hop is learnt to the end of training.",
         following.moved,
         "change",
         section="9.2 (ii)",

@@ -110,9 +110,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     excludable = trained[trained["excludable"]]
     yield judge(
         "nothing_beyond_reach",
-        f"No piece is decoded from a stream that may not hold it yet: {int(breaches.sum())} of {len(beyond)} cells are "
-        f"({open_later(beyond, trained)} of them open to more layers under the mask), and "
-        f"{int(excludable['decoded'].sum())} of {len(excludable)} where the mask lets other chains be excluded.",
+        "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow "
+        f"to hold it: {int(breaches.sum())} of {len(beyond)} cells are ({open_later(beyond, trained)} of them open "
+        f"to more layers under the mask), and {int(excludable['decoded'].sum())} of {len(excludable)} where the "
+        "mask lets other chains be excluded.",
         breaches,
         "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
         section=SECTION,
@@ -147,8 +148,8 @@ def answers(table: DataFrame) -> Iterator[Claim]:
     before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
     yield judge(
         "answer_arrives",
-        f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}) x_D is decoded from the query after "
-        "the last layer, and is not before training.",
+        f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}), a probe decodes the answer x_D "
+        "from the query after the last layer, and does not before training.",
         learnt["accuracy"],
         "accuracy",
         section=SECTION,
@@ -179,7 +180,8 @@ def first_layers(trained: DataFrame) -> Claim:
     )
     return judge(
         "no_sooner_than_the_minimum_depth",
-        f"x_k is first decoded at the query after no fewer layers than k hops need ({listed or 'none is decoded'}).",
+        "In trained models a probe first decodes x_k at the query after no fewer layers than k hops need "
+        f"({listed or 'none is decoded'}).",
         (first - least).dropna(),  # a piece that the model is too shallow to reach has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
         section=SECTION,
@@ -197,8 +199,8 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
     yield judge(
         "breach_by_hand_is_found",
-        "Heads that attend by absolute position, which lemma 1 leaves out, and an MLP that compares answer one hop in "
-        "one layer, where the exact count says two: the probe finds x_1 beyond its reach.",
+        "Control: in a model built by hand to break theorem 1's premise (heads that attend by absolute position, "
+        "and an MLP that compares), the probe finds x_1 one layer before the theorem allows it.",
         found["accuracy"],
         section=SECTION,
         rows=trained,
@@ -208,15 +210,15 @@ def controls(table: DataFrame) -> Iterator[Claim]:
         source="ours",
     )
     nulls = (
-        ("untrained", "untrained_holds_nothing_beyond", "beyond the reach before training", breachable(table)),
+        ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
         ("random chain", "random_chain_is_not_decoded", "of a randomly drawn chain, allowed or not", table),
     )
     for kind, name, where, judged in nulls:
         cells = judged[judged["model"] == kind]
         yield judge(
             name,
-            f"The same probes find no piece {where} ({int(cells['decoded'].sum())} of {len(cells)} cells; accuracies "
-            f"{cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
+            f"Control: probes of the residual streams find no piece {where} ({int(cells['decoded'].sum())} of "
+            f"{len(cells)} cells; accuracies {cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
             cells.groupby("seed")["decoded"].mean(),
             "share of cells decoded",
             section=SECTION,

@@ -1,0 +1,127 @@
+"""The figure of the study: known features found again, loss recovered, heads by prefix, and what cutting them costs."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.drawing.style import GREY, PALETTE, picture, styled
+
+PREFIXES = ["0", "1", "2", "3", "4", "6", "9"]
+SHORT, LONG = PALETTE[0], PALETTE[1]
+SHOWN = 5  # heads of a kind
+RECOVERED = (
+    ("features", "features"),
+    ("components", "compo-\nnents"),
+    ("random", "random\ndictionaries"),
+    ("shuffled", "shuffled\nfeatures"),
+    ("mean", "mean"),
+)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Known directions recovered; loss recovered; scores by prefix and their ratios; costs after one token and nine."""
+    shown = picture(12.5, 7.0)
+    found, loss, hand, curves, kinds, costs = shown.subplots(2, 3).flatten().tolist()
+    language = table[table.part == "language"]
+    first = language[(language.seed == language.seed.min()) & (language.model == language.model.iloc[0])]
+    draw_found(found, table)
+    draw_loss(loss, table[table.part == "layer"])
+    draw_hand(hand, table[table.part == "by hand"])
+    draw_curves(curves, first)
+    draw_kinds(kinds, first)
+    draw_costs(costs, language)
+    return shown
+
+
+def draw_found(ax: Axes, table: DataFrame) -> None:
+    """Known directions recovered, by hand and in small models."""
+    names = ("recovered", "components", "mixed", "untrained", "random")
+    parts = (("by hand", "layer by hand", PALETTE[0], -0.12), ("toy", "small trained models", PALETTE[2], 0.12))
+    for part, label, ink, shift in parts:
+        rows = table[table.part == part]
+        for at, name in enumerate(names):
+            some = rows[(rows.kind == name) | ((rows.kind == "autoencoder") & (rows.name == name))]
+            ax.plot([at + shift] * len(some), some.value, "o", ms=4.5, color=ink, alpha=0.7,
+                    label=None if at else label)  # fmt: skip
+    ax.set_xticks(range(len(names)), ["features", "compo-\nnents", "of mixed\ncoordinates", "untrained", "random"])
+    ax.set(ylim=(-0.03, 1.03), ylabel="share recovered", title="Known directions with a cosine ≥ 0.9")
+    ax.legend(loc="upper right")
+
+
+def draw_loss(ax: Axes, rows: DataFrame) -> None:
+    """Loss recovered by what is put in the layer's place."""
+    recovered = rows[rows.kind == "recovered"]
+    for at, (name, _) in enumerate(RECOVERED):
+        some = recovered[recovered.name.str.startswith(name)]
+        ink = PALETTE[0] if name == "features" else GREY
+        ax.plot([at] * len(some), some.value, "o", ms=4.5, color=ink)
+        ax.vlines([at] * len(some), some.low, some.high, color=ink, lw=1)
+    ax.axhline(0.8, color=GREY, lw=0.8, ls="--")
+    ax.set_xticks(range(len(RECOVERED)), [label for _, label in RECOVERED])
+    layer = int(rows[rows.name == "layer"].value.iloc[0])
+    ax.set(ylabel="loss recovered", title=f"{rows.model.iloc[0]}, layer {layer}, on other text (95 %)")
+
+
+def draw_hand(ax: Axes, rows: DataFrame) -> None:
+    """The heads by hand, whose prefixes are known."""
+    some = rows[(rows.kind == "by prefix") & (rows.seed == rows.seed.min()) & rows.other.isin(PREFIXES)]
+    for order in (1, 2, 3):
+        head = some[some.step == order]
+        ax.plot(range(len(PREFIXES)), head.value, "o-", ms=4, label=f"order {order}", color=PALETTE[order - 1])
+    prefix_axis(ax, "Heads by hand")
+
+
+def draw_curves(ax: Axes, rows: DataFrame) -> None:
+    """The highest heads of both kinds."""
+    scores = rows[rows.kind == "score"]
+    for kind, ink in (("short", SHORT), ("long", LONG)):
+        names = scores[scores.other == kind].nlargest(SHOWN, "value").name
+        for at, name in enumerate(names):
+            head = rows[(rows.kind == "by prefix") & (rows.name == name) & rows.other.isin(PREFIXES)]
+            ax.plot(
+                range(len(PREFIXES)), head.value, "o-", ms=3, lw=1, color=ink, label=None if at else f"{kind} prefix"
+            )
+            ax.annotate(name, (len(PREFIXES) - 1, head.value.iloc[-1]), fontsize=7, xytext=(4, -2),
+                        textcoords="offset points")  # fmt: skip
+    prefix_axis(ax, f"Heads of {rows.model.iloc[0]}")
+
+
+def prefix_axis(ax: Axes, title: str) -> None:
+    """Labels of a curve by prefix."""
+    ax.set_xticks(range(len(PREFIXES)), PREFIXES)
+    ax.set(ylim=(-0.03, 1.2), xlabel="tokens of prefix", ylabel="attention to what followed", title=title)
+    ax.legend(loc="upper left", ncols=3)
+
+
+def draw_kinds(ax: Axes, rows: DataFrame) -> None:
+    """Each induction head's share of its score after one token, on sequences that chose nothing."""
+    ratio = rows[(rows.kind == "ratio") & rows.other.isin(["short", "long"])].sort_values("value", ascending=False)
+    numbers = ratio[["value", "low", "high"]].to_numpy(float)
+    for at, (kind, (value, low, high)) in enumerate(zip(ratio.other, numbers, strict=True)):
+        ink = SHORT if kind == "short" else LONG
+        ax.plot([at], [value], "o", ms=4.5, color=ink)
+        ax.vlines([at], [low], [high], color=ink, lw=1)
+    ax.axhline(0.5, color=GREY, lw=0.8, ls="--")
+    ax.set_xticks(range(len(ratio)), ratio.name, rotation=90, fontsize=7)
+    ax.set(ylim=(0, None), ylabel="share", title="Score after one token, of that after many (95 %)")
+
+
+def draw_costs(ax: Axes, rows: DataFrame) -> None:
+    """What is lost without heads of a kind, as a part of what the prefix gains."""
+    lost, gained = rows[rows.kind == "lost"], rows[rows.kind == "gained"].groupby("other").value.mean()
+    kinds = (("short", SHORT), ("long", LONG), ("random", GREY))
+    for at, p in enumerate(("1", "9")):
+        for shift, (kind, ink) in zip((-0.2, 0, 0.2), kinds, strict=True):
+            some = lost[lost.name.str.startswith(kind) & (lost.other == p)]
+            whole = float(gained[p]) if p in gained else 1.0
+            ax.plot([at + shift] * len(some), some.value / whole, "o", ms=5 if kind != "random" else 3, color=ink,
+                    label=None if at else f"{kind}{'-prefix heads' if kind != 'random' else ' heads'}")  # fmt: skip
+            if kind != "random":
+                ax.vlines([at + shift] * len(some), some.low / whole, some.high / whole, color=ink, lw=1)
+    ax.axhline(0, color=GREY, lw=0.8)
+    ax.set_xticks([0, 1], ["one token", "nine tokens"])
+    ax.set(xlim=(-0.5, 1.5), ylabel="part of the gain that is lost", title="Heads cut, after a prefix of")
+    ax.legend(loc="upper right")

@@ -1,0 +1,173 @@
+"""Induction heads by how long a prefix they want (Kissane et al., 2024, arXiv:2406.17759, section 4.3).
+
+A sequence is different random tokens, none of which comes twice. Over its end its own earlier tokens are copied: the
+last p of it are those that end at a place e. An induction head then looks from the last token to the place e + 1. A
+*short-prefix* head does so after one token, a *long-prefix* head only after several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope.language.heads.ablation import Ablate, Head
+from hopscope.language.heads.attention import Edit, Lens
+
+LENGTH = 64
+PREFIXES = (0, 1, 2, 3, 4, 6, 9)  # tokens copied; with none there is nothing to find
+LONGEST = PREFIXES[-1]
+SCRAMBLED = "scrambled"
+LONG = (6, 9)  # prefixes after which a head's score is as high as it gets
+CONDITIONS = (*PREFIXES, SCRAMBLED)
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences by how much is copied.
+
+    Attributes:
+        ids: condition sequence position. The last condition is the longest prefix with its tokens in another order,
+            but for the last one.
+        place: where the first copy is followed by what is to be found; sequence.
+    """
+
+    ids: Int[Tensor, "condition sequence position"]
+    place: Int[Tensor, "sequence"]
+
+    @property
+    def right(self) -> Int[Tensor, "sequence"]:
+        """What comes next; the same under all conditions."""
+        return self.ids[0].gather(1, self.place[:, None])[:, 0]
+
+    def rows(self, rows: slice) -> Sequences:
+        """Some of the sequences."""
+        return Sequences(self.ids[:, rows], self.place[rows])
+
+
+def sequences(
+    vocabulary: Int[Tensor, "token"], n: int, random: torch.Generator, start: int | None = None, length: int = LENGTH
+) -> Sequences:
+    """Draw them.
+
+    Args:
+        vocabulary: tokens to draw from; at least `length`.
+        n: how many.
+        random: draws.
+        start: token that stands before all.
+        length: positions.
+    """
+    first = int(start is not None)
+    base = torch.stack([vocabulary[torch.randperm(len(vocabulary), generator=random)[:length]] for _ in range(n)])
+    if start is not None:
+        base[:, 0] = start
+    place = torch.randint(first + LONGEST, length - LONGEST - 1, (n,), generator=random)
+    order = torch.stack([deranged(LONGEST - 1, random) for _ in range(n)])
+    ids = [copied(base, place, p) for p in PREFIXES]
+    whole = ids[-1].clone()
+    tail = whole[:, -LONGEST:-1]
+    whole[:, -LONGEST:-1] = tail.gather(1, order)
+    return Sequences(torch.stack([*ids, whole]), place)
+
+
+def deranged(n: int, random: torch.Generator) -> Int[Tensor, "place"]:
+    """A permutation in which no two that were neighbours still follow each other, and the last is not the last."""
+    while True:
+        order = torch.randperm(n, generator=random)
+        if bool((order.diff() != 1).all()) and int(order[-1]) != n - 1:
+            return order
+
+
+def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
+    """The p tokens before a place, written over the end."""
+    ids = base.clone()
+    for back in range(1, p + 1):
+        ids[:, -back] = base.gather(1, (place - back)[:, None])[:, 0]
+    return ids
+
+
+class LooksBack(Edit):
+    """Keeps from the last position every head's attention to a place, and its output."""
+
+    def __init__(self, place: Tensor):
+        self.place = place
+        self.scores: list[Tensor] = []  # sequence head, per layer
+        self.outputs: list[Tensor] = []  # sequence head d_head, per layer
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        self.scores.append(pattern[torch.arange(len(pattern)), :, -1, self.place])
+        return pattern
+
+    def output(self, layer: int, z: Tensor) -> Tensor:
+        self.outputs.append(z[:, -1])
+        return z
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What was seen of all heads.
+
+    Attributes:
+        scores: attention (0–1) to what followed the first copy; sequence condition layer head.
+        direct: what each head adds to the right token's logit, less the mean of all tokens' (nats, with the last norm
+            as it is); sequence condition layer head.
+        log_p: of the right token; sequence condition.
+    """
+
+    scores: Float[Tensor, "sequence condition layer head"]
+    direct: Float[Tensor, "sequence condition layer head"]
+    log_p: Float[Tensor, "sequence condition"]
+
+
+@torch.no_grad()
+def looks(lens: Lens, drawn: Sequences) -> Looks:
+    """All heads, under all conditions."""
+    parts = []
+    for start in range(0, len(drawn.place), BATCH):
+        some = drawn.rows(slice(start, start + BATCH))
+        found = [looks_at(lens, ids, some) for ids in some.ids]
+        parts.append([torch.stack(one, 1) for one in zip(*found, strict=True)])
+    return Looks(*(torch.cat(one) for one in zip(*parts, strict=True)))
+
+
+def looks_at(lens: Lens, ids: Tensor, drawn: Sequences) -> tuple[Tensor, Tensor, Tensor]:
+    """Under one condition: scores and direct effects, sequence layer head; log-probabilities, sequence."""
+    seen, last = LooksBack(drawn.place), []
+    hook = lens.model.model.norm.register_forward_pre_hook(lambda _, args: last.append(args[0][:, -1]))
+    try:
+        logits = lens.run(lens.embed(ids), seen)
+    finally:
+        hook.remove()
+    norm = lens.model.model.norm
+    scale = norm.weight / (last[0].square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+    unembed = lens.model.lm_head.weight
+    reads = (unembed[drawn.right] - unembed.mean(0)) * scale  # sequence d_model
+    direct = []
+    for layer, z in enumerate(seen.outputs):
+        write = lens.layers[layer].self_attn.o_proj.weight.T.unflatten(0, (lens.n_heads, -1))
+        direct.append(torch.einsum("shd,hdm,sm->sh", z, write, reads))
+    log_p = logits.log_softmax(-1).gather(1, drawn.right[:, None])[:, 0]
+    return torch.stack(seen.scores, 1), torch.stack(direct, 1), log_p
+
+
+@torch.no_grad()
+def without(
+    lens: Lens, drawn: Sequences, sets: Sequence[Sequence[Head]], conditions: Sequence[int]
+) -> Float[Tensor, "set sequence condition"]:
+    """Log-probability of the right token with the outputs of each set of heads at zero."""
+    first = min(layer for heads in sets for layer, _ in heads)
+    columns = []
+    for condition in conditions:
+        parts = []
+        for start in range(0, len(drawn.place), BATCH):
+            rows = slice(start, start + BATCH)
+            stream = lens.streams(drawn.ids[condition, rows])[0][first]
+            right = drawn.right[rows, None]
+            logits = [lens.run(stream, Ablate(heads), first) for heads in sets]
+            parts.append(torch.stack([one.log_softmax(-1).gather(1, right)[:, 0] for one in logits]))
+        columns.append(torch.cat(parts, 1))
+    return torch.stack(columns, 2)

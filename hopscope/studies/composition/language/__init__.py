@@ -1,0 +1,1 @@
+"""The same questions asked of a language model: what cutting induction heads costs, and the bridges between heads."""
