@@ -227,6 +227,8 @@ def fingerprint(value: Mapping[str, Any]) -> str:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """A folder's manifest. Raises Damaged if it is missing or altered."""
+    if os.path.lexists(path / MANIFEST) and not (path / MANIFEST).is_file():
+        raise Damaged(f"{path / MANIFEST} is altered: it is no file")
     manifest = read_json(path / MANIFEST)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise Damaged(f"{path / MANIFEST} is altered: it lists no files")
@@ -270,7 +272,7 @@ def read_checked(path: Path, expected: Mapping[str, Any] | None) -> bytes:
 
 def listed(folder: Path) -> dict[str, Any]:
     """What a folder's manifest says of its files, by name; nothing where it has none. Raises Damaged."""
-    return read_manifest(folder)["files"] if (folder / MANIFEST).is_file() else {}
+    return read_manifest(folder)["files"] if os.path.lexists(folder / MANIFEST) else {}
 
 
 def read_listed(folder: Path, name: str) -> bytes:
@@ -314,7 +316,7 @@ def unlist(folder: Path, names: Iterable[str]) -> None:
 
 def relist(folder: Path, add: Mapping[str, Any], drop: Iterable[str], about: Mapping[str, Any]) -> None:
     with clear_errors(folder / LISTING), filelock.FileLock(folder / LISTING):
-        before = read_manifest(folder) if (folder / MANIFEST).is_file() else {"files": {}}
+        before = read_manifest(folder) if os.path.lexists(folder / MANIFEST) else {"files": {}}
         kept = {name: value for name, value in before.pop("files").items() if name not in {*drop, *add}}
         write_file(folder / MANIFEST, to_manifest(kept | dict(add), before | dict(about)))
 

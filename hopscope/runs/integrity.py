@@ -23,13 +23,16 @@ from hopscope.core.wording import shape
 from hopscope.runs.run import OWN, Run
 
 State = Literal["whole", "unverified", "unfinished", "damaged"]
-REDRAW, CIRCUIT, EMERGE = (f"'hopscope {words}' makes it anew" for words in ("report --redraw", "circuit", "emerge"))
+REDRAW, CIRCUIT, EMERGE, EXPORT = (
+    f"'hopscope {words}' makes it anew" for words in ("report --redraw", "circuit", "emerge", "export")
+)
 COPY = "restore it from a copy, or"
 #: What to do about a damaged file: by what it, or the folder that it is in, is called, else by the kind of folder.
 ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("claims.json", "figure.svg", "figure.png"), REDRAW),
     **dict.fromkeys(("circuit.json", "edges.json", "nodes.json", "hypotheses.jsonl"), CIRCUIT),
     **dict.fromkeys(("emergence.json", "emergence.csv"), EMERGE),
+    **dict.fromkeys(("transformer-lens", "neuronpedia", "eap-ig"), EXPORT),
     "pictures": "'hopscope draw', 'circuit' or 'emerge' makes it anew",
     MANIFEST: f"{COPY} delete it and take the files as they are, unverified",
     "run": f"{COPY} delete the folder and make the run again",
@@ -114,13 +117,15 @@ def check(folder: Path, watch: Watch = lambda _: None, *, partial: bool = False)
     run = Run(folder) if kind == "run" else None
     unfinished = run is not None and not run.done
     faults: dict[Path, str] = {}
+    told: set[str] = set()
     files = 0
     for path, damage in [
         *damages(folder, unfinished, watch, partial),
         *(damages_of_run(run, watch, partial=partial) if run else ()),
     ]:
         files += damage is None
-        if damage is not None and path not in faults:
+        if damage is not None and path not in faults and str(damage) not in told:
+            told.add(str(damage))  # a manifest's own fault is met again by whoever reads a file that it lists
             name = path.relative_to(folder)
             faults[path] = f"{damage}; {ADVICE.get(name.parts[0]) or ADVICE[kind]}"
     state: State = "damaged" if faults else "unfinished" if unfinished else "whole"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli import main
+from hopscope.cli.commands import explore
 from hopscope.core.places import check_page, home_of, kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, listed
@@ -168,3 +171,22 @@ def test_the_guard_names_what_stands_there(there):
         check_page(Path("results/curriculum/claims.json"))
     with pytest.raises(BadInput, match=r"notes\.txt.*no page of ours"):
         check_page(Path("notes.txt"))
+
+
+@pytest.mark.parametrize("line", ["explore one --export new.html", "explore one --no-open"])
+def test_the_explorer_has_a_word_before_what_takes_long_is_loaded(line, there, monkeypatch, capsys):
+    """Its imports take seconds, in which a terminal would be silent."""
+    spoken: list[str] = []
+
+    class Spoken(explore.Narrator):
+        def __enter__(self):
+            spoken.append(self.words)
+            return super().__enter__()
+
+    class Building(ModuleType):
+        def __getattr__(self, name):
+            raise BadInput(f"asked for {name} after {spoken}")
+
+    monkeypatch.setattr(explore, "Narrator", Spoken)
+    monkeypatch.setitem(sys.modules, "hopscope.explorer.building", Building("building"))
+    assert main(line.split()) == 2 and "after ['loading']" in capsys.readouterr().err

@@ -246,3 +246,36 @@ def test_a_manifest_tells_of_files_in_its_folder_alone(tmp_path, name):
     enlist(tmp_path / "in", ["../outside" if name[0] == "." else name])
     with pytest.raises(Damaged, match="an entry of it is none"):
         listed(tmp_path / "in")
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder"])
+def test_what_stands_in_a_manifests_place_is_a_fault_told_once(ask, tmp_path, what):
+    run = trained(tmp_path / "run")
+    (run.path / MANIFEST).unlink()
+    os.mkfifo(run.path / MANIFEST) if what == "pipe" else (run.path / MANIFEST).mkdir()
+    code, out, _ = ask("verify", run.path)
+    assert code == 2 and out.count(f"{MANIFEST} is altered: it is no file") == 1 and "1 fault" in out
+
+
+def test_an_altered_manifest_is_told_once(ask, tmp_path):
+    run = trained(tmp_path / "run")
+    (run.path / MANIFEST).write_text("{}")
+    code, out, _ = ask("verify", run.path)
+    assert code == 2 and out.count("it lists no files") == 1 and "1 folder checked: 1 fault\n" in out
+
+
+def test_what_a_run_is_exported_to_is_listed_with_it(ask, tmp_path):
+    run = trained(tmp_path / "run")
+    for _ in range(2):
+        assert ask("export", run.path, "--to", "transformer-lens")[0] == 0
+    code, out, _ = ask("verify", run.path)
+    assert code == 0 and "unverified" not in out
+    (run.path / "transformer-lens" / "config.json").write_text("{}")
+    code, out, _ = ask("verify", run.path)
+    assert code == 2 and "'hopscope export' makes it anew" in out
+
+
+def test_show_claims_no_more_than_it_read(ask, tmp_path):
+    """It reads a run's small files; of weights, and of what was found later, verify speaks."""
+    said = ask("show", trained(tmp_path / "run").path)[1]
+    assert "files: its own small ones as listed in manifest.json" in said and "'hopscope verify'" in said

@@ -84,10 +84,10 @@ def export_runs(
     told: Callable[[str], None] = say,
 ) -> None:
     """Write the page, and say where it is, and what is wrong with the runs."""
-    from hopscope.explorer.building import Builder
-    from hopscope.explorer.page import export
+    with Narrator("loading") as narrator, replacing(file):
+        from hopscope.explorer.building import Builder
+        from hopscope.explorer.page import export
 
-    with Narrator("reading") as narrator, replacing(file):
         builder = Builder(runs, which=which, results=results, circuits=circuits, watch=narrator)
         manifest = export(builder, file).manifest
     tell(file, wrong(manifest), told)
@@ -118,8 +118,9 @@ def tell(file: Path, said: list[str], told: Callable[[str], None]) -> None:
 
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
     """Serve the page until interrupted, building it meanwhile."""
-    from hopscope.explorer.building import Builder
-    from hopscope.explorer.server import Server
+    with Narrator("loading"):
+        from hopscope.explorer.building import Builder
+        from hopscope.explorer.server import Server
 
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
     with Server(builder, port) as server, stopped_by_signals():

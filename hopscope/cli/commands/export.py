@@ -11,7 +11,7 @@ import click
 
 from hopscope.cli.options import say, say_unverified
 from hopscope.core.places import check_out
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
 
 SHOWN = "the model, as a HookedTransformer of TransformerLens"
@@ -85,5 +85,10 @@ def command(folder: Path, tool: str, out: Path | None) -> None:
     place = out or place_for(folder, "export") / tool
     check_out(place, run.path, whole=False)
     say_unverified([run.path])
+    if place.is_relative_to(run.path):
+        inside = f"{place.relative_to(run.path)}/"
+        unlist(run.path, [name for name in listed(run.path) if name.startswith(inside)])
     files, words = FORMATS[tool](run, place)
+    if place.is_relative_to(run.path):  # as whatever else is found out about it, and kept with it
+        enlist(run.path, [str(file.relative_to(run.path)) for file in files])
     say(f"{' '.join(map(str, files))}\n    {words}")

@@ -11,6 +11,10 @@ from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_f
 from hopscope.core.terminal import tinted
 from hopscope.runs.run import Run, load
 
+VERIFIED = (
+    "its own small ones as listed in manifest.json ('hopscope verify' also reads the weights and what was found later)"
+)
+
 
 @click.command("show")
 @run_folder
@@ -31,7 +35,7 @@ def describe(run: Run) -> None:
     out.print(tinted(run.path, "bold"), f" {task.name()}  {run.config.identity}")
     out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
     if run.done:
-        out.print("files: as listed in manifest.json" if summary["verified"] else f"files: unverified ({UNVERIFIED})")
+        out.print(f"files: {VERIFIED if summary['verified'] else f'unverified ({UNVERIFIED})'}")
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     for part in ("task", "model", "origin" if run.config.origin else "training"):
