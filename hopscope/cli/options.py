@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from hopscope.core import catalogue
 from hopscope.core.environment import check_threads, memory_free
-from hopscope.core.settings import Settings, flag_of, types_of
+from hopscope.core.settings import BadInput, Settings, flag_of, types_of
 from hopscope.core.strangers import visible
 
 if TYPE_CHECKING:
@@ -26,6 +27,23 @@ def few_enough(_: click.Context, __: click.Parameter, threads: int | None) -> in
     """Refuse more threads than could help anybody, before anything is written."""
     check_threads(threads)
     return threads
+
+
+def given_here(name: str) -> bool:
+    """Whether an option of the running command stands on its command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_beside(what: str, *names: str) -> None:
+    """Raise BadInput for an option that was given and would say nothing; `what` goes on with the sentence."""
+    for name in filter(given_here, names):
+        raise BadInput(f"{option_of(name)} {what}; leave it out")
+
+
+def option_of(name: str) -> str:
+    """How an option of the running command is written."""
+    command = click.get_current_context().command
+    return next(max(one.opts, key=len) for one in command.params if one.name == name)
 
 
 def completed(folder: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:

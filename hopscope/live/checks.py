@@ -47,15 +47,33 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
         raise BadInput(f"a search needs at least {LEAST} rows that it can divide; got {len(inputs)}")
     if bool((targets == targets[:1]).all()):
         raise BadInput("all targets are the same, so there is nothing to find; give answers that differ")
-    n = inputs.shape[1]
+    check_at(at, inputs.shape[1])
+
+
+def check_at(at: Any, n: int) -> None:
+    """Whether it is one of n positions, or a slice that holds some. Raises BadInput."""
+    if isinstance(at, bool) or not isinstance(at, int | slice):
+        raise BadInput(f"at must be a position or a slice of positions; got {at!r}")
     if isinstance(at, int) and not -n <= at < n:
         raise BadInput(f"at must be one of the {n} positions; got {at}")
-    if isinstance(at, slice) and not range(n)[at]:
+    try:
+        held = range(n)[at] if isinstance(at, slice) else [at]
+    except (TypeError, ValueError) as error:  # a slice of words, or one that never goes on
+        raise BadInput(f"at must be a slice of whole numbers that goes on; got {at}") from error
+    if not held:
         raise BadInput(f"at must hold some of the {n} positions; got {at}")
+
+
+def check_floor(floor: Any) -> None:
+    """Whether it is a number that a loss can be. Raises BadInput."""
+    if isinstance(floor, bool) or not isinstance(floor, int | float) or not math.isfinite(floor):
+        raise BadInput(f"floor must be a finite number; got {floor!r}")
 
 
 def sizes(settings: Discovery | None, n: int) -> Discovery:
     """Settings for so many rows: given ones must fit, others are made to. Raises BadInput."""
+    if settings is not None and not isinstance(settings, Discovery):
+        raise BadInput(f"settings must be a hopscope.circuits.discovery.Discovery; got {settings!r}")
     if settings is None:
         settings = Discovery()
         parts = {"discovery": n // 8, "selection": n // 4, "report": n // 4}

@@ -19,7 +19,7 @@ from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
 from hopscope.live.borrowed import at_rest, borrowed
-from hopscope.live.checks import Naming, check_tensors, correct_of, loss_of, roles_of, sizes, tried
+from hopscope.live.checks import Naming, check_floor, check_tensors, correct_of, loss_of, roles_of, sizes, tried
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
 from hopscope.models.base import Shape
@@ -76,6 +76,7 @@ def find_circuit(
         BadInput: something does not fit; the sentence says what.
     """
     check_tensors(inputs, targets, at)
+    check_floor(floor)
     settings, lent = sizes(settings, len(inputs)), borrowed(model)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)

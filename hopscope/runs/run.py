@@ -201,6 +201,8 @@ def load(path: Path | str) -> Run:
     >>> load("demo").task.n_hops
     2
     """
+    if not isinstance(path, str | Path):
+        raise BadInput(f"a run is given as the path of its folder; got {path!r}")
     run = Run(SHIPPED if is_shipped(path) else path)
     _ = run.config
     run.compare_plugins()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.core.settings import Settings
+from hopscope.core.settings import BadInput, Settings
 from hopscope.curricula.base import Curriculum
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Problem
@@ -119,7 +120,9 @@ class Task(Settings, Thresholds, ABC):
     # What follows from it ------------------------------------------------------------------------------------
 
     def sample(self, n: int, random: torch.Generator | int = 0, *, device: torch.device | str | None = None) -> Batch:
-        """n fresh sequences; `random` is a generator or a seed. Equal seeds give equal batches."""
+        """n fresh sequences; `random` is a generator or a seed. Equal seeds give equal batches. Raises BadInput."""
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
+            raise BadInput(f"the number of sequences must be a whole number from 0 on; got {n!r}")
         if isinstance(random, int):
             random = generator(random, "sample", 0, device or "cpu")
         return Batch(self, self.draw(n, random))

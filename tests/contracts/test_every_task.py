@@ -12,6 +12,7 @@ import torch
 from hopscope import Config, Training, train
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
+from hopscope.core.settings import BadInput
 from hopscope.drawing.run_pictures import draw
 from hopscope.models import Architecture, Transformer
 from hopscope.problem.roles import ABSENT
@@ -268,3 +269,8 @@ def test_what_can_be_read_back_is_the_same_sequence(name):
             assert torch.equal(found.targets, known.targets)
         if isinstance(task, TokenTask) and task.global_answer is not None:
             assert torch.equal(task.recalled(found.draw), task.recalled(known.draw))
+
+
+def test_fewer_sequences_than_none_are_refused():
+    with pytest.raises(BadInput, match="must be a whole number from 0 on; got -1"):
+        Retrieval().sample(-1)

@@ -315,6 +315,10 @@ ERRORS = {
     "large settings": (lambda i, t: {"settings": Discovery()}, "needs 2048 rows; got 512"),
     "at": (lambda i, t: {"at": 9}, "at must be one of the 9 positions; got 9"),
     "empty at": (lambda i, t: {"at": slice(9, None)}, "at must hold some of the 9 positions"),
+    "at in words": (lambda i, t: {"at": "x"}, "at must be a position or a slice of positions; got 'x'"),
+    "endless at": (lambda i, t: {"at": slice(0, 8, 0)}, "at must be a slice of whole numbers that goes on"),
+    "floor in words": (lambda i, t: {"floor": "0"}, "floor must be a finite number; got '0'"),
+    "settings": (lambda i, t: {"settings": "x"}, "settings must be a hopscope.circuits.discovery.Discovery; got 'x'"),
     "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "must be a HookedTransformer, or keep the contract.*a Linear"),
     "too long": (
         lambda i, t: {"inputs": i.repeat(1, 2)},

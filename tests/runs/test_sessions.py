@@ -14,6 +14,7 @@ import torch
 from hopscope import Run, load, train
 from hopscope.cli import main
 from hopscope.core import environment
+from hopscope.core.settings import BadInput
 from hopscope.training.loop import Interrupted
 from tests.small_runs import config, trained
 
@@ -145,3 +146,8 @@ def test_a_run_of_before_a_kernel_resumes_and_says_once_that_it_is_not_bit_exact
         warnings.simplefilter("error")
         run = train(low, folder, threads=1)
     assert run.done and not run.bit_exact and set(run.changed) == {"kernels"}
+
+
+def test_what_is_no_path_is_no_run():
+    with pytest.raises(BadInput, match="given as the path of its folder; got 5"):
+        load(5)

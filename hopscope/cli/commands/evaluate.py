@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, say
+from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, refuse_beside, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -42,6 +42,7 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
     if out is not None:
         check_out(out, tables=True)
+    check_of_use(given)
     settings = Evaluation(count=given["count"], seed=given["seed"])
     cells = list(benchmark_cells(given) if given["benchmark"] else cells_of(given))
     rows: list[Row] = []
@@ -62,6 +63,24 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     if unreached:
         say(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
         raise click.exceptions.Exit(1)
+
+
+def check_of_use(given: dict[str, Any]) -> None:
+    """Raise BadInput for options that nothing of what is asked for has."""
+    models = given["model"]
+    if not any(name.startswith(("http://", "https://")) for name in models):
+        refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout")
+    if all(name.startswith(("http://", "https://", "known:")) for name in models):
+        refuse_beside("is for models in this process", "dtype")
+    kinds = [catalogue.find("language.layouts", name) for name in given["layout"]]
+    kinds += [catalogue.find("language.protocols", name) for name in given["protocol"]]
+    known = {field.name for kind in kinds for field in fields(kind)}
+    if "n_shots" not in known:
+        refuse_beside("is for the layout few_shot", "n_shots")
+    if not given["benchmark"] and "max_tries" not in known:
+        refuse_beside("is for the protocol resample", "max_tries", "temperature")
+    if not given["benchmark"] and "max_tokens" not in known:
+        refuse_beside("is for protocols in which the model writes, such as greedy_strict", "max_tokens")
 
 
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import say, show_page
+from hopscope.cli.options import refuse_beside, say, show_page
 from hopscope.core.places import PAGE as PAGE
 from hopscope.core.places import check_page, replacing
 from hopscope.core.settings import BadInput
@@ -55,6 +55,7 @@ def command(
     if results is not None and not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if file is not None:
+        refuse_beside("says nothing beside --export", "port")
         check_page(file)
         export_runs(runs, file, which_of(weights), results)
         if open_it:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import as_json, console, few_enough, print_json, say
+from hopscope.cli.options import as_json, console, few_enough, print_json, refuse_beside, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -78,6 +78,12 @@ def command(
     (docs/hop_circuit.md). With --needles: retrieval.json, table.csv and a picture of all scores. The question is then
     not asked.
     """
+    if circuit and needles:
+        raise BadInput("--circuit and --needles are two studies; ask for one of them")
+    if circuit:
+        refuse_beside("says nothing beside --circuit", "tests")
+    if needles:
+        refuse_beside("says nothing beside --needles", "formulation", "hops", "chains", "layout", "tests")
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     wording = of_one_hop(formulation, hops, chains)
@@ -86,8 +92,6 @@ def command(
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
     if out is not None:
         check_out(out, tables=True)
-    if circuit and needles:
-        raise BadInput("--circuit and --needles are two studies; ask for one of them")
     if needles:
         from hopscope.cli.language_retrieval import run_needles
 

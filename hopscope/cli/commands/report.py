@@ -12,7 +12,17 @@ from urllib.parse import quote
 import click
 from rich.table import Table
 
-from hopscope.cli.options import as_json, console, opened, print_json, say, say_unverified, show_page
+from hopscope.cli.options import (
+    as_json,
+    console,
+    given_here,
+    opened,
+    option_of,
+    print_json,
+    say,
+    say_unverified,
+    show_page,
+)
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.places import PAGE, check_page, replacing
@@ -60,6 +70,7 @@ def command(
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
+    check_kinds()
     if page is not None:
         check_page(page)
     if again:
@@ -91,6 +102,13 @@ def command(
         say(studies_markdown(claims, STUDY_PAGES), nl=False)
     else:
         console().print(claims_table(claims))
+
+
+def check_kinds() -> None:
+    """Raise BadInput where more than one kind of report is asked for."""
+    asked = [option_of(name) for name in ("page", "as_json", "paper", "markdown", "studies") if given_here(name)]
+    if len(asked) > 1:
+        raise BadInput(f"{' and '.join(asked)} are reports of their own; ask for one of them")
 
 
 def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:

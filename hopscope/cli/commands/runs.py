@@ -29,6 +29,8 @@ def command(folder: Path, where: tuple[str, ...], compare: bool, delete: bool, y
 
     Settings are those of 'hopscope show', such as --where n_layers=4 --where seed=0.
     """
+    if yes and not delete:
+        raise BadInput("--yes says that --delete need not ask; give both, or neither")
     found = [run for run in runs_in(folder) if all(fits(run, condition) for condition in map(parsed, where))]
     if as_json:
         print_json([entry(run) for run in found])

@@ -1,0 +1,35 @@
+"""Options that would say nothing are refused: what somebody wrote is never ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+from hopscope.cli import main
+
+WORDS = {
+    "heads --circuit --tests 9": "--tests says nothing beside --circuit",
+    "heads --needles --hops 2": "--hops says nothing beside --needles",
+    "heads --needles --formulation kingdoms": "--formulation says nothing beside --needles",
+    "heads --needles --circuit": "--circuit and --needles are two studies",
+    "explore demo --export page.html --port 5": "--port says nothing beside --export",
+    "report --studies --paper": "--paper and --studies are reports of their own",
+    "report --json --html page.html": "--html and --json are reports of their own",
+    "runs . --yes": "--yes says that --delete need not ask",
+    "evaluate --model known:oracle --timeout 3": "--timeout is for models at an address",
+    "evaluate --model known:oracle --endpoint-model x": "--endpoint-model is for models at an address",
+    "evaluate --model known:oracle --first-token": "--first-token is for models at an address",
+    "evaluate --model known:oracle --dtype float16": "--dtype is for models in this process",
+    "evaluate --model known:oracle --shots 3": "--shots is for the layout few_shot",
+    "evaluate --model known:oracle --temperature 1": "--temperature is for the protocol resample",
+    "evaluate --model known:oracle --max-tokens 5": "--max-tokens is for protocols in which the model writes",
+}
+
+
+@pytest.mark.parametrize("line", WORDS)
+def test_an_option_that_would_say_nothing_is_refused(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    assert main(line.split()) == 2
+    said = capsys.readouterr()
+    assert WORDS[line] in said.err and not said.out and len(said.err.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.rglob("*")] == ["results"]
