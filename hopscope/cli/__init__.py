@@ -184,8 +184,8 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
-        if words := short_of_memory(error):
-            return complain(words, 2)
+        if too_little := short_of_memory(error):
+            return complain(too_little, 2)
         if sentence_of_theirs := outside.fault(error):
             return complain(sentence_of_theirs, 2)
         traceback.print_exc()

@@ -25,9 +25,9 @@ from hopscope.cli.options import (
 )
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
-from hopscope.core.places import PAGE, check_page, replacing
+from hopscope.core.places import PAGE, check_page, kind_of, replacing
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged, listed, read_listed, write_file
+from hopscope.core.storage import Damaged, listed, parse_json, read_listed, write_file
 from hopscope.core.strangers import misfit
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
@@ -142,13 +142,20 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if not (run / "circuit.json").is_file():
             raise BadInput(f"{run} has no circuit.json; 'hopscope circuit {run}' makes one")
         read_all(run, "circuit.json", "pictures/circuit.svg", "pictures/attention.html")
-        found = load(run).finding("circuit.json")
+        found = circuit_in(run)
         if bad := misfit(found, CIRCUIT, "its value"):
             raise Damaged(f"{run / 'circuit.json'} is altered: {bad.removeprefix('its value.')} is missing")
         circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
     explorer = explorer_of(results, page)
     made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(results)), explorer=explorer)
     write_file(page, made.encode())
+
+
+def circuit_in(folder: Path) -> Any:
+    """The value of a run's circuit.json, or of one that was written elsewhere. Raises Damaged."""
+    if kind_of(folder) == "run":
+        return load(folder).finding("circuit.json")
+    return parse_json(folder / "circuit.json", read_listed(folder, "circuit.json"))
 
 
 #: What the page asks of a circuit.json.
