@@ -18,19 +18,26 @@ LONGEST_INTEGER = 40  # digits; ours have at most twenty
 MOST_PARTS = 1_000_000  # lists and objects, each of which takes some hundred bytes of memory
 
 
-def json_of(data: bytes | str, *, infinities: bool = False) -> Any:
+class TooMuch(ValueError):
+    """A JSON text of more values than its reader expects."""
+
+
+def json_of(data: bytes | str, *, infinities: bool = False, most: int | None = None) -> Any:
     """The value of a JSON text.
 
     Args:
         data: the text, bytes as UTF-8.
         infinities: also take NaN, Infinity and −Infinity, as Python writes them; servers send them.
+        most: how many values it may hold; commas and brackets are counted, those within texts too.
 
     Raises:
+        TooMuch: it may hold more than `most`, or a million lists and objects; nothing of it was made.
         ValueError: it is none, or is nested or written beyond bounds.
     """
-    opened = (data.count("[") + data.count("{")) if isinstance(data, str) else data.count(b"[") + data.count(b"{")
-    if opened > MOST_PARTS:
-        raise ValueError("more lists and objects than anything of ours has")
+    if most is not None and 1 + signs_in(data, ",[{") > most:  # each value but the first follows one of these
+        raise TooMuch(f"more than {most} values")
+    if signs_in(data, "[{") > MOST_PARTS:
+        raise TooMuch("more lists and objects than anything of ours has")
     number: Callable[[str], Any] = float if infinities else finite
     constant: Callable[[str], Any] = float if infinities else refused
     try:
@@ -42,6 +49,11 @@ def json_of(data: bytes | str, *, infinities: bool = False) -> Any:
         if (depth := depth + 1) > DEEPEST:
             raise ValueError("nested too deep")
     return value
+
+
+def signs_in(data: bytes | str, signs: str) -> int:
+    """How many of some signs a text has."""
+    return sum(data.count(sign) if isinstance(data, str) else data.count(sign.encode()) for sign in signs)
 
 
 def parts(held: dict[str, Any] | list[Any]) -> list[Any]:

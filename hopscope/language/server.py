@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import json
 import logging
 import random
 import threading
@@ -22,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from hopscope.core.settings import BadInput, Settings, setting
-from hopscope.core.strangers import json_of, visible
+from hopscope.core.strangers import TooMuch, json_of, visible
 from hopscope.core.wording import duration
 from hopscope.language.backends.base import Unreachable
+from hopscope.language.keys import Key
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,11 +34,10 @@ T = TypeVar("T")
 log = logging.getLogger("hopscope")
 
 #: An answer of more bytes than this, packed or unpacked, is not read.
-LONGEST = 32 << 20
+LONGEST = 8 << 20
 
-#: A key of fewer signs is a placeholder, as servers at home take; it may be any word, and is not hidden. Of a longer
-#: key no part of so many signs is shown.
-SECRET = 12
+#: Nor is one of more values: of three bytes, `[],`, Python makes sixty.
+MOST = 1_000_000
 
 #: Stands for the answer of a server that has no such path; one that answers `null` has said something.
 MISSING = object()
@@ -110,7 +109,7 @@ class Server:
         self.url = checked(url)
         self.patience = patience
         self.in_flight = in_flight
-        self._key = usable((key or "").strip())
+        self._key = Key(key)
         self._jitter = random.Random(0)
         self._answered = 0.0
         self._dead = False
@@ -211,7 +210,7 @@ class Server:
         """One try. Raises Fault for what may pass, Unreachable and BadInput for what will not."""
         import httpx2
 
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
+        headers = {"Accept-Encoding": "identity"} | self._key.headers
         try:
             async with (
                 asyncio.timeout(self.patience.timeout),  # of the whole answer, also of one that drips
@@ -227,7 +226,9 @@ class Server:
         if answer.status_code != 200:
             raise self._refusal(answer, text)
         try:
-            return self._hidden(json_of(text, infinities=True))
+            return self._key.hidden(json_of(text, infinities=True, most=MOST))
+        except TooMuch as error:
+            raise Unreachable(f"{self.url} sent an answer of more than {MOST:,} values; no model's has") from error
         except ValueError as error:
             raise Fault("an answer that is no JSON, or is cut short") from error
 
@@ -256,7 +257,7 @@ class Server:
 
     def _refusal(self, answer: httpx2.Response, text: str) -> Exception:
         """What a status other than 200 means."""
-        status, text = answer.status_code, self._hidden(text)
+        status = answer.status_code
         said = self._shown(complaint(text))
         told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:
@@ -267,48 +268,11 @@ class Server:
             return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
         if 300 <= status < 400:
             return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
-        return Refused(f"{told}; this server or model does not take the request as it stands", text)
+        return Refused(f"{told}; this server or model does not take the request as it stands", self._key.hidden(text))
 
     def _shown(self, text: str) -> str:
         """A server's words for a sentence of ours: without the key, on one line, in at most 200 characters."""
-        return visible(" ".join(self._hidden(text).split()))[:200]
-
-    def _hidden(self, said: Any) -> Any:
-        """What a server said, a text or a value of JSON, without the key or a part of it, which some repeat."""
-        if len(self._key) < SECRET:
-            return said
-        if isinstance(said, dict):
-            return {self._hidden(name): self._hidden(value) for name, value in said.items()}
-        if isinstance(said, list):
-            return [self._hidden(value) for value in said]
-        if isinstance(said, str):
-            ways = (self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/"))
-            for whole in ways:
-                said = said.replace(whole, "(key)")
-            for written in ways:
-                said = without(said, written)
-        return said
-
-
-def without(text: str, key: str) -> str:
-    """A text in which `(key)` stands for every run of `SECRET` signs or more that the key has, too."""
-    for start in range(len(key) - SECRET + 1):
-        while (at := text.find(key[start : start + SECRET])) >= 0:
-            length = SECRET
-            while text[at : at + length + 1] == key[start : start + length + 1] and start + length < len(key):
-                length += 1
-            text = f"{text[:at]}(key){text[at + length :]}"
-    return text
-
-
-def usable(key: str) -> str:
-    """A key that a header can carry. Raises BadInput, which does not show it."""
-    if not all("!" <= sign <= "~" for sign in key):
-        raise BadInput(
-            "the key in HOPSCOPE_API_KEY (or OPENAI_API_KEY) holds a space, a line break or a letter outside ASCII, "
-            "which no header can carry; set it anew"
-        )
-    return key
+        return visible(" ".join(self._key.hidden_in_words(text).split()))[:200]
 
 
 def client(in_flight: int) -> httpx2.AsyncClient:
@@ -325,7 +289,7 @@ def checked(url: str) -> str:
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket that is not closed
+    except ValueError:  # a port that is no number, a bracket without its other
         known = False
     if not known:
         raise BadInput(f"an endpoint's address looks like http://127.0.0.1:8080/v1; got {url!r}")
@@ -350,7 +314,7 @@ def wanted_pause(header: str | None) -> float:
 def complaint(text: str) -> str:
     """The sentence in a server's error."""
     try:
-        error = json_of(text)["error"]
+        error = json_of(text, most=MOST)["error"]
         said = error["message"] if isinstance(error, dict) else error
     except (ValueError, KeyError, TypeError):
         said = "" if text.lstrip().startswith("<") else text

@@ -151,7 +151,7 @@ def hostile_folders(folder: Path) -> tuple[Path, Path]:
     """Results and a run in which every text, and every number, wants to be a script."""
     (results := folder / "results" / "fig4").mkdir(parents=True)
     row = {name: HOSTILE if isinstance(value, str) else value for name, value in CLAIM.items()}
-    claim = row | {"verdict": "holds", "n": HOSTILE, "number": HOSTILE, "spread": [HOSTILE, HOSTILE], "runs": [HOSTILE]}
+    claim = row | {"verdict": "holds", "number": HOSTILE, "spread": [HOSTILE, HOSTILE], "runs": [HOSTILE]}
     (results / "claims.json").write_text(json.dumps([claim]))
     (results / "table.csv").write_text(f"a,b\n{HOSTILE},{HOSTILE}\n")
     (results / "figure.svg").write_text(

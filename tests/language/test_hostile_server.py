@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.cli import main
+from hopscope.core import strangers
 from hopscope.core.settings import BadInput
 from hopscope.language import server as server_module
 from hopscope.language.backends.base import Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
+from hopscope.language.keys import Key
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import Patience
 
@@ -96,7 +98,7 @@ def test_a_body_without_end_is_not_read_to_its_end():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(b" " * 65536, endless=True) as url, asking(url) as endpoint, pytest.raises(TOLD) as caught:
         say(endpoint)
-    assert "longer than 32 MiB" in one_sentence(caught)
+    assert "longer than 8 MiB" in one_sentence(caught)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
 
 
@@ -109,7 +111,7 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(times):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(bomb, sent=sent) as url, asking(url) as endpoint, pytest.raises(TOLD) as caught:
         say(endpoint)
-    assert "longer than 32 MiB" in one_sentence(caught) or "encoded as gzip, gzip" in one_sentence(caught)
+    assert "longer than 8 MiB" in one_sentence(caught) or "encoded as gzip, gzip" in one_sentence(caught)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
@@ -232,23 +234,6 @@ def test_a_key_that_is_sent_back_is_in_no_error_and_in_no_answer(status, monkeyp
         assert "sk-a" not in said and KEY[-8:] not in said
 
 
-@pytest.mark.parametrize("start", [0, 3, len(KEY) - 20])
-def test_a_part_of_a_key_is_hidden_too(start, monkeypatch):
-    monkeypatch.setenv("HOPSCOPE_API_KEY", KEY)
-    body = json.dumps({"choices": [{"text": f"you sent {KEY[start : start + 20]}, and twelve: {KEY[1:13]}"}]})
-    with serving(body.encode()) as url, asking(url) as endpoint:
-        assert "you sent (key), and twelve: (key)" in repr(say(endpoint))
-
-
-@pytest.mark.parametrize("key", ["x", "3", "content", "choices", "id", "text"])
-def test_a_placeholder_for_a_key_is_an_ordinary_word(key, monkeypatch):
-    monkeypatch.setenv("HOPSCOPE_API_KEY", key)
-    said = f"x1 is content 3 {key}"
-    body = json.dumps({"choices": [{"text": said, "message": {"content": said}}]}).encode()
-    with serving(body) as url, asking(url) as endpoint:
-        assert said in repr(say(endpoint))
-
-
 def test_a_key_that_is_sent_back_is_not_stored(tmp_path, monkeypatch, capsys):
     """Not in a record, a table or a word on the terminal."""
     monkeypatch.setenv("HOPSCOPE_API_KEY", KEY)
@@ -261,6 +246,49 @@ def test_a_key_that_is_sent_back_is_not_stored(tmp_path, monkeypatch, capsys):
     kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert any("it is " in text for text in kept)
     assert not any("sk-a" in text or KEY[-8:] in text for text in (*kept, said.out, said.err))
+
+
+@pytest.mark.parametrize("key", ["3", "x", "e", "m1", "content", "text", "choices", "message", "id", "data", "some"])
+@pytest.mark.parametrize("layout", ["raw", "chat"])
+def test_a_short_key_changes_no_answer(key, layout, monkeypatch):
+    """Placeholders are common as keys of local servers."""
+    monkeypatch.setenv("HOPSCOPE_API_KEY", key)
+    said = "x1 e content 3 some"
+    body = json.dumps({"choices": [{"text": said, "message": {"content": said}}]}).encode()
+    with serving(body) as url, contextlib.closing(Endpoint(url, patience=HASTY)) as endpoint:
+        assert endpoint.model == "some"
+        prompt = Rendered(PROMPT.text, layout == "chat", PROMPT.choices, ())
+        assert endpoint.generate([prompt], [Sampling(temperature=0.0, max_tokens=4, seed=0)]) == [said]
+
+
+def test_a_long_key_hides_no_names_of_fields():
+    assert Key("token_logprobs").hidden({"token_logprobs": ["is token_logprobs"]}) == {"token_logprobs": ["is (key)"]}
+
+
+@pytest.mark.parametrize("part", [KEY[:20], KEY[7:], KEY[3:15], KEY[:14] + " … " + KEY[-12:]])
+def test_a_part_of_a_key_is_hidden_too(part):
+    found = Key(KEY).hidden(f"you sent {part}, I think")
+    assert not any(KEY[i : i + 12] in found for i in range(len(KEY)))
+    assert found.startswith("you sent (key)") and found.endswith(", I think")
+
+
+@pytest.mark.parametrize("key", ["3", "hunter2", "error", "message"])
+def test_an_error_shows_no_short_key_and_keeps_its_words(key, monkeypatch):
+    monkeypatch.setenv("HOPSCOPE_API_KEY", key)
+    body = json.dumps({"error": {"message": f"bad {key}, not 365 errors of messages"}}).encode()
+    with serving(body, status=400) as url, asking(url) as endpoint, pytest.raises(BadInput) as caught:
+        say(endpoint)
+    assert "(bad (key), not 365 errors of messages)" in one_sentence(caught)
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'"ab"', b"0.5"])
+def test_an_answer_of_very_many_values_is_refused_unread(value, monkeypatch):
+    """Of an empty list, three bytes in JSON, Python makes sixty: the values are counted before they are made."""
+    listed = b'{"data": [' + b",".join([value] * 1_000_001) + b"]}"
+    monkeypatch.setattr(strangers.json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    with serving(listed=listed) as url, pytest.raises(TOLD) as caught:
+        Endpoint(url, patience=HASTY)
+    assert "more than 1,000,000 values" in one_sentence(caught)
 
 
 @pytest.mark.parametrize("key", ["sk-abc\nX-Evil: 1", "sk-\u00e9t\u00e9", "sk abc\tdef", "sk-\x00"])
@@ -291,5 +319,11 @@ def test_a_servers_name_for_its_model_leads_to_no_other_folder(name, tmp_path, m
     assert all(path.parts[0] == "evaluations" and len(path.parts) == 3 for path in made), made
 
 
+@pytest.mark.parametrize("url", ["http://[::1", "http://[x]/v1", "http://a:b/v1"])
+def test_an_address_that_is_none_is_one_sentence(url):
+    with pytest.raises(BadInput, match="an endpoint's address looks like"):
+        server_module.checked(url)
+
+
 def test_the_limit_is_that_of_the_sentence():
-    assert server_module.LONGEST == 32 << 20
+    assert server_module.LONGEST == 8 << 20

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from hopscope.cli.options import Several, SeveralCommand, console, few_enough, print_json, refuse_beside, say
+from hopscope.cli.language_options import check_of_use
+from hopscope.cli.options import Several, SeveralCommand, console, few_enough, given_here, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -65,24 +65,6 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def check_of_use(given: dict[str, Any]) -> None:
-    """Raise BadInput for options that nothing of what is asked for has."""
-    models = given["model"]
-    if not any(name.startswith(("http://", "https://")) for name in models):
-        refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout")
-    if all(name.startswith(("http://", "https://", "known:")) for name in models):
-        refuse_beside("is for models in this process", "dtype")
-    kinds = [catalogue.find("language.layouts", name) for name in given["layout"]]
-    kinds += [catalogue.find("language.protocols", name) for name in given["protocol"]]
-    known = {field.name for kind in kinds for field in fields(kind)}
-    if "n_shots" not in known:
-        refuse_beside("is for the layout few_shot", "n_shots")
-    if not given["benchmark"] and "max_tries" not in known:
-        refuse_beside("is for the protocol resample", "max_tries", "temperature")
-    if not given["benchmark"] and "max_tokens" not in known:
-        refuse_beside("is for protocols in which the model writes, such as greedy_strict", "max_tokens")
-
-
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
     """Everything that is asked, in order. Raises BadInput for what there is not."""
     for name in given["formulation"]:
@@ -101,8 +83,7 @@ def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
 
 def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
     """The same of benchmarks. Raises BadInput for options that they do not have."""
-    context = click.get_current_context()
-    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    said = set(filter(given_here, given))
     if alien := sorted(said & {"formulation", "hops", "chains", "max_tries", "temperature"}):
         raise BadInput(
             f"--benchmark goes without --{alien[0].replace('_', '-')}; a benchmark's settings stand behind its name: "
