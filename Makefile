@@ -23,8 +23,8 @@ test: $(VENV)/dev  ## everything that tests behaviour, about ten minutes on two 
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=3 -m "not slow and not peers and not installs and not notebooks"
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
-	$(BIN)/ruff check hopscope tests bench tools examples docs/*.py
-	$(BIN)/ruff format --check hopscope tests bench tools examples docs/*.py
+	$(BIN)/ruff check hopscope tests bench tools examples docs/*.py conftest.py
+	$(BIN)/ruff format --check hopscope tests bench tools examples docs/*.py conftest.py
 	$(BIN)/mypy
 	$(BIN)/mypy examples/plugin/hopscope_example
 

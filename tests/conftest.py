@@ -1,4 +1,4 @@
-"""What all tests share: one thread, no progress bars, and shapes checked at run time (see pyproject.toml)."""
+"""What all tests share: one thread, no progress bars; conftest.py above has their shapes checked."""
 
 from __future__ import annotations
 
@@ -13,18 +13,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest
 import torch
-from jaxtyping import install_import_hook
-
-import tests.checking  # noqa: F401 - the hooks below look it up by its name
 
 torch.set_num_threads(1)
-
-# Tasks and measures of studies, like the library's own, which pyproject.toml names.
-STUDIES = Path(__file__).parents[1] / "hopscope" / "studies"
-CHECKED = [
-    path.relative_to(STUDIES.parents[1]).parts for kind in ("tasks", "measures") for path in STUDIES.glob(f"*/{kind}")
-]
-install_import_hook([".".join(parts) for parts in CHECKED], "tests.checking.checked")
 
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (
