@@ -138,9 +138,10 @@ def test_a_skip_is_a_failure_where_everything_is_installed(strict, told, tmp_pat
         "import pytest\npytest.importorskip('no_such', reason='no extra')"
     )
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-o", "markers=privileged", "-c", os.devnull, "-rfE"]
-    where = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "HOPSCOPE_NO_SKIPS": strict}
+    where = {"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT}", "HOPSCOPE_NO_SKIPS": strict}
     done = subprocess.run(
         [*command, "--rootdir", tmp_path, "-p", "no:cacheprovider", "--continue-on-collection-errors", tmp_path],
+        cwd=tmp_path,
         env={**os.environ, **where},
         capture_output=True,
         text=True,

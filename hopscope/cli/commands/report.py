@@ -105,10 +105,12 @@ def command(
 
 
 def check_kinds() -> None:
-    """Raise BadInput where more than one kind of report is asked for."""
-    asked = [option_of(name) for name in ("page", "as_json", "paper", "markdown", "studies") if given_here(name)]
+    """Raise BadInput where more than one kind of report is asked for; JSON takes the place of what people read."""
+    read = [name for name in ("paper", "markdown", "studies") if given_here(name)]
+    asked = ["page", *read, *filter(given_here, ["as_json"])] if given_here("page") else read
     if len(asked) > 1:
-        raise BadInput(f"{' and '.join(asked)} are reports of their own; ask for one of them")
+        told = " and ".join(map(option_of, asked))
+        raise BadInput(f"{told} are reports of their own; ask for one of them")
 
 
 def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:
