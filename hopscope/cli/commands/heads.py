@@ -78,12 +78,7 @@ def command(
     (docs/hop_circuit.md). With --needles: retrieval.json, table.csv and a picture of all scores. The question is then
     not asked.
     """
-    if circuit and needles:
-        raise BadInput("--circuit and --needles are two studies; ask for one of them")
-    if circuit:
-        refuse_beside("says nothing beside --circuit", "tests")
-    if needles:
-        refuse_beside("says nothing beside --needles", "formulation", "hops", "chains", "layout", "tests")
+    check_of_use(circuit, needles)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     wording = of_one_hop(formulation, hops, chains)
@@ -117,3 +112,13 @@ def command(
         return
     console().print(str(found), markup=False, soft_wrap=True)
     say("".join(f"{file}\n" for file in files), nl=False)
+
+
+def check_of_use(circuit: bool, needles: bool) -> None:
+    """Raise BadInput for two studies at once, and for options that the one asked for does not have."""
+    if circuit and needles:
+        raise BadInput("--circuit and --needles are two studies; ask for one of them")
+    if circuit:
+        refuse_beside("says nothing beside --circuit", "tests")
+    if needles:
+        refuse_beside("says nothing beside --needles", "formulation", "hops", "chains", "layout", "tests")

@@ -270,6 +270,20 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
         **said,
         below=RARE,
     )
+    yield from above_untrained(language, idle, said)
+    yield judge(
+        "untrained_is_flat",
+        "At initial weights recall is even.",
+        of(idle, "contiguity", "whole"),
+        "contiguity",
+        rows=idle,
+        **said,
+        within=between(0.8, 1.25),
+    )
+
+
+def above_untrained(language: DataFrame, idle: DataFrame, said: dict[str, Any]) -> Iterator[Claim]:
+    """Whether more heads are like recall than at initial weights, by the paper's criterion and by ours."""
     for id, which, words in (
         ("more_near_than_untrained", "near", "CMR-like, as the paper has it,"),
         ("more_like_recall_than_untrained", "like recall", "like recall"),
@@ -286,12 +300,3 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
             **said,
             above=0,
         )
-    yield judge(
-        "untrained_is_flat",
-        "At initial weights recall is even.",
-        of(idle, "contiguity", "whole"),
-        "contiguity",
-        rows=idle,
-        **said,
-        within=between(0.8, 1.25),
-    )
