@@ -29,7 +29,7 @@ def page() -> str:
     parts = [
         "# Command line\n",
         "Generated from `--help` by `docs/make_cli_page.py`. Exit codes: 0 done, 2 bad input (one sentence on "
-        "stderr), 1 a fault of ours, 130 interrupted (the same command resumes).\n",
+        "stderr), 1 a fault of ours or of a server, 130 interrupted (resumable).\n",
         "`hopscope --with DIR COMMAND …` also searches a folder of your own ([extending](extending.md)).\n",
     ]
     context = click.Context(hopscope, info_name="hopscope")

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from hopscope.cli import run_command
-from hopscope.cli.options import as_json, print_json
+from hopscope.cli.options import PATH, as_json, print_json
 from tools.collecting import collect
 
 
 @click.command("collect")
-@click.argument("parcels", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.argument("parcels", nargs=-1, required=True, type=PATH)
+@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 @as_json
 def command(parcels: tuple[Path, ...], runs: Path, as_json: bool) -> None:
     """Merge PARCELS, packed by `python -m tools.full_size`, into the folder of runs: what is new or came further."""

@@ -23,7 +23,7 @@ import torch
 
 from hopscope.cli import run_command
 from hopscope.cli.commands.reproduce import seconds
-from hopscope.cli.options import as_json, print_json
+from hopscope.cli.options import PATH, as_json, print_json
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.core import environment
@@ -145,8 +145,8 @@ def times(out: Path, device: str, seconds: float) -> dict[str, Any]:
 
 @click.command("full_size")
 @click.option("--budget", default="9m", show_default=True, metavar="TIME", help="Stop, and pack, within this time.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("parcel"), show_default=True, help="Parcel to.")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.option("--out", type=PATH, default=Path("parcel"), show_default=True, help="Parcel to.")
+@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 @click.option("--items", metavar="A,B", help="Which, in this order  [default: all]")
 @click.option("--scale", default="paper", show_default=True, metavar="|".join(SCALES), help="Of the experiments.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")

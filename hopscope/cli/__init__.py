@@ -1,6 +1,7 @@
 """The command line: `hopscope COMMAND`. Commands are files of `hopscope/cli/commands`, found by name.
 
-Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of ours; 130 interrupted, resumable.
+Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of ours, or a server's;
+130 interrupted, resumable.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -51,9 +52,22 @@ def completed(folder: str) -> Callable[[click.Context, click.Parameter, str], li
     return lambda _, __, begun: [name for name in catalogue.names(folder) if name.startswith(begun)]
 
 
+class Place(click.Path):
+    """The path of a file or folder; an empty text, which would mean the folder one stands in, is refused."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if not os.fspath(value):
+            self.fail("an empty path names no file or folder; for the folder you are in write .", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = Place(path_type=Path)
+
 #: Options that many commands share.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-run_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+run_folder = click.argument("folder", metavar="DIR", type=PATH)
 threads = click.option("--threads", type=click.IntRange(1), callback=few_enough, help="CPU threads.")
 DRY_RUN = "Only say how much memory and time it would take; nothing is written."
 dry_run = click.option("--dry-run", is_flag=True, help=DRY_RUN)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from hopscope.configuration.freezing import parse_frozen
@@ -119,7 +121,13 @@ def parse_schedule(text: str) -> list[tuple[int, int | None]]:
     parts = [part.split(":") for part in text.split(",")]
     if not all(len(part) <= 2 and all(n.strip().isdecimal() and int(n) for n in part) for part in parts):
         raise BadInput(f"checkpoints must be such as 100, or 10:300,100 (every 10 until 300, then 100); got {text!r}")
-    return [(int(part[0]), int(part[1]) if len(part) == 2 else None) for part in parts]
+    schedule = [(int(part[0]), int(part[1]) if len(part) == 2 else None) for part in parts]
+    ends = [until or math.inf for _, until in schedule]
+    if any(end <= before for before, end in pairwise(ends)) or any(
+        end < every for (every, _), end in zip(schedule, ends, strict=True)
+    ):
+        raise BadInput(f"a part of checkpoints keeps nothing, for it ends too early or comes too late; got {text!r}")
+    return schedule
 
 
 #: The model that a configuration without a model's name is of: the only one there was at first.

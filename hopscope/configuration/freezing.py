@@ -43,7 +43,10 @@ class Frozen:
 
 def parse_frozen(text: str) -> tuple[Frozen, ...]:
     """Patterns separated by commas. Raises BadInput."""
-    return tuple(Frozen.parse(part) for part in text.split(",") if part.strip())
+    found = tuple(Frozen.parse(part) for part in text.split(",") if part.strip())
+    if text.strip() and not found:
+        raise BadInput(f"frozen weights must be named, such as W_U, or W_K2@0-150 for a while; got {text.strip()!r}")
+    return found
 
 
 def turns(frozen: Iterable[Frozen]) -> list[int]:

@@ -199,6 +199,8 @@ def arguments(text: str, behind: str) -> dict[str, Any]:
         raise complaint from None
     if "None" in given:  # `**something`
         raise complaint
+    if len(given) < len(call.keywords):
+        raise BadInput(f"a variant's setting must be given once; got {text!r}")
     return given
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Records:
             yield records
             return
         with clear_errors(folder):
+            made = [place for place in (folder, *folder.parents) if not place.exists()]
             folder.mkdir(parents=True, exist_ok=True)
             lock = filelock.FileLock(folder / ".lock")
             try:
@@ -56,7 +57,12 @@ class Records:
             records.load()
             yield records
         finally:
+            if not records.said:
+                Path(lock.lock_file).unlink(missing_ok=True)
             lock.release()
+            for place in made:  # where nothing was answered, and nobody else wrote meanwhile, nothing is left
+                with suppress(OSError):
+                    place.rmdir()
 
     def load(self) -> None:
         """Read what is there; a torn last line is cut off."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from hopscope.cli import main
@@ -33,3 +35,14 @@ def test_an_option_that_would_say_nothing_is_refused(line, tmp_path, monkeypatch
     said = capsys.readouterr()
     assert WORDS[line] in said.err and not said.out and len(said.err.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.rglob("*")] == ["results"]
+
+
+@pytest.mark.parametrize(
+    "line", ["demo --out=", "reproduce fig4 --results=", "draw demo --out=", "report --html=", "runs ''", "verify ''"]
+)
+def test_an_empty_path_is_not_the_folder_one_stands_in(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line)) == 2
+    said = capsys.readouterr()
+    assert "an empty path names no file or folder" in said.err and len(said.err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())

@@ -32,7 +32,11 @@ def test_runs_are_listed_and_filtered(runs, capsys):
     assert listed(capsys) == {"a", "b", "c"} == listed(capsys, str(runs))
     assert listed(capsys, "--where", "seed=1") == {"b", "c"}
     assert listed(capsys, "--where", "seed=1", "--where", "steps=6") == {"c"} == listed(capsys, "runs/c")
-    assert listed(capsys, "--where", "nosuch=1") == set()
+    assert listed(capsys, "--where", "seed=7") == set()
+    assert (
+        main(["runs", "--where", "sed=1"]) == 2 and "has a setting sed; did you mean seed?" in capsys.readouterr().err
+    )
+    assert main(["runs", "--where", "zzz=1"]) == 2 and "has a setting zzz; 'hopscope show" in capsys.readouterr().err
     assert main(["runs", "--where", "seed"]) == 2 and "such as seed=0" in capsys.readouterr().err
     assert main(["runs", "elsewhere"]) == 2 and "no folder elsewhere" in capsys.readouterr().err
 

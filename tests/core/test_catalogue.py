@@ -15,6 +15,12 @@ def test_unknown_names_are_refused_with_the_nearest():
         catalogue.find("tasks", "zzz")
 
 
+def test_a_variants_setting_is_given_once():
+    assert catalogue.chosen("models.positions", "rotary(base=100)").base == 100
+    with pytest.raises(BadInput, match="must be given once"):
+        catalogue.chosen("models.positions", "rotary(base=100, base=200)")
+
+
 def test_a_folder_that_is_not_there_offers_nothing():
     assert catalogue.names("no_such_folder") == []
 

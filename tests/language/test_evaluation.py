@@ -213,8 +213,8 @@ def test_names_within_names_are_read_whole():
     assert last_named("not Annabels", ("Anna", "Annabel")) is None
 
 
-OTHERS = ("-2", "\u22122", "2.5", "1.2", "1,2", "2,5", "22")
-ITSELF = ("2.", "It is 2, I think.", "x = 2", "(2)", "2; not 2.5", "3 or 2")
+OTHERS = ("-2", "\u22122", "2.5", "1.2", "1,2", "2,5", "22", ".2", "x = .2", "1-2", "2\u20133", "1/2", "2/3", "2:30")
+ITSELF = ("2.", "It is 2, I think.", "x = 2", "(2)", "2; not 2.5", "3 or 2", "- 2", "x:2", "x=2,y=3", "s. 2", "so...2")
 
 
 @pytest.mark.parametrize(("text", "named"), [*((t, None) for t in OTHERS), *((t, "2") for t in ITSELF)])

@@ -141,6 +141,22 @@ def test_the_command_refuses_a_server_that_ignores_echo_by_name(tmp_path, capsys
     assert "it ignored `echo`" in said
 
 
+def test_a_refusal_before_any_answer_leaves_no_folder(tmp_path, capsys):
+    """What was there stays: another's folder, and the answers of an earlier call."""
+    with FaultServer(mode="ignores echo") as server:
+        asked = command(server, tmp_path / "new" / "deep")
+        assert main([*asked[:-1], "code", "--count", "4"]) == 2
+        assert not list(tmp_path.iterdir())
+        (tmp_path / "mine").mkdir()
+        asked = command(server, tmp_path / "mine")
+        assert main([*asked[:-1], "code", "--count", "4"]) == 2
+        assert not list((tmp_path / "mine").iterdir())
+        assert main([*asked, "--protocol", "greedy_strict", "--count", "4"]) == 0
+        kept = (tmp_path / "mine" / "records.jsonl").read_bytes()
+        assert main([*asked[:-1], "code", "--count", "4"]) == 2
+    assert (tmp_path / "mine" / "records.jsonl").read_bytes() == kept
+
+
 def test_the_command_stops_with_a_sentence_where_the_endpoint_is_not_there_at_all(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("hopscope.language.opening.patience_of", lambda _: QUICK.but(silence=0.3))
     with FaultServer() as server:
@@ -148,7 +164,7 @@ def test_the_command_stops_with_a_sentence_where_the_endpoint_is_not_there_at_al
     assert main(asked) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"hopscope: {server.url} has answered nothing for")
-    assert said.count("\n") == 1
+    assert said.count("\n") == 1 and said.endswith("; the same command asks again\n")
 
 
 def killed_after(server, asked, requests, wait):

@@ -160,6 +160,7 @@ def test_a_run_with_weights_that_thaw_resumes(optimizer, tmp_path):
         ("W_U@", "must be written such as W_K2@0-150; got 'W_U@'"),
         ("@3", "must be written such as"),
         ("W_U@5-5", "must thaw after it is frozen"),
+        (" ,, ", "frozen weights must be named"),
     ],
 )
 def test_frozen_weights_that_cannot_be_read_are_refused(frozen, complaint):

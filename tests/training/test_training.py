@@ -104,6 +104,10 @@ def test_checkpoint_schedules():
     for text in ("", "0", "a", "1:2:3", "10:", "-5"):
         with pytest.raises(BadInput, match="checkpoints"):
             parse_schedule(text)
+    for text in ("10:5,100", "100,10", "10:300,20:200,5", "10:300,20:300", "100,10:50"):
+        with pytest.raises(BadInput, match="keeps nothing"):
+            parse_schedule(text)
+    assert parse_schedule("10:300,20:400") == [(10, 300), (20, 400)]
 
 
 def test_presets_are_the_papers_settings():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from hopscope.cli.options import PerVariant, pick, print_json, say
+from hopscope.cli.options import PATH, PerVariant, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.wording import count
@@ -27,7 +26,7 @@ def options() -> list[click.Parameter]:
         click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, help="Which questions."),
         click.Option(
             ["--export"],
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="DIR",
             help="Write the questions as tasks for lm-eval into this folder instead.",
         ),

@@ -10,7 +10,7 @@ import click
 from hopscope.builds.build import Build, Built, build
 from hopscope.circuits.truths import verified
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import options_of, pick, print_json, say
+from hopscope.cli.options import PATH, options_of, pick, print_json, say
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.core.terminal import Narrator
@@ -76,9 +76,7 @@ command = click.Command(
         ),
         *options_of(Build),
         *task_options(),
-        click.Option(
-            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/build-IDENTITY."
-        ),
+        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/build-IDENTITY."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print summary and truth as JSON."),
     ],
     help="Build by hand a transformer that follows D hops, and store it like a trained run, and write truth.json: "

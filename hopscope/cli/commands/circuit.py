@@ -14,6 +14,7 @@ from rich.table import Table
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import (
     DRY_RUN,
+    PATH,
     console,
     free_words,
     options_of,
@@ -181,7 +182,7 @@ command = click.Command(
     "circuit",
     callback=run,
     params=[
-        click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
+        click.Argument(["folder"], metavar="DIR", type=PATH),
         click.Option(["--step"], type=int, help="Which checkpoint to search; default the newest."),
         click.Option(
             ["--unit"],
@@ -207,7 +208,7 @@ command = click.Command(
         ),
         click.Option(
             ["--out"],
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="DIR",
             help="Where to write; default DIR itself (for the packaged demo, demo-circuit).",
         ),

@@ -9,7 +9,7 @@ import click
 
 from hopscope.cli.commands import circuit, draw, explore
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import as_json, opened, print_json, say, show_page, threads
+from hopscope.cli.options import PATH, as_json, opened, print_json, say, show_page, threads
 from hopscope.configuration.presets import recipe
 from hopscope.core.places import PAGE
 from hopscope.core.terminal import Narrator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Run folder.")
+@click.option("--out", type=PATH, default=Path("demo"), show_default=True, help="Run folder.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
 @threads
 @opened

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import as_json, print_json, run_folder, say, say_unverified
+from hopscope.cli.options import PATH, as_json, print_json, run_folder, say, say_unverified
 from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
@@ -18,7 +18,7 @@ from hopscope.runs.run import is_shipped, load, place_for
 @run_folder
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Where to; default DIR/pictures (for the demo that comes with hopscope, demo-pictures).",
 )

@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import console, print_json, say, say_unverified
+from hopscope.cli.options import PATH, console, print_json, say, say_unverified
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -31,7 +31,7 @@ from hopscope.runs.run import Run, load, place_for
 
 
 @click.command("emerge")
-@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=PATH)
 @click.option(
     "--path", "named", multiple=True, metavar="PATH", help="Follow this path, 'L1H0 query->value[1]'; repeatable."
 )
@@ -60,7 +60,7 @@ from hopscope.runs.run import Run, load, place_for
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Where to; default the run's folder (for the demo demo-emergence), for several runs the folder emergence.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import re
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.language_options import check_of_use
-from hopscope.cli.options import Several, SeveralCommand, console, few_enough, given_here, print_json, say
+from hopscope.cli.options import PATH, Several, SeveralCommand, console, few_enough, given_here, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -61,7 +62,9 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
             about = list(group)
             console().print(benchmark_table(about) if given["benchmark"] else as_table(about, wide))
     if unreached:
-        say(f"hopscope: {unreached[0]}; what was answered is kept, and the same command goes on", err=True)
+        kept_so_far = "what was answered is kept, and the same command goes on"
+        goes_on = kept_so_far if any(row["n"] for row in rows) else "the same command asks again"
+        say(f"hopscope: {unreached[0]}; {goes_on}", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -130,8 +133,12 @@ def ask_model(
 
 
 def folder_name(model: str) -> str:
-    """A model's name as that of a folder, wherever it comes from: no path, and no more than a system allows."""
-    return re.sub(r"[^\w.+@=-]", "-", model)[:200].lstrip(".") or "model"
+    """A model's name as that of a folder, wherever it comes from: no path, and no more than a system allows.
+
+    Of a name of which that leaves nothing, a hash.
+    """
+    left = re.sub(r"[^\w.+@=-]", "-", model)[:200].lstrip(".")
+    return left or f"model-{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
@@ -328,7 +335,7 @@ command = SeveralCommand(
         ),
         click.Option(
             ["--out"],
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="DIR",
             help="Where answers and the table are kept  [default: evaluations/MODEL]",
         ),

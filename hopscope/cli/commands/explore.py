@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import refuse_beside, say, show_page
+from hopscope.cli.options import PATH, refuse_beside, say, show_page
 from hopscope.core.places import PAGE as PAGE
 from hopscope.core.places import check_page, replacing
 from hopscope.core.settings import BadInput
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 @click.command("explore")
-@click.argument("runs", metavar="RUN…", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN…", nargs=-1, type=PATH)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="To listen at; 0: any.")
 @click.option("--open/--no-open", "open_it", default=None, help="Open a browser [default: yes, but not with --export]")
-@click.option("--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write one HTML file instead.")
+@click.option("--export", "file", type=PATH, metavar="FILE", help="Write one HTML file instead.")
 @click.option(
     "--weights",
     default="last",
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     metavar="last|STEPS|all",
     help="Checkpoints whose model runs in the file: the last, all, or steps such as 0,160,1000.",
 )
-@click.option(
-    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Also show the claims of this results folder."
-)
+@click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of this results folder.")
 def command(
     runs: tuple[Path, ...], port: int, open_it: bool | None, file: Path | None, weights: str, results: Path | None
 ) -> None:

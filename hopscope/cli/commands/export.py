@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import say, say_unverified
+from hopscope.cli.options import PATH, say, say_unverified
 from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
@@ -65,7 +65,7 @@ FORMATS: dict[str, Callable[[Run, Path], tuple[list[Path], str]]] = {
 
 
 @click.command("export")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @click.option(
     "--to",
     "tool",
@@ -75,7 +75,7 @@ FORMATS: dict[str, Callable[[Run, Path], tuple[list[Path], str]]] = {
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="OUT",
     help="Where to; default a folder of the tool's name in DIR.",
 )

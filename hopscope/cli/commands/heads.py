@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import as_json, console, few_enough, print_json, refuse_beside, say
+from hopscope.cli.options import PATH, as_json, console, few_enough, print_json, refuse_beside, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -53,7 +53,7 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
     callback=few_enough,
     help="Of PyTorch; default 2, or 1 on a machine with one core.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to; default heads/MODEL.")
+@click.option("--out", type=PATH, metavar="DIR", help="Where to; default heads/MODEL.")
 @as_json
 def command(
     model: str,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import options_of, pick, print_json, say
+from hopscope.cli.options import PATH, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.runs.from_weights import write_made
@@ -67,7 +67,7 @@ command = ForTask(
     "import",
     callback=run,
     params=[
-        click.Argument(["weights"], metavar="WEIGHTS", type=click.Path(path_type=Path)),
+        click.Argument(["weights"], metavar="WEIGHTS", type=PATH),
         click.Option(
             ["--task"], required=True, metavar="TASK", help="What it was trained on; its options follow here."
         ),
@@ -83,9 +83,7 @@ command = ForTask(
             default=None,
             help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
         ),
-        click.Option(
-            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/import-IDENTITY."
-        ),
+        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/import-IDENTITY."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the run's summary as JSON."),
     ],
     help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "

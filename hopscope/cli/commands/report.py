@@ -13,6 +13,7 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import (
+    PATH,
     as_json,
     console,
     given_here,
@@ -41,16 +42,12 @@ STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 
 
 @click.command("report")
-@click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="From where."
-)
+@click.option("--results", type=PATH, default=Path("results"), show_default=True, help="From where.")
 @click.option(
     "--redraw", "again", is_flag=True, help="First draw every figure and judge every claim anew, from tables."
 )
-@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write one page with everything.")
-@click.option(
-    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="On the page: this run's circuit; repeatable."
-)
+@click.option("--html", "page", type=PATH, metavar="FILE", help="Write one page with everything.")
+@click.option("--run", "runs", multiple=True, type=PATH, help="On the page: this run's circuit; repeatable.")
 @opened
 @click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
 @click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
@@ -161,8 +158,8 @@ def circuit_in(folder: Path) -> Any:
 
 
 #: What the page asks of a circuit.json.
-PATH = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), object)
-CIRCUIT = {"verdict": object, "reason": object, "protocol": object, "loss": {str: object}, "paths": [PATH]}
+PATH_ROW = dict.fromkeys(("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis"), object)
+CIRCUIT = {"verdict": object, "reason": object, "protocol": object, "loss": {str: object}, "paths": [PATH_ROW]}
 
 
 def explorer_of(folder: Path, page: Path) -> str | None:

@@ -13,6 +13,7 @@ import click
 
 from hopscope.cli.commands.report import claims_table
 from hopscope.cli.options import (
+    PATH,
     as_json,
     completed,
     console,
@@ -53,10 +54,10 @@ def seconds(text: str | None) -> float | None:
 @click.argument("name", required=False, shell_complete=completed("experiments"))
 @click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, console, print_json, say
+from hopscope.cli.options import PATH, as_json, console, print_json, say
 from hopscope.core.places import kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.wording import count
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("runs")
-@click.argument("folder", metavar="[DIR]", default=Path("runs"), type=click.Path(path_type=Path))
+@click.argument("folder", metavar="[DIR]", default=Path("runs"), type=PATH)
 @click.option("--where", multiple=True, metavar="SETTING=VALUE", help="Only runs with this setting; repeatable.")
 @click.option("--compare", is_flag=True, help="Show the settings in which the runs differ.")
 @click.option("--delete", is_flag=True, help="Delete the runs that are listed, after asking.")
@@ -31,7 +32,9 @@ def command(folder: Path, where: tuple[str, ...], compare: bool, delete: bool, y
     """
     if yes and not delete:
         raise BadInput("--yes says that --delete need not ask; give both, or neither")
-    found = [run for run in runs_in(folder) if all(fits(run, condition) for condition in map(parsed, where))]
+    conditions, there = list(map(parsed, where)), runs_in(folder)
+    check_known(there, conditions)
+    found = [run for run in there if all(fits(run, condition) for condition in conditions)]
     if as_json:
         print_json([entry(run) for run in found])
     elif not found:
@@ -77,6 +80,16 @@ def known_settings(run: Run) -> dict[str, Any]:
         return settings_of(run)
     except BadInput:
         return {}
+
+
+def check_known(runs: Sequence[Run], conditions: Sequence[tuple[str, str]]) -> None:
+    """Raise BadInput for a condition on a setting that none of the runs has."""
+    names = {name for run in runs for name in known_settings(run)}
+    for name, _ in conditions:
+        if names and name not in names:
+            near = get_close_matches(name, names, 1)
+            guess = f"did you mean {near[0]}?" if near else "'hopscope show DIR' lists a run's"
+            raise BadInput(f"no run there has a setting {name}; {guess}")
 
 
 def fits(run: Run, condition: tuple[str, str]) -> bool:

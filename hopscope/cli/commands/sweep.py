@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.reproduce import estimate, seconds, tell, to_train
-from hopscope.cli.options import as_json, completed, dry_run
+from hopscope.cli.options import PATH, as_json, completed, dry_run
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
@@ -37,10 +37,10 @@ ENGINES = ("local", "stacked", "ray")
 )
 @click.option("--gpus", type=click.FloatRange(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Run folders.")
+@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import DRY_RUN, PerVariant, few_enough, free_words, options_of, pick, print_json, say
+from hopscope.cli.options import DRY_RUN, PATH, PerVariant, few_enough, free_words, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import RECIPES, Recipe, recipe
 from hopscope.core import catalogue
@@ -46,9 +46,7 @@ def options() -> list[click.Parameter]:
             help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
         ),
         click.Option(["--preset"], metavar="NAME", help=f"Start from a named recipe; options given win. {presets}."),
-        click.Option(
-            ["--out"], type=click.Path(path_type=Path), metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."
-        ),
+        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."),
         click.Option(["--device"], default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train."),
         click.Option(
             ["--threads"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import as_json, print_json, say
+from hopscope.cli.options import PATH, as_json, print_json, say
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("verify")
-@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=PATH)
 @click.option("--write", is_flag=True, help="Write the manifest of a finished folder without one, if it has no fault.")
 @as_json
 def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:

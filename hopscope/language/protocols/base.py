@@ -88,6 +88,10 @@ def accepted(text: str, acceptable: Sequence[str]) -> str | None:
     return bare if bare in acceptable else None
 
 
+#: What joins two numbers to one thing: a point, comma, colon, slash or dash.
+JOINS = r".,:/\-\u2212\u2013"
+
+
 def last_named(text: str, acceptable: Sequence[str]) -> str | None:
     """The acceptable answer that stands last in a text as a word, or number, of its own; None if there is none."""
     either = "|".join(map(alone, sorted(acceptable, key=len, reverse=True)))
@@ -96,7 +100,12 @@ def last_named(text: str, acceptable: Sequence[str]) -> str | None:
 
 
 def alone(answer: str) -> str:
-    """The pattern of an answer that is no part of a longer word; of a number, also of no other: not -2, not 2.5."""
+    """The pattern of an answer that is no part of a longer word.
+
+    A number is no part of another number, range, fraction or time either: -2, 2.5, .2, 1-2, 2/3 and 2:30 are not 2.
+    A bullet before it, as in `- 2`, is none of these.
+    """
     if answer.isdecimal():
-        return rf"(?<![\w\-\u2212])(?<!\d[.,]){re.escape(answer)}(?!\w)(?![.,]\d)"
+        before = rf"(?<![\w\-\u2212])(?<!\d[{JOINS}])(?<!^\.)(?<![\s=(]\.)"
+        return rf"{before}{re.escape(answer)}(?!\w)(?![{JOINS}]\d)"
     return rf"(?<!\w){re.escape(answer)}(?!\w)"
