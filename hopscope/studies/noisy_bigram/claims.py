@@ -256,13 +256,13 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield judge(
         "smollm2_turns_to_spain",
-        f'After "Madrid is located in" SmolLM2-135M says " the" ({whole.noise["Madrid"]:.2f}, rank '
-        f'{whole.noise_rank["Madrid"]:.0f}) before " Spain" ({whole.correct["Madrid"]:.2f}, rank '
-        f"{whole.correct_rank['Madrid']:.0f}); with {best.share:.0%} of the rank of layer {best.layers}'s feed-forward "
-        f'weights " Spain" ({best.correct:.2f}, rank {best.correct_rank:.0f}) before " the" ({best.noise:.2f}, rank '
-        f"{best.noise_rank:.0f}). That is the best of {len(late_ones)} late truncations, {(late_ones.odds > 0).sum()} "
-        f"of which turn Madrid; the number is the median log-odds of {len(others)} other cities under it, of which "
-        f"{(others.odds > 0).sum()} turn.",
+        "The truncation of a late feed-forward layer that best turns SmolLM2-135M's answer about Madrid from "
+        f'" the" to the country also turns most of {len(others)} other cities ({(others.odds > 0).sum()} turn). After '
+        f'"Madrid is located in" the whole model gives " the" {whole.noise["Madrid"]:.2f} (rank '
+        f'{whole.noise_rank["Madrid"]:.0f}) and " Spain" {whole.correct["Madrid"]:.2f} (rank '
+        f"{whole.correct_rank['Madrid']:.0f}). With {best.share:.0%} of the rank of layer {best.layers} it gives "
+        f'" Spain" {best.correct:.2f} (rank {best.correct_rank:.0f}) and " the" {best.noise:.2f} (rank '
+        f"{best.noise_rank:.0f}). Of {len(late_ones)} late truncations {(late_ones.odds > 0).sum()} turn Madrid.",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
         section=TALK,

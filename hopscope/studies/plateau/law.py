@@ -60,7 +60,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield judge(
         "weak_starts_wait",
-        f"With b ≤ {WEAK:g} no run learns its first hop in 400 steps.",
+        f"With a weak prior (b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
         section="beyond (9.2)",
@@ -72,7 +72,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "strong_starts_learn",
-        f"With b ≥ {STRONG:g} every run learns its first hop in that time.",
+        f"With a stronger prior (b ≥ {STRONG:g}) every run of the three-hop model learns x1 in 400 steps.",
         hop_times(strong, "x1").map(math.isfinite),
         "runs that learn x1",
         section="beyond (9.2)",
@@ -86,7 +86,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     begun = first[first < math.inf].index
     yield judge(
         "later_hops_follow",
-        "Whoever has learnt the first hop learns the others, too, before the 400 steps are over, in nine runs of ten.",
+        "Nine in ten of the three-hop models that learn x1 also learn x2 and x3 within the same 400 steps.",
         last[begun].map(math.isfinite),
         "runs that learn every hop",
         section="beyond (9.2)",
@@ -105,8 +105,8 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     begun = waits[waits.start > 0]
     yield judge(
         "the_join_is_unlearnt",
-        "Where x1 is not learnt, a join that was there at the start is unlearnt: its attention at the end, as a "
-        "share of that at the start.",
+        "Where the three-hop model does not learn x1, it unlearns the join that its prior gave it: the join's "
+        "attention at the end is less than 0.8 of that at the start.",
         begun["joined"] / begun.joined_start,
         "share of the join's attention that is left",
         section="beyond (9.2)",
@@ -117,8 +117,8 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "the_look_up_goes_too",
-        "Nor does the other factor grow there: no head's attention from the query to its first value gets anywhere "
-        "near 1/N, which who finds the step by position would have.",
+        "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
+        "query to its first value reaches 1/N, which a model would have that finds the step by position.",
         waits.look_up,
         "look-up attention at the end",
         section="beyond (9.2)",
@@ -129,7 +129,7 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield judge(
         "what_learns_keeps_its_join",
-        "Where x1 is learnt the join ends stronger than it began (control: the same measure on the other side).",
+        "Control: where the three-hop model learns x1, the join's attention is higher at the end than at the start.",
         learns["joined"] / learns.joined_start,
         "join's attention at the end over that at the start",
         section="beyond (9.2)",
@@ -147,7 +147,8 @@ def the_law(table: DataFrame) -> Claim:
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
     return judge(
         "time_goes_as_one_over_the_join",
-        "Among runs that learn, the time until x1 is learnt goes as one over the join's attention at the start.",
+        "Among three-hop models that learn x1, the step at which they do is inversely proportional to the join's "
+        "attention at the start.",
         exponents,
         "exponent of that attention",
         section="beyond (9.2)",
@@ -225,8 +226,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     fit = f"fitted to b = {FIT[0]:g} and {FIT[1]:g} alone"
     yield judge(
         "the_model_predicts_the_threshold",
-        f"The two-factor model, {fit}, puts the threshold between the greatest b at which no run learns x1 and the "
-        f"least at which all do ({never:g} and {always:g}).",
+        f"The two-factor model of join and look-up, {fit}, puts the threshold between the greatest b at which no run "
+        f"learns x1 and the least at which all do ({never:g} and {always:g}).",
         [edge],
         "predicted threshold",
         section="beyond",
@@ -240,8 +241,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
     yield judge(
         "the_model_predicts_the_times",
-        f"The same model, {fit}, predicts when x1 is learnt from the other starts at which most runs learn it, within "
-        f"a factor of 2 (predicted over measured: {told}).",
+        f"The two-factor model, {fit}, predicts within a factor of 2 when x1 is learnt from the other starts at which "
+        f"most runs learn it (predicted over measured: {told}).",
         [max(ratio, 1 / ratio) for ratio in ratios],
         "factor between prediction and median",
         section="beyond",
@@ -253,8 +254,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
     yield judge(
         "growth_alone_has_no_threshold",
-        f"Control: without the other duty's cost and the look-up's wear the model has b = {FIT[0]:g} learn x1 in time; "
-        "no run does.",
+        f"Control: without the cost of the other duty and the decay of the look-up, the two-factor model predicts that "
+        f"x1 is learnt from b = {FIT[0]:g}, which no run does.",
         [free],
         "predicted step",
         section="beyond",
