@@ -1,4 +1,4 @@
-"""What is measured, kept as work. Of models `made_up`, which test plumbing, reports are written down."""
+"""What is measured of a layer by hand and of language models, kept as an experiment's work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
+from hopscope.experiments.reports import OfModel
 from hopscope.experiments.work import Work
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope.studies.attention_saes.known import by_hand_report
@@ -34,10 +35,11 @@ class Known(Work):
 
 
 @dataclass(frozen=True)
-class Prefixes(Work):
+class Prefixes(OfModel):
     """A language model's heads by prefix length."""
 
     label = "prefix-heads"
+    file, made_up = REPORT, HEADS
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
@@ -45,25 +47,19 @@ class Prefixes(Work):
     seed: int = setting(0, "of sequences and random heads")
     brief: bool = setting(False, "nothing is cut")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, HEADS if self.model.startswith("made_up") else self.report())
-
     def report(self) -> dict[str, Any]:
-        from hopscope.language.checkpoints import open_model
         from hopscope.language.heads.attention import Lens
-        from hopscope.language.retrieval.untrained import untrained
         from hopscope.studies.attention_saes.heads import heads_report
 
-        opened = open_model(self.model, threads=1)
-        lens = Lens(opened if self.trained else untrained(opened, self.seed))
-        return heads_report(lens, self.count, self.seed, self.brief, print)
+        return heads_report(Lens(self.opened()), self.count, self.seed, self.brief, print)
 
 
 @dataclass(frozen=True)
-class Layer(Work):
+class Layer(OfModel):
     """An autoencoder of one layer of a language model."""
 
     label = "layer-features"
+    file, made_up = REPORT, LAYER
 
     model: str = setting("smollm2", "which")
     layer: int = setting(18, "whose attention outputs")
@@ -74,15 +70,11 @@ class Layer(Work):
     steps: int = setting(800, "updates of 512 vectors")
     seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, LAYER if self.model.startswith("made_up") else self.report())
-
     def report(self) -> dict[str, Any]:
-        from hopscope.language.checkpoints import open_model
         from hopscope.language.heads.attention import Lens
         from hopscope.studies.attention_saes.features import layer_report
 
-        lens = Lens(open_model(self.model, threads=1))
+        lens = Lens(self.opened())
         training = SparseTraining(expansion=self.expansion, steps=self.steps, seed=self.seed)
         tried = [float(part) for part in self.l1.split(",")]
         return layer_report(lens, self.layer, training, tried, (self.train, self.held), print)

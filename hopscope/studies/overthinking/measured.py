@@ -1,22 +1,18 @@
 """What is measured of language models, kept as an experiment's work; and the toy study's committed table.
 
-Of models `made_up`, which test plumbing, reports are written down. Studies import nothing of one another: what joins
-this one to the toy study of the same question is `results/false_demonstrations/table.csv`.
+Studies import nothing of one another: what joins this one to the toy study of the same question is
+`results/false_demonstrations/table.csv`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.settings import BadInput, setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.results import TABLE, table_in
-from hopscope.experiments.work import Work
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
 from hopscope.studies.overthinking.made_up import REPORT as MADE_UP
 from hopscope.studies.overthinking.made_up import TOY
 
@@ -24,10 +20,11 @@ REPORT = "overthinking.json"
 
 
 @dataclass(frozen=True)
-class Demonstrations(Work):
+class Demonstrations(OfModel):
     """True and false demonstrations, shown to a language model, to one made by hand, or to one that learnt nothing."""
 
     label = "demonstrations"
+    file, made_up = REPORT, MADE_UP
 
     model: str = setting("smollm2", "which")
     words: str = setting("unnatural", "set of words")
@@ -36,39 +33,25 @@ class Demonstrations(Work):
     seed: int = setting(0, "of texts and random heads")
     brief: bool = setting(False, "answers by layer and scores alone")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, MADE_UP if self.model.startswith("made_up") else self.report())
-
     def report(self) -> dict[str, Any]:
-        from hopscope.language.checkpoints import open_model
-        from hopscope.language.retrieval.untrained import untrained
         from hopscope.studies.overthinking.by_hand import by_hand
         from hopscope.studies.overthinking.trial import Trial, trial
 
-        opened = by_hand() if self.model == "by_hand" else open_model(self.model, threads=1)
-        if not self.trained:
-            opened = untrained(opened, self.seed)
-        return trial(opened, Trial(self.words, self.count, self.seed, self.brief), print)
+        return trial(self.opened(by_hand), Trial(self.words, self.count, self.seed, self.brief), print)
 
 
 @dataclass(frozen=True)
-class Toy(Work):
+class Toy(OfTable):
     """The toy study's numbers, read off its committed table."""
 
     label = "toy-table"
+    file, made_up, experiment = REPORT, TOY, "false_demonstrations"
 
     folder: str = setting("results/false_demonstrations", "where its table is, from where the command is given")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, TOY if self.folder.startswith("made_up") else self.report())
-
-    def report(self) -> dict[str, Any]:
-        if not (Path(self.folder) / TABLE).is_file():
-            raise BadInput(
-                f"there is no {self.folder}/{TABLE} here; run `hopscope reproduce false_demonstrations --scale cpu` "
-                "first, or give this command where the results are"
-            )
-        return toy(table_in(Path(self.folder)))
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return toy(table)
 
 
 def toy(table: DataFrame) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""What is measured of language models, kept as an experiment's work; and what the authors released.
-
-Of models `made_up`, which test plumbing, the report is written down.
-"""
+"""What is measured of language models, kept as an experiment's work; and what the authors released."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
+from hopscope.experiments.reports import OfModel
 from hopscope.experiments.work import Work
 from hopscope.studies.retrieval_heads.made_up import REPORT as MADE_UP
 from hopscope.studies.retrieval_heads.published import MODELS
@@ -20,10 +18,11 @@ REPORT = "retrieval.json"
 
 
 @dataclass(frozen=True)
-class Needles(Work):
+class Needles(OfModel):
     """Needles in hay, asked of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "needles"
+    file, made_up = REPORT, MADE_UP
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
@@ -31,19 +30,11 @@ class Needles(Work):
     seed: int = setting(0, "of needles, hay and random heads")
     brief: bool = setting(False, "scores alone")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, MADE_UP if self.model.startswith("made_up") else self.report())
-
     def report(self) -> dict[str, Any]:
-        from hopscope.language.checkpoints import open_model
         from hopscope.language.retrieval.by_hand import by_hand
         from hopscope.language.retrieval.study import RetrievalStudy, retrieval_study
-        from hopscope.language.retrieval.untrained import untrained
 
-        opened = by_hand() if self.model == "by_hand" else open_model(self.model, threads=1)
-        if not self.trained:
-            opened = untrained(opened, self.seed)
-        return retrieval_study(opened, RetrievalStudy(self.count, self.seed, self.brief), print)
+        return retrieval_study(self.opened(by_hand), RetrievalStudy(self.count, self.seed, self.brief), print)
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def test_the_toys_numbers_are_those_of_their_page():
 
 def test_missing_toys_are_asked_for(tmp_path):
     with pytest.raises(BadInput, match="run `hopscope reproduce composition --scale cpu` first"):
-        ToyBridges(str(tmp_path)).rows()
+        ToyBridges(str(tmp_path)).report()
 
 
 # Claims

@@ -140,7 +140,7 @@ def test_the_toys_numbers_are_those_of_their_page():
 
 def test_missing_toys_are_asked_for(tmp_path):
     with pytest.raises(BadInput, match="run `hopscope reproduce episodic_memory --scale cpu` first"):
-        ToyRecall(str(tmp_path)).rows()
+        ToyRecall(str(tmp_path)).report()
 
 
 # Claims

@@ -1,21 +1,14 @@
-"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table.
-
-Of models `made_up`, which test plumbing, rows are written down.
-"""
+"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.settings import BadInput, setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.results import TABLE, table_in
-from hopscope.experiments.work import Work
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
 from hopscope.studies.composition.cells import WIDTHS
 from hopscope.studies.composition.language.made_up import ROWS as MADE_UP
 from hopscope.studies.composition.language.made_up import TOY
@@ -25,10 +18,11 @@ REPORT = "bridges.json"
 
 
 @dataclass(frozen=True)
-class Bridges(Work):
+class Bridges(OfModel):
     """Heads cut and bridges of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "bridges"
+    file, made_up = REPORT, {"rows": MADE_UP}
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with; of these bridges alone")
@@ -36,46 +30,31 @@ class Bridges(Work):
     seed: int = setting(0, "of tokens and random heads")
     brief: bool = setting(False, "one size of random sets, and no plain text")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, {"rows": MADE_UP} if self.model.startswith("made_up") else self.report())
-
     def report(self) -> dict[str, Any]:
         """Rows of the table. Raises BadInput for a model that is not built like Llama."""
-        from hopscope.language.checkpoints import open_model
         from hopscope.language.retrieval.by_hand import CODE, by_hand
-        from hopscope.language.retrieval.untrained import untrained
         from hopscope.studies.composition.language.bridges import RANKS
         from hopscope.studies.composition.language.trial import Trial, rows_of
 
-        hand = self.model == "by_hand"
-        opened = by_hand() if hand else open_model(self.model, threads=1)
-        if not self.trained:
-            opened = untrained(opened, self.seed)
+        opened = self.opened(by_hand)
         settings = Trial(self.count, self.seed, self.brief, weights_alone=not self.trained)
         # Heads made by hand write in as many directions as a code has, and equally much in each.
-        rows = list(rows_of(opened, settings, (CODE,) if hand else RANKS))
+        rows = list(rows_of(opened, settings, (CODE,) if self.model == "by_hand" else RANKS))
         return {"model": opened.name, "identity": opened.identity, "rows": rows}
 
 
 @dataclass(frozen=True)
-class ToyBridges(Work):
+class ToyBridges(OfTable):
     """The toy models' numbers, read off their committed table."""
 
     label = "toy-bridges"
+    file, made_up, experiment = REPORT, {"rows": TOY}, "composition"
 
     folder: str = setting("results/composition", "where the table is, from where the command is given")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, {"rows": TOY if self.folder.startswith("made_up") else self.rows()})
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per number and model."""
-        if not (Path(self.folder) / TABLE).is_file():
-            raise BadInput(
-                f"there is no {self.folder}/{TABLE} here; run `hopscope reproduce composition --scale cpu` first, or "
-                "give this command where the results are"
-            )
-        return toy(table_in(Path(self.folder)))
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return {"rows": toy(table)}
 
 
 def toy(table: DataFrame) -> list[dict[str, Any]]:

@@ -1,21 +1,14 @@
-"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table.
-
-Of models `made_up`, which test plumbing, rows are written down.
-"""
+"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.settings import BadInput, setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.results import TABLE, table_in
-from hopscope.experiments.work import Work
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
 from hopscope.studies.episodic_memory.cells import Simulations
 from hopscope.studies.episodic_memory.claims import copying, last, without
 from hopscope.studies.episodic_memory.language.made_up import ROWS as MADE_UP
@@ -25,10 +18,11 @@ REPORT = "recall.json"
 
 
 @dataclass(frozen=True)
-class Recall(Work):
+class Recall(OfModel):
     """Heads and answers of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "recall"
+    file, made_up = REPORT, {"rows": MADE_UP}
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
@@ -37,22 +31,17 @@ class Recall(Work):
     seed: int = setting(0, "of tokens, orders and random heads")
     brief: bool = setting(False, "no head is silenced")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, {"rows": MADE_UP} if self.model.startswith("made_up") else self.report())
-
     def report(self, simulations: Simulations | None = None) -> dict[str, Any]:
         """Rows of the table; `simulations` of recall are those of the toy study unless others are given."""
         import torch
 
-        from hopscope.language.checkpoints import open_model
         from hopscope.language.heads.attention import Lens
         from hopscope.language.retrieval.by_hand import by_hand
-        from hopscope.language.retrieval.untrained import untrained
         from hopscope.studies.episodic_memory.language.heads import fitter_of, rows_of
         from hopscope.studies.episodic_memory.language.lists import answer_rows
 
-        opened = by_hand() if self.model == "by_hand" else open_model(self.model, threads=1)
-        lens = Lens(opened if self.trained else untrained(opened, self.seed))
+        opened = self.opened(by_hand)
+        lens = Lens(opened)
         with torch.no_grad():
             rows, chosen = rows_of(lens, fitter_of(simulations or Simulations()), self.count, self.seed)
             rows += answer_rows(lens, self.lists, self.seed, chosen, self.brief)
@@ -60,24 +49,17 @@ class Recall(Work):
 
 
 @dataclass(frozen=True)
-class ToyRecall(Work):
+class ToyRecall(OfTable):
     """The toy models' numbers, read off their committed table."""
 
     label = "toy-recall"
+    file, made_up, experiment = REPORT, {"rows": TOY}, "episodic_memory"
 
     folder: str = setting("results/episodic_memory", "where the table is, from where the command is given")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, {"rows": TOY if self.folder.startswith("made_up") else self.rows()})
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per number and model."""
-        if not (Path(self.folder) / TABLE).is_file():
-            raise BadInput(
-                f"there is no {self.folder}/{TABLE} here; run `hopscope reproduce episodic_memory --scale cpu` first, "
-                "or give this command where the results are"
-            )
-        return toy(table_in(Path(self.folder)))
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return {"rows": toy(table)}
 
 
 def toy(table: DataFrame) -> list[dict[str, Any]]:

@@ -7,9 +7,8 @@ is judged, with questions of two seeds. Sections 4 and 8 are what it stands betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -17,11 +16,12 @@ from pandas import DataFrame
 
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
-from hopscope.core.storage import read_json, write_json
+from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.reports import OfModel
 from hopscope.experiments.variants import seeds_of
-from hopscope.experiments.work import Finished, Work
+from hopscope.experiments.work import Finished
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
@@ -42,31 +42,6 @@ FEW = 0.05  # share of all heads (ours)
 IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
 
 
-@dataclass(frozen=True)
-class Opened(Work):
-    """The report of `hopscope heads`; of the model `made_up`, which tests plumbing, one that is written down here."""
-
-    label = "heads"
-
-    model: str = setting("smollm2", "which")
-    count: int = setting(200, "questions")
-    seed: int = setting(0, "of the questions")
-    tests: int = setting(40, "sets of heads that the search may try")
-
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, MADE_UP if self.model == "made_up" else self.report())
-
-    def report(self) -> dict[str, Any]:
-        from hopscope.language.checkpoints import open_model
-        from hopscope.language.heads.hop import HeadStudy
-        from hopscope.language.heads.study import study
-
-        formulation = catalogue.find("formulations", "equations")(n_hops=1)
-        layout = catalogue.find("language.layouts", "code")()
-        settings = HeadStudy(count=self.count, seed=self.seed, tests=self.tests)
-        return study(open_model(self.model, threads=1), formulation, layout, settings, lambda _: None).report
-
-
 #: A report as short as it can be: one head of two does the hop.
 MADE_UP: dict[str, Any] = {
     "scores": {"top": {"induction": [{"head": "L1H0", "score": 0.9}]}},
@@ -84,10 +59,32 @@ MADE_UP: dict[str, Any] = {
 }
 
 
-def runs(scale: str) -> Iterator[Opened]:
+@dataclass(frozen=True)
+class Heads(OfModel):
+    """The report of `hopscope heads`."""
+
+    label = "heads"
+    file, made_up = REPORT, MADE_UP
+
+    model: str = setting("smollm2", "which")
+    count: int = setting(200, "questions")
+    seed: int = setting(0, "of the questions")
+    tests: int = setting(40, "sets of heads that the search may try")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.heads.hop import HeadStudy
+        from hopscope.language.heads.study import study
+
+        formulation = catalogue.find("formulations", "equations")(n_hops=1)
+        layout = catalogue.find("language.layouts", "code")()
+        settings = HeadStudy(count=self.count, seed=self.seed, tests=self.tests)
+        return study(self.opened(), formulation, layout, settings, lambda _: None).report
+
+
+def runs(scale: str) -> Iterator[Heads]:
     """The model, with the questions of several seeds."""
     for seed in range(SEEDS[scale]):
-        yield Opened("made_up" if scale == "quick" else "smollm2", seed=seed)
+        yield Heads("made_up" if scale == "quick" else "smollm2", seed=seed)
 
 
 def table(runs: list[Finished], scale: str) -> DataFrame:
@@ -97,7 +94,7 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     """
     rows = []
     for run in runs:
-        assert isinstance(run.work, Opened)
+        assert isinstance(run.work, Heads)
         about = {"run": run.work.identity, "version": run.version, "seed": run.work.seed, "model": run.work.model}
         rows += [about | row for row in rows_of(read_json(run.path / REPORT))]
     return DataFrame(rows)
