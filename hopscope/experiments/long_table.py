@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from pandas import DataFrame
 
@@ -14,7 +14,18 @@ from hopscope.runs.run import Run
 
 #: What a configuration is a run of, in a word.
 Named = Callable[[Config], str]
+C = TypeVar("C")  # a study's kind of condition
 Rows = Iterator[dict[str, Any]]
+
+
+def namer(named: Mapping[str, C], cell: Callable[[C, int, str], Config], scale: str) -> Named:
+    """What tells of a run which condition it is of, where `cell` makes the run of a condition, seed and scale."""
+
+    def name_of(config: Config) -> str:
+        seed = config.training.seed
+        return next(name for name, one in named.items() if cell(one, seed, scale).identity == config.identity)
+
+    return name_of
 
 
 def about(run: Run, named: Named) -> dict[str, Any]:

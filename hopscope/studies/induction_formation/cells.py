@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
+from hopscope.experiments import long_table
 from hopscope.experiments.long_table import Named
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.item_labels import ItemLabels
@@ -102,12 +103,7 @@ def cells(named: Mapping[str, Condition], seeds: Iterable[int], scale: str) -> I
 
 def namer(named: Mapping[str, Condition], scale: str) -> Named:
     """What tells of a run which condition it is of."""
-
-    def name_of(config: Config) -> str:
-        seed = config.training.seed
-        return next(name for name, one in named.items() if cell(one, seed, scale).identity == config.identity)
-
-    return name_of
+    return long_table.namer(named, cell, scale)
 
 
 def best(measures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
