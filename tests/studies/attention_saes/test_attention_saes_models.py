@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy
 import pytest
 
@@ -21,6 +19,7 @@ from hopscope.studies.attention_saes import features, heads
 from hopscope.studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share
 from hopscope.studies.attention_saes.made_up import HEADS, LAYER
 from hopscope.studies.attention_saes.prefixes import LooksBack, looks, sequences, without
+from tests.studies.of_models import fields
 
 LAYER_READ = 1
 
@@ -134,24 +133,17 @@ def test_principal_components_and_least_squares_by_numpy():
         assert numpy.allclose(found.numpy(), weights @ chosen, atol=0.1)
 
 
-def shape(found: Any) -> Any:
-    """The fields of a report, however deep."""
-    if isinstance(found, dict):
-        return {name: shape(value) for name, value in found.items()}
-    return [shape(found[0])] if isinstance(found, list) and found else None
-
-
 def test_made_up_reports_have_the_fields_of_real_ones(lens, monkeypatch):
     monkeypatch.setattr(features, "DRAWS", 2)
     monkeypatch.setattr(heads, "DRAWS", 2)
     both = iter([[(1, 0)], [(2, 1)]] + [[]] * 4)
     monkeypatch.setattr(heads, "chosen", lambda scores, kind: next(both))
     found = heads.heads_report(lens, 4, 0, False, lambda _: None)
-    assert shape(found) == shape(HEADS)
+    assert fields(found) == fields(HEADS)
     training = SparseTraining(steps=3, batch=8, expansion=2)
     found = layer_report(lens, LAYER_READ, training, (1.0, 2.0), (3, 2), lambda _: None)
     found["losses"] = {name: one for name, one in found["losses"].items() if name in LAYER["losses"]}
-    assert shape(found) == shape(LAYER)
+    assert fields(found) == fields(LAYER)
     assert [one["l1"] for one in found["tried"]] == [1.0, 2.0]
     sparse = [one["l1"] for one in found["tried"] if one["trained_l0"] < features.SPARSE]
     assert found["l1"] == min(sparse, default=2.0)

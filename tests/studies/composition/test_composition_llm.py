@@ -20,7 +20,6 @@ import torch
 
 from hopscope.core.settings import BadInput
 from hopscope.experiments.results import table_in
-from hopscope.language.checkpoints import Opened
 from hopscope.language.heads.attention import Lens
 from hopscope.language.retrieval.by_hand import tokenizer
 from hopscope.studies.composition import bridge
@@ -33,26 +32,14 @@ from hopscope.studies.composition.language.made_up import ROWS, TOY, cut, row
 from hopscope.studies.composition.language.made_up import bridges as made_up_bridges
 from hopscope.studies.composition.language.measured import Bridges, ToyBridges, toy
 from hopscope.studies.composition.language.weights import factors, output_value, query_key, right_directions
+from tests.studies import of_models
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def lens() -> Lens:
-    """Three layers of four heads, two of which share keys and values; weights and norms drawn at random."""
-    import transformers
-
-    torch.manual_seed(0)
-    words = tokenizer()
-    config = transformers.LlamaConfig(
-        vocab_size=len(words), hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, initializer_range=0.3,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():
-        if "norm" in name:
-            parameter.uniform_(0.5, 1.5)
-    return Lens(Opened(model, words, "random", {}))
+    return of_models.random_lens(tokenizer(), norms=(0.5, 1.5))
 
 
 # Weights

@@ -11,7 +11,6 @@ import torch
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.core.settings import BadInput
-from hopscope.language.checkpoints import Opened
 from hopscope.language.heads.attention import Lens
 from hopscope.studies.overthinking import trial as trials
 from hopscope.studies.overthinking.answers import Silenced, answers, calibrated, mixed, plain, scores
@@ -19,6 +18,8 @@ from hopscope.studies.overthinking.by_hand import COPIES, by_hand, tokenizer
 from hopscope.studies.overthinking.made_up import REPORT
 from hopscope.studies.overthinking.prompts import ITEMS, PLACES, encoded, words_of
 from hopscope.studies.overthinking.trial import Trial, critical, trial
+from tests.studies import of_models
+from tests.studies.of_models import fields
 
 
 def test_calibrated_accuracy_by_hand():
@@ -99,31 +100,14 @@ def test_its_false_induction_head_scores_one_and_carries_the_whole_gap(report):
     assert late == {"late attention": 1, "late MLPs": 0}
 
 
-def shape(found: Any) -> Any:
-    """The fields of a report, however deep."""
-    if isinstance(found, dict):
-        return {name: shape(value) for name, value in found.items()}
-    return [shape(found[0])] if isinstance(found, list) and found else None
-
-
 def test_the_made_up_report_has_the_fields_of_a_real_one(report):
     beside = {"identity", "code", "protocol", "seconds"}
-    assert shape({name: value for name, value in report.items() if name not in beside}) == shape(REPORT)
+    assert fields({name: value for name, value in report.items() if name not in beside}) == fields(REPORT)
 
 
 @pytest.fixture(scope="module")
-def random_lens():
-    """Three layers of four heads with weights drawn at random."""
-    import transformers
-
-    torch.manual_seed(0)
-    words = tokenizer()
-    config = transformers.LlamaConfig(
-        vocab_size=len(words), hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, initializer_range=0.3,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
-    return Lens(Opened(model, words, "random", {}))
+def random_lens() -> Lens:
+    return of_models.random_lens(tokenizer())
 
 
 def among_labels(logits: torch.Tensor, texts: Any, row: int) -> torch.Tensor:

@@ -22,6 +22,8 @@ from hopscope.studies.recall_mechanisms.prompts import asks_of, fitting
 from hopscope.studies.recall_mechanisms.regression import Design
 from hopscope.studies.recall_mechanisms.trial import Trial, trial
 from hopscope.studies.recall_mechanisms.words import RELATIONS
+from tests.studies import of_models
+from tests.studies.of_models import fields
 
 
 @pytest.fixture(scope="module")
@@ -84,34 +86,14 @@ def test_kind_and_fact_come_at_once_in_the_model_by_hand(report):
     assert mean(found["subject_later"]) == 0
 
 
-def shape(found: Any) -> Any:
-    """The fields of a report, however deep, but for names of heads."""
-    if isinstance(found, dict):
-        return {name: shape(value) for name, value in found.items() if not name.startswith("L")}
-    return [shape(found[0])] if isinstance(found, list) and found else None
-
-
 def test_the_made_up_report_has_the_fields_of_a_real_one(report):
     beside = {"identity", "code", "protocol", "seconds"}
-    assert shape({name: value for name, value in report.items() if name not in beside}) == shape(REPORT)
+    assert fields({name: value for name, value in report.items() if name not in beside}) == fields(REPORT)
 
 
 @pytest.fixture(scope="module")
-def random_lens():
-    """Three layers of four heads with weights drawn at random, norms included."""
-    import transformers
-
-    torch.manual_seed(0)
-    words = tokenizer()
-    config = transformers.LlamaConfig(
-        vocab_size=len(words), hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, initializer_range=0.3,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
-    for name, weight in model.named_parameters():
-        if "norm" in name:
-            weight.uniform_(0.5, 2.0)
-    return Lens(Opened(model, words, "random", {}))
+def random_lens() -> Lens:
+    return of_models.random_lens(tokenizer(), norms=(0.5, 2.0))
 
 
 @pytest.fixture(scope="module")
