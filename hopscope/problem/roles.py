@@ -88,17 +88,21 @@ class Roles:
         held = self.held().to(pattern.dtype)
         chains = torch.arange(int(self.chain.max().clamp(min=0)) + 1, device=pattern.device)
         in_chain = (self.chain[..., None] == chains).to(pattern.dtype)  # batch role position chain
-        on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
+        in_none = (self.chain == NO_CHAIN).to(pattern.dtype)
         on_chain = torch.einsum("bhqk,bskc->bhqsc", pattern, in_chain)
-        any_sum = torch.einsum("brq,bhqs->hrs", held, on_role)
         same_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_chain)
+        # Summed, and not what is left of all attention: a path that cannot be has none, to the last bit.
+        on_others = torch.einsum("bhqk,bskc->bhqsc", pattern, held[..., None] - in_chain)
+        on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
+        other_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_others)
+        other_sum = other_sum + torch.einsum("brq,bhqs->hrs", in_none, on_role)
         exists = in_chain.amax(2)  # batch role chain: does the chain have a holder of the role?
         same_count = torch.einsum("brqc,bsc->rs", in_chain, exists)
         # A holder of role r finds role s in another chain if some holder of s is not of its own chain.
         holders = held.sum(-1)
         own = torch.einsum("brqc,bskc->brqs", in_chain, in_chain)
         other_count = (held[..., None] * (holders[:, None, None, :] - own > 0)).sum((0, 2))
-        return torch.stack([same_sum / same_count, (any_sum - same_sum) / other_count])
+        return torch.stack([same_sum / same_count, other_sum / other_count])
 
 
 def chain_letter(chain: int) -> str:

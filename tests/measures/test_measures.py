@@ -25,6 +25,7 @@ from hopscope.problem.roles import RELATIONS, path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.two_hop import TwoHop
 
 
 def seen_with(pattern, task=None, n=16):
@@ -124,6 +125,20 @@ def test_strengths_equal_a_sum_in_loops(task):
                         assert float(strengths[r, head, i, j]) == pytest.approx(float(sums.mean()), rel=1e-4)
                     else:
                         assert not float(strengths[r, head, i, j]) > 0
+
+
+@pytest.mark.parametrize("size", [3, 24, 100])
+def test_strengths_know_nothing_from_rounding(size):
+    """On a processor whose sums round otherwise, a path that no position can take once had infinite attention."""
+    batch = TwoHop().sample(size)  # with one query, which no other chain has
+    n = batch.task.n_positions
+    random = torch.rand(size, 4, n, n, generator=torch.Generator().manual_seed(size))
+    same, other = path_strengths(random, batch.roles)
+    q, pairs = batch.roles.index("query"), batch.roles.pairs("query", "value[1]", "same")
+    assert other[:, q, q].isnan().all() and not other.isinf().any() and not same.isinf().any()
+    same, other = path_strengths(random * pairs[:, None], batch.roles)
+    v = batch.roles.index("value[1]")
+    assert (same[:, q, v] > 0).all() and (other[:, q, v] == 0).all()
 
 
 def test_unknown_roles_are_refused():
