@@ -145,6 +145,8 @@ def copy(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / name, root / name, ignore=ignore)
     for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py", "tests/test_architecture.py"):
         shutil.copy(ROOT / name, root / name)
+    if (ROOT / ".mypy_cache").is_dir():  # what was found of files that are the same
+        shutil.copytree(ROOT / ".mypy_cache", root / ".mypy_cache")
     for name, text in NEW.items():
         assert not (root / "hopscope" / name).exists()
         (root / "hopscope" / name).parent.mkdir(parents=True, exist_ok=True)

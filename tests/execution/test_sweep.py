@@ -142,6 +142,19 @@ def working_in(folder: Path) -> dict[int, str]:
     return found
 
 
+def test_under_ray_a_killed_worker_changes_nothing(tmp_path, undisturbed):
+    """A real cluster on this machine; `make slow` kills two workers, then the driver."""
+    pytest.importorskip("ray", reason="ray is not installed; run make setup")
+    driver = start(tmp_path, "--engine", "ray")
+    while not (working := working_in(tmp_path)) and driver.poll() is None:
+        time.sleep(0.05)
+    os.kill(next(iter(working)), signal.SIGKILL)
+    _, err = driver.communicate(timeout=900)
+    assert driver.returncode == 0, err.decode()
+    assert_equal(tmp_path, undisturbed)
+
+
+@pytest.mark.slow
 def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturbed):
     """A real cluster on this machine: two workers killed, then the driver, then the same command again."""
     pytest.importorskip("ray", reason="ray is not installed; run make setup")
