@@ -150,6 +150,10 @@ def find(folder: str, name: str) -> Any:
         return classes[0]
     if inspect.isfunction(function := getattr(source, name, None)):
         return function
+    for value in vars(source).values():
+        if not classes and inspect.isclass(value) and value.__module__ == source.__name__ and derives(value, folder):
+            lacks = ", ".join(sorted(getattr(value, "__abstractmethods__", ())))
+            raise BadInput(f"{source.__file__} is unfinished: {value.__name__} lacks {lacks}")
     raise not_whole(
         source,
         f"must define exactly one concrete class whose base is in {folder}/base.py, or a function {name}(); found "
@@ -210,9 +214,14 @@ def literal(value: ast.expr) -> Any:
 
 
 def is_variant(value: type, folder: str) -> bool:
-    """Whether a class is finished and derives, at any depth, from one in the library's `<folder>/base.py`."""
+    """Whether a class is finished and derives from the library's base of this folder."""
+    return not inspect.isabstract(value) and derives(value, folder)
+
+
+def derives(value: type, folder: str) -> bool:
+    """Whether a class derives, at any depth, from one in the library's `<folder>/base.py`."""
     base = f"{LIBRARY.package}.{folder}.base"
-    return not inspect.isabstract(value) and any(parent.__module__ == base for parent in value.__mro__[1:])
+    return any(parent.__module__ == base for parent in value.__mro__[1:])
 
 
 def parsed(folder: str, name: str) -> ast.Module:

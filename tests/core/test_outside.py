@@ -145,12 +145,23 @@ def test_listing_imports_none_of_it(lab):
 # Errors -----------------------------------------------------------------------------------------------------------
 
 
+UNFINISHED = '''"""A task."""
+
+from hopscope.tasks.base import Task
+
+
+class Half(Task):
+    """Begun."""
+'''
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ('"""A task."""\nx = = 1\n', "line 2: SyntaxError: invalid syntax"),
         ('"""A task."""\nimport no_such_module\n', "line 2: ModuleNotFoundError: No module named 'no_such_module'"),
         ('"""A task."""\n\n\ndef f():\n    return 1 / 0\n\n\nf()\n', "line 5: ZeroDivisionError: division by zero"),
+        (UNFINISHED, "is unfinished: Half lacks correct, d_output, draw, "),
         ('"""A task."""\n', "must define exactly one concrete class whose base is in tasks/base.py, or a function"),
     ],
 )

@@ -6,6 +6,7 @@ PyTorch draws the instances. Where it is not installed, the command shows the ex
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,9 @@ from hopscope.core.wording import shape
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hopscope.tasks.base import Batch, Task
+    from hopscope.tasks.base import Batch, BestAnswer, Task
+
+SHOWN = 64  # queries or answers of one sequence, at most
 
 
 def options() -> list[click.Parameter]:
@@ -65,10 +68,23 @@ def show(batch: Batch) -> None:
         table.add_row(str(position), names.get(symbol_key(symbol), ""), role, numbers(features))
     out.print(table)
     out.print()
-    for query, answer in list(zip(problem.queries, task.successors(batch.draw, 0), strict=True))[:64]:
+    for query, answer in list(zip(problem.queries, task.successors(batch.draw, 0), strict=True))[:SHOWN]:
         out.print("query", tinted(query, "bold"), " leads to ", " → ".join(answer))
+    if task.answers_by_force():
+        best = [known(one) for asked in task.brute_force(batch.inputs[0].tolist()) for one in asked]
+        out.print("answers from the inputs alone (–: none) ", " ".join(best[:SHOWN]) + (" …" if best[SHOWN:] else ""))
     sizes = shape(batch.targets.shape[1:])
     out.print(f"targets: {sizes} (queries × outputs), hops {', '.join(task.hop_names)}")
+
+
+def known(best: BestAnswer) -> str:
+    """What `brute_force` says of one output, for people: the right token or number, the likeliest token, or nothing."""
+    if best is None:
+        return "–"
+    if isinstance(best, Mapping):
+        token = max(best, key=lambda token: best[token])
+        return f"{token} ({best[token]:.2f})"
+    return f"{best:.2f}" if isinstance(best, float) else str(best)
 
 
 def symbol_key(value: Tensor) -> tuple[float, ...]:
