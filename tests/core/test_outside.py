@@ -161,7 +161,7 @@ class Half(Task):
         ('"""A task."""\nx = = 1\n', "line 2: SyntaxError: invalid syntax"),
         ('"""A task."""\nimport no_such_module\n', "line 2: ModuleNotFoundError: No module named 'no_such_module'"),
         ('"""A task."""\n\n\ndef f():\n    return 1 / 0\n\n\nf()\n', "line 5: ZeroDivisionError: division by zero"),
-        (UNFINISHED, "is unfinished: Half lacks correct, d_output, draw, "),
+        (UNFINISHED, "correct, d_output, draw, hop_losses, hop_names, inputs, n_positions, problem, "),
         ('"""A task."""\n', "must define exactly one concrete class whose base is in tasks/base.py, or a function"),
     ],
 )
