@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def brief_reports():
     """The final numbers of a run on 256 sequences instead of 4,096."""
     with pytest.MonkeyPatch.context() as patch:
