@@ -59,7 +59,7 @@ class Place(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         if not os.fspath(value):
-            self.fail("an empty path names no file or folder; for the folder you are in write .", param, ctx)
+            self.fail("an empty path names no file or folder; the folder you are in is ./", param, ctx)
         return super().convert(value, param, ctx)
 
 
