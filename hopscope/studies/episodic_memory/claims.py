@@ -114,10 +114,15 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
         at_most=floor,
         source="ours",
     )
+    yield distance_claim(heads, best, ends)
+
+
+def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
+    """How the copying heads came nearer to recall since training began."""
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
-    yield judge(
+    return judge(
         "distance_falls",
         "The copying heads' CMR distance falls in training (paper: so it does in Pythia; the number is the median).",
         change,
