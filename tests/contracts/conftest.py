@@ -1,4 +1,4 @@
-"""What contract tests share: models are reported on few sequences, and pictures laid out once, for none is looked at."""
+"""What contract tests share: few sequences in reports, and pictures laid out once, for neither is looked at."""
 
 from __future__ import annotations
 
