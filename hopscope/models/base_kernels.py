@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 #: Names and versions, for the record of what a run's bits depend on.
 KERNELS = {"gelu_bfloat16": "1", "last_mlp_bfloat16": "1"}
 #: Numbers that are worked on at a time, so that what is computed in between stays in a processor's cache.
-PIECE = 1 << 19
+PIECE = 1 << 17
 CUBIC = 0.044715
 SCALE = 2 * (2 / torch.pi) ** 0.5
 
@@ -67,16 +67,20 @@ class Gelu(torch.autograd.Function):
 
 
 def value_and_slope(x: Tensor, slope: bool = True) -> tuple[Tensor, Tensor]:
-    """GELU and its derivative σ + x σ(1 − σ) (2u)′, both in the dtype of x; without `slope` the latter is empty."""
+    """GELU and its derivative σ + x σ(1 − σ) (2u)′, both in the dtype of x; without `slope` the latter is empty.
+
+    x (2u)′ is 3 (2u − ⅔ SCALE x): two passes over memory fewer than by itself, and 2u is there already.
+    """
     numbers = x.flatten()
+    scale = torch.tensor(SCALE)
     value, derivative = torch.empty_like(numbers), torch.empty_like(numbers if slope else numbers[:0])
     for start in range(0, len(numbers), PIECE):
         piece = slice(start, start + PIECE)
         wide = numbers[piece].float()
-        scale = wide.new_tensor(SCALE)
-        sigmoid = torch.addcmul(scale, wide, wide, value=SCALE * CUBIC).mul_(wide).sigmoid_()
+        doubled = torch.addcmul(scale, wide, wide, value=SCALE * CUBIC).mul_(wide)
+        sigmoid = doubled.sigmoid()
         if slope:
-            rising = torch.addcmul(scale, wide, wide, value=3 * SCALE * CUBIC).mul_(wide)
-            derivative[piece] = torch.ops.aten.sigmoid_backward(rising, sigmoid).add_(sigmoid)
+            rising = torch.ops.aten.sigmoid_backward(doubled.sub_(wide, alpha=2 * SCALE / 3), sigmoid)
+            derivative[piece] = torch.add(sigmoid, rising, alpha=3)
         value[piece] = wide.mul_(sigmoid)
     return value.view(x.shape), derivative.view(x.shape) if slope else derivative

@@ -46,6 +46,19 @@ def test_gelu_of_every_number_is_the_exact_one_rounded():
         assert torch.equal(gelu(x), y)
 
 
+def test_gelu_keeps_the_bits_of_its_version():
+    """Version 1 as it was first written: runs of then are resumed to the bit."""
+    assert base_kernels.KERNELS["gelu_bfloat16"] == "1"
+    x = every_number()
+    wide, scale, cubic = x.float(), base_kernels.SCALE, base_kernels.CUBIC
+    constant = wide.new_tensor(scale)
+    sigmoid = torch.addcmul(constant, wide, wide, value=scale * cubic).mul_(wide).sigmoid_()
+    rising = torch.addcmul(constant, wide, wide, value=3 * scale * cubic).mul_(wide)
+    slope = torch.ops.aten.sigmoid_backward(rising, sigmoid).add_(sigmoid)
+    value, derivative = base_kernels.value_and_slope(x)
+    assert torch.equal(value, (wide * sigmoid).bfloat16()) and torch.equal(derivative, slope.bfloat16())
+
+
 @pytest.mark.parametrize("piece", [7, 64])
 def test_gelu_in_pieces_is_gelu_at_once(piece, monkeypatch):
     x = torch.randn(5, 3, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
