@@ -86,7 +86,7 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
 def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
     """Whether training finds what every rule could do, with the prior or, where it joins tokens itself, without."""
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
-    words = "; ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
+    words = ". ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
     return judge(
         "every_rule_reaches_its_minimum",
         f"Every attention rule, with the prior or without, learns in some seed every hop that {LAYERS} layers reach "
@@ -144,7 +144,7 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return judge(
         "seeds_agree",
-        "Two seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
+        "Seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
         f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
         spread,
         "difference of hops learnt between a cell's seeds",
@@ -199,9 +199,12 @@ def all_hops(each: DataFrame) -> Bound:
 
 
 def by_hops(each: DataFrame) -> str:
-    """`D = 2: 2 and 2, D = 3: 3 and 1`: hops learnt by seed."""
-    parts = [(hops, " and ".join(map(str, part.sort_values("seed").learnt))) for hops, part in each.groupby("D")]
-    return ", ".join(f"D = {hops}: {learnt}" for hops, learnt in parts) or "none trained"
+    """`D = 2: 2 and 2; D = 3: 3, 1 and 2`: hops learnt by seed."""
+    parts = []
+    for hops, part in each.groupby("D"):
+        *first, last = map(str, part.sort_values("seed").learnt)
+        parts.append(f"D = {hops}: {', '.join(first)} and {last}" if first else f"D = {hops}: {last}")
+    return "; ".join(parts) or "none trained"
 
 
 # The page's table -------------------------------------------------------------------------------------------------

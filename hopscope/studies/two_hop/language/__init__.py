@@ -1,0 +1,1 @@
+"""Two hops in words: templates with invented names, asked of a language model."""
