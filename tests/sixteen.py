@@ -19,7 +19,7 @@ from hopscope.experiments import runner
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 
-TINY = Training(steps=72, batch=8, log_every=12, val_size=16, checkpoints="12")
+TINY = Training(steps=48, batch=8, log_every=12, val_size=16, checkpoints="12")
 
 
 def runs(scale):
