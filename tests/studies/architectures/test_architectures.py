@@ -9,6 +9,7 @@ import pandas
 import pytest
 
 from hopscope.core import catalogue, outside
+from hopscope.experiments.base import CELL_BY_CELL
 from hopscope.experiments.results import table_in
 from hopscope.experiments.runner import carry_out, run_folder
 from hopscope.studies.architectures import cells
@@ -23,6 +24,7 @@ from hopscope.studies.architectures.candidates import (
     rules,
     width,
 )
+from hopscope.studies.architectures.cells import HOPS, LAYERS, MAIN
 from hopscope.studies.architectures.claims import claims, entry, hops_learnt, overview
 from hopscope.studies.architectures.depths import least
 from hopscope.studies.architectures.experiments import hops_by_architecture as bench
@@ -245,9 +247,33 @@ def test_the_table_of_the_page():
     assert len(lines) == 2 + 5
 
 
-def test_the_page_shows_the_committed_table():
-    """What stands between the two comments is `overview` of the small bench's rows."""
+#: What of the long bench stands between comments of the page, by their words.
+LONG = {
+    "depths": lambda rows: rows[(rows.task == MAIN) & (rows.layers != LAYERS)],
+    "other tasks": lambda rows: rows[rows.task != MAIN],
+    "many hops": lambda rows: rows[(rows.task == MAIN) & (rows.layers == LAYERS) & ~rows.D.isin(HOPS)],
+    "no prior": lambda rows: without_prior(rows[(rows.task == MAIN) & (rows.layers == LAYERS)]),
+    "other parts": lambda rows: with_other_parts(rows[(rows.task == MAIN) & (rows.layers == LAYERS)]),
+}
+
+
+def without_prior(rows: pandas.DataFrame) -> pandas.DataFrame:
+    return rows[rows.candidate.str.endswith(", no prior")]
+
+
+def with_other_parts(rows: pandas.DataFrame) -> pandas.DataFrame:
+    """Other position codes, an MLP, other optimizers."""
+    return rows[rows.candidate.str.contains(", ") & ~rows.candidate.str.endswith(", no prior")]
+
+
+def test_the_page_shows_the_committed_tables():
+    """What stands between two comments is `overview` of the small bench's rows, or of some of the long one's."""
     table = table_in(ROOT / "results" / "hops_by_architecture")
     text = (ROOT / "hopscope" / "studies" / "architectures" / "README.md").read_text()
-    shown = text.split("<!-- bench -->")[1].split("<!-- end of bench -->")[0].strip()
-    assert shown == overview(table[table.scale == "cpu"])
+
+    def shown(name: str) -> str:
+        return text.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0].strip()
+
+    assert shown("bench") == overview(table[table.scale == "cpu"])
+    for name, some in LONG.items():
+        assert shown(name) == overview(some(table[table.scale == CELL_BY_CELL]))
