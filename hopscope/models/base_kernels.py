@@ -69,7 +69,7 @@ class Gelu(torch.autograd.Function):
 def value_and_slope(x: Tensor, slope: bool = True) -> tuple[Tensor, Tensor]:
     """GELU and its derivative σ + x σ(1 − σ) (2u)′, both in the dtype of x; without `slope` the latter is empty.
 
-    x (2u)′ is 3 (2u − ⅔ SCALE x): two passes over memory fewer than by itself, and 2u is there already.
+    x (2u)′ is 3 (2u − ⅔ SCALE x), and 2u is there already: one pass over memory fewer than by itself.
     """
     numbers = x.flatten()
     scale = torch.tensor(SCALE)
