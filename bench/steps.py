@@ -13,6 +13,7 @@ the processor (of all of a contender's threads): they can be compared on a machi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -102,12 +103,14 @@ class Worker:
         return json.loads(line)
 
     def go(self, steps: int) -> dict[str, Any]:
-        """One timed round."""
-        print(json.dumps({"steps": steps}), file=pipe(self.process.stdin), flush=True)
+        """One timed round. Raises Absent if the process is gone, as one that the system killed for memory."""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps({"steps": steps}), file=pipe(self.process.stdin), flush=True)
         return self.answer()
 
     def close(self) -> None:
-        pipe(self.process.stdin).close()
+        with contextlib.suppress(BrokenPipeError):
+            pipe(self.process.stdin).close()
         self.process.wait()
 
 
@@ -154,8 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results, peaks = measure(SIZES[size], options)
         print(f"\n{SIZES[size]}\n{render(SIZES[size], results, peaks)}", flush=True)
         report["sizes"][size] = as_dict(SIZES[size], results, peaks)
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+        if options.json:  # after each size, for a larger one may not fit into memory
+            Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -219,11 +222,15 @@ def one_round(
     assert gemm is not None, "the project's own environment lacks PyTorch"
     peaks = gemm.go(1)["result"]
     for result, worker in teams:
-        if worker is not None:
+        if worker is not None and not result.absent:
             progress(f"round {number + 1} of {options.rounds}: {result.contender.name}")
             rate = result.rates[-1] if result.rates else 1 / worker.ready["step_seconds"]
             steps = max(1, round(options.seconds_per_round * rate))
-            result.last = worker.go(steps)
+            try:
+                result.last = worker.go(steps)
+            except Absent as reason:
+                result.absent = f"after {number} rounds {reason}"
+                continue
             result.rates.append(steps / result.last["seconds"])
     return peaks
 
