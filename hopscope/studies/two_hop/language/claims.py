@@ -101,30 +101,31 @@ def worse(language: DataFrame) -> Claim:
 def ends(language: DataFrame) -> Claim:
     """What it would rather say than the right end: another end, or a middle."""
     rows = at(language, 2, MOST)
-    low, high = interval(rows, "ends")
-    return judge(
+    return mostly_an_end(
+        rows,
         "ends_rather_than_middles",
         f"Asked for two hops among {MOST} chains, SmolLM2 finds an end likelier than all middles in most texts (in "
         f"{share(rows, 'own'):.2f} the likeliest name is the right chain's middle, which one hop less would give).",
-        share(rows, "ends"),
-        "share of texts",
-        section=SOURCE,
-        rows=rows,
-        n=int(rows.asked.sum()),
-        spread=(low, high),
-        also=[bound("lower end of its 95 % interval", [low], above=OFTEN)],
-        source="ours",
     )
 
 
 def alone(language: DataFrame) -> Claim:
     """Without distractors there is one end."""
     rows = at(language, 2, 1)
-    low, high = interval(rows, "ends")
-    return judge(
+    return mostly_an_end(
+        rows,
         "a_chain_alone_is_followed",
         "Asked for two hops of the only chain, SmolLM2 finds its end likelier than its middle in most texts "
         f"({by_template(rows, 'ends')}).",
+    )
+
+
+def mostly_an_end(rows: DataFrame, name: str, sentence: str) -> Claim:
+    """An end is the likeliest name in more than half of the texts, beyond their error."""
+    low, high = interval(rows, "ends")
+    return judge(
+        name,
+        sentence,
         share(rows, "ends"),
         "share of texts",
         section=SOURCE,
