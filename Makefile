@@ -43,7 +43,7 @@ notebooks: $(VENV)/dev $(NOTEBOOKS)/done  ## the explorer's widget in JupyterLab
 peers: $(PEERS)/done  ## the environment of the libraries that we are compared with
 
 bench: $(VENV)/dev $(PEERS)/done  ## steps/s against peers and against the GEMM peak
-	$(BIN)/python -m bench.steps
+	$(BIN)/python -m bench.steps --json bench/steps.json
 
 bench-many: $(VENV)/dev  ## models a minute: one at a time, stacked, parallel workers, a plain loop
 	$(BIN)/python -m bench.many --json bench/many.json

@@ -6,8 +6,9 @@ Every contender trains the same model on the same task, with the same AdamW, dra
 the same code (bench/work.py). Each is a process of its own that compiles and warms up first; that time is stated
 apart. Then come the rounds, interleaved: in each, every contender in turn makes steps for some seconds while all
 others sleep, and so does a matrix product, whose speed is the peak. So whatever slows the machine for a while slows
-all alike, and ratios are formed within a round before their median is taken. With `--threads 1` seconds are those of
-the processor (of all of a contender's threads): they can be compared on a machine that others use, too.
+all alike, and ratios are formed within a round before their median is taken. Who sleeps holds little memory, so all
+ten fit into 24 GiB even at the paper's size. With `--threads 1` seconds are those of the processor (of all of a
+contender's threads): they can be compared on a machine that others use, too.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 It reads a line of JSON from stdin for every round, `{"steps": 12}`, and answers with one on stdout:
 `{"seconds": 1.9, "peak_mb": 700, "result": 0.98}`. Its first line is `{"ready": …}` or `{"missing": "jax"}`.
+While it sleeps it hands back what it freed, for all contenders together may need more memory than there is; so each
+round begins with a step that is not timed and takes that memory again.
 Everything else that it, or a library, prints goes to stderr.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import json
 import os
@@ -82,6 +85,13 @@ def versions() -> dict[str, str]:
     return {name: version(name) for module, name in names.items() if module in sys.modules}
 
 
+def hand_back() -> None:
+    """Give the system what this process freed but kept, where the C library is glibc: see malloc_trim(3)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def serve(step: Callable[[int], Any], options: argparse.Namespace, answers: TextIO) -> None:
     """Warm up, then time the steps that are asked for, until stdin ends."""
     import torch
@@ -94,13 +104,17 @@ def serve(step: Callable[[int], Any], options: argparse.Namespace, answers: Text
     ready = {"warmup_seconds": warmup, "step_seconds": step_seconds, "libraries_mb": libraries_mb}
     say(answers, ready=True, threads=torch.get_num_threads(), versions=versions(), **ready)
     done, clock = options.warmup, clock_for(options.threads)
+    hand_back()
     for line in sys.stdin:
         steps = json.loads(line)["steps"]
+        step(done)
+        done += 1
         start = clock()
         for index in range(done, done + steps):
             result = step(index)
         seconds = clock() - start
         done += steps
+        hand_back()
         say(answers, seconds=seconds, peak_mb=peak_mb(), result=result)
 
 
