@@ -32,7 +32,7 @@ PRIOR = "relative(start='L0H0 1:4')"
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 20, "batch": 8, "examples": 16, "log_every": 10, "val_size": 16},
     "cpu": {
-        "steps": 600,
+        "steps": 1500,
         "batch": 64,
         "examples": 4096,
         "lr": 3e-3,

@@ -58,8 +58,8 @@ SIZES: dict[str, dict[str, Any]] = {
         "trade": {"size": 3, "d": 8, "d_head": 2, "length": 6, "steps": 32, "batch": 64},
     },
     "cpu": {
-        "linear": (2, {}),
-        "drawn": 2,
+        "linear": (5, {}),
+        "drawn": 5,
         "capacity": ((8, 16, 24), ((1.0, 0.0), (2.0, 0.0), (1.0, 1.0), (0.5, 2.0)), 1),
         "search": {"precision": 1.08, "length": 8, "steps": 3072, "batch": 512, "n_heads": 4},
         "longer": ((8, 16), ((1.0, 0.0), (1.0, 1.0)), {"steps": 12_288}),
