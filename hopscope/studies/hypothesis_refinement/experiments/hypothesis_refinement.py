@@ -44,12 +44,17 @@ COUNTS = {"quick": (2, 2), "cpu": (40, 20), "paper": (500, 500)}  # as text to b
 
 
 def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    yield from asked(MODELS[scale], scale)
+
+
+def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     """Proposers and scripted models in both domains; language models in code, and in chat."""
     yield from (Proposals(domain, SCRIPTED[scale]) for domain in DOMAINS)
     for model in ("known:oracle", "known:uniform"):
         yield from (Asked(model, domain, count=SCRIPTED[scale], choose=True) for domain in DOMAINS)
     many, few = COUNTS[scale]
-    for model in MODELS[scale]:
+    for model in models:
         yield Asked(model, "lists", "code", many)
         yield Asked(model, "lists", "chat", few)
         yield Asked(model, "lights", "code", many, choose=True)

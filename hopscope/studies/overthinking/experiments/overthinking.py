@@ -52,12 +52,17 @@ HAND = 12  # texts for the model by hand, whose answers do not vary
 
 
 def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is shown; at `paper` Gemma, too."""
+    yield from shown(MODELS[scale], scale)
+
+
+def shown(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     """Language models over seeds and in other words, the two controls, and the toys."""
     quick, count = scale == "quick", COUNT[scale]
-    for model in MODELS[scale]:
+    for model in models:
         yield from (Demonstrations(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
         yield Demonstrations(model, "household", count=count, brief=True)
-    yield Demonstrations(MODELS[scale][0], trained=False, count=count, brief=True)
+    yield Demonstrations(models[0], trained=False, count=count, brief=True)
     yield Demonstrations("made_up_by_hand" if quick else "by_hand", count=HAND)
     yield Toy("made_up") if quick else Toy()
 

@@ -66,12 +66,17 @@ SEQUENCES = {"quick": 32, "cpu": 512, "paper": 512}
 
 
 def runs(scale: str) -> Iterator[Work | Config]:
+    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    yield from asked(MODELS[scale], scale)
+
+
+def asked(models: tuple[str, ...], scale: str) -> Iterator[Work | Config]:
     """Language models, the two controls, small models that copy, and the authors' counts."""
     quick, count = scale == "quick", COUNT[scale]
-    for model in MODELS[scale]:
+    for model in models:
         for seed in range(SEEDS[scale]):
             yield Needles(model, count=count, seed=seed, brief=seed >= FULL[scale])
-    yield Needles(MODELS[scale][0], trained=False, count=4, brief=True)
+    yield Needles(models[0], trained=False, count=4, brief=True)
     yield Needles("made_up_by_hand" if quick else "by_hand", count=4, seed=SEEDS[scale], brief=True)
     yield from (toy(scale, seed) for seed in range(TOYS[scale]))
     yield Published()
