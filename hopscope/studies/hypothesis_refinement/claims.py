@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.benchmark_claims import ends, series, tested
+from hopscope.experiments.benchmark_claims import ends, plainly, series, tested
 from hopscope.experiments.judging import Claim, bound, judge
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in two dozen numbers (ours)
@@ -196,15 +196,15 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         *exercises,
     )
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
-    code, chat = form[form.layout == "code"], form[form.layout == "chat"]
+    code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield judge(
         "form_of_lists",
-        f"{names} answers with a list and nothing else when it continues an equation, and not in chat.",
+        f"{names} answers with a list and nothing else when it continues an equation, and not {how}.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),
         rows=form,
-        also=[bound("end of that in chat", ends(chat), below=EVEN, unanimous=True)],
+        also=[bound(f"end of that {how}", ends(plain), below=EVEN, unanimous=True)],
         above=EVEN,
         unanimous=True,
         **told,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.experiments.benchmark_claims import ends, tested
+from hopscope.experiments.benchmark_claims import ends, plainly, tested
 from hopscope.experiments.judging import Claim, bound, judge
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
@@ -111,26 +111,27 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         **told,
     )
     for id, sentence, layout, protocol, measure in (
-        ("recall_beyond_shuffled", "states more right rules", "chat", "greedy_lenient", "recall"),
+        ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
         ("recall_beyond_shuffled_after_examples", "after two solved functions states more right rules",
          "few_shot", "greedy_lenient", "recall"),
         ("chooses_beyond_shuffled", 
             "more often gives the right one of four sets of rules the highest probability",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
-        some = of(rows, measure, labels="true beyond shuffled", layout=layout, protocol=protocol, size="(2, 3, 2)")
+        some = of(rows, measure, labels="true beyond shuffled", protocol=protocol, size="(2, 3, 2)")
+        some = plainly(some)[0] if layout == "plain" else some[some.layout == layout]
         said = f"{names} {sentence} with the examples as they are than with their outputs shuffled."
         yield tested(id, said, some, "functions", "4")
     strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
-    chat, shown = strict[strict.layout == "chat"], strict[strict.layout == "few_shot"]
+    (plain, how), shown = plainly(strict), strict[strict.layout == "few_shot"]
     yield judge(
         "form_needs_examples",
-        f"{names} answers in the requested form after two solved functions, and not in chat.",
+        f"{names} answers in the requested form after two solved functions, and not {how}.",
         ends(shown),
         "end of the interval of the format rate after two solved functions",
         number=float(shown.value.mean()),
         rows=strict,
-        also=[bound("end of that in chat", ends(chat), below=0.5, unanimous=True)],
+        also=[bound(f"end of that {how}", ends(plain), below=0.5, unanimous=True)],
         above=0.5,
         unanimous=True,
         **told,

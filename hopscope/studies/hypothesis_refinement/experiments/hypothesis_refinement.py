@@ -14,6 +14,7 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
+from hopscope.language.checkpoints import BASE
 from hopscope.studies.hypothesis_refinement.claims import claims
 from hopscope.studies.hypothesis_refinement.figure import figure
 from hopscope.studies.hypothesis_refinement.measured import REPORT, Asked, Proposals
@@ -56,7 +57,7 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     many, few = COUNTS[scale]
     for model in models:
         yield Asked(model, "lists", "code", many)
-        yield Asked(model, "lists", "chat", few)
+        yield Asked(model, "lists", "raw" if model in BASE else "chat", few)
         yield Asked(model, "lights", "code", many, choose=True)
 
 

@@ -14,6 +14,7 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
+from hopscope.language.checkpoints import BASE
 from hopscope.studies.induction_bench.claims import claims
 from hopscope.studies.induction_bench.figure import figure
 from hopscope.studies.induction_bench.measured import REPORT, Asked, Learned
@@ -56,9 +57,10 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
         yield from (Asked(model, "chat", *size, count=SCRIPTED[scale], choose=False) for size in (SMALL, LARGE))
     few, fewer = COUNTS[scale]
     for model in models:
-        yield Asked(model, "chat", *SMALL, count=few, choose=scale != "cpu")
+        plain = "raw" if model in BASE else "chat"
+        yield Asked(model, plain, *SMALL, count=few, choose=scale != "cpu")
         yield Asked(model, "few_shot", *SMALL, count=few)
-        yield Asked(model, "chat", *LARGE, count=fewer, choose=scale == "paper")
+        yield Asked(model, plain, *LARGE, count=fewer, choose=scale == "paper")
 
 
 def table(runs: list[Finished], scale: str) -> DataFrame:
