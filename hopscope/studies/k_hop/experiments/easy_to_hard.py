@@ -28,7 +28,7 @@ from hopscope.studies.k_hop.curves_and_costs import costs, curves
 from hopscope.tasks.k_fold import KFold
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 480, "paper": 40_000}
+SECONDS = {"quick": 6, "cpu": 480, "long": 1200, "paper": 40_000}
 CLAIMS = (
     "k_hops_alone_stay_at_chance",
     "all_together_solve",
@@ -45,7 +45,7 @@ CLAIMS = (
 
 PAPER = "Bietti's talk on arXiv:2505.23683"
 SYMBOLS = {"quick": 3, "cpu": 4, "paper": 8}
-SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
 #: By curriculum the k it teaches; and steps by k, whatever the curriculum.
 HOPS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": dict.fromkeys(("none", "implicit", "mixture", "cumulative", "layerwise", "frozen"), (2,)),
@@ -68,10 +68,11 @@ CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every k with every curriculum that teaches it, over seeds."""
+    """Every k with every curriculum that teaches it, over seeds; `long` has the runs of `cpu`, and more seeds."""
+    size = "cpu" if scale == "long" else scale
     for seed in range(SEEDS[scale]):
-        for curriculum, numbers in HOPS[scale].items():
-            yield from (config(scale, k, curriculum, seed) for k in numbers)
+        for curriculum, numbers in HOPS[size].items():
+            yield from (config(size, k, curriculum, seed) for k in numbers)
 
 
 def config(scale: str, k: int, curriculum: str, seed: int) -> Config:
