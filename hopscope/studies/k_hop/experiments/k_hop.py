@@ -27,7 +27,7 @@ from hopscope.studies.k_hop.curves_and_costs import costs, curves
 from hopscope.tasks.k_fold import KFold
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 400, "paper": 20_000}
+SECONDS = {"quick": 6, "cpu": 350, "paper": 20_000}
 CLAIMS = (
     "k_hops_alone_stay_at_chance",
     "curriculum_solves",
