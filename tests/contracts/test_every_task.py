@@ -150,6 +150,11 @@ def test_baselines_fall_from_chance_to_the_floor(task):
     assert task.solved_below < task.learnt_below < task.chance
 
 
+def test_whoever_knows_all_that_can_be_known_has_solved_it(task):
+    """Or no circuit of any model could be accepted."""
+    assert task.bayes_loss < task.model_threshold < task.chance
+
+
 def test_knowing_nothing_costs_chance(task):
     """The best constant answer scores the first baseline (within sampling error)."""
     batch = task.sample(512)

@@ -100,6 +100,11 @@ class TwoKinds(OneAnswerTask):
         return self.shares[1] * self.text.bayes_loss
 
     @property
+    def solved_below(self) -> float:
+        """5 % of the way from what can be known to chance (ours)."""
+        return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)
+
+    @property
     def best_accuracy(self) -> float:  # type: ignore[override]
         return self.shares[0] + self.shares[1] * self.text.best_accuracy
 
