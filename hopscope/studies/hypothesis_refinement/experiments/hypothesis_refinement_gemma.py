@@ -17,7 +17,7 @@ from hopscope.studies.hypothesis_refinement.figure import figure
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 2, "cpu": 500, "paper": 7200}
+SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work]:
