@@ -18,7 +18,7 @@ from hopscope.studies.retrieval_heads.figure import figure
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 3, "cpu": 700, "paper": 7200}
+SECONDS = {"quick": 3, "cpu": 530, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work | Config]:
