@@ -298,5 +298,6 @@ def figure(table: DataFrame) -> Figure:
         ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
     right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
     for ax in (left, middle, right):
-        ax.legend(loc="best", fontsize=7)
+        if ax.get_legend_handles_labels()[1]:  # a table may hold some of its cells
+            ax.legend(loc="best", fontsize=7)
     return shown
