@@ -90,7 +90,7 @@ def versions() -> dict[str, str]:
 def hand_back() -> None:
     """Give the system what a large process freed but kept, where the C library is glibc: see malloc_trim(3).
 
-    A small one keeps it, as in a real run: memory that is taken again does not lie in huge pages.
+    A small one keeps it, as in a real run: memory that is taken again may not lie in huge pages.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None and peak_mb() > LARGE_MB:
