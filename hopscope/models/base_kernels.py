@@ -4,8 +4,8 @@
   number, forward and again backward: a quarter of a step. As x·σ(2u), u = √(2/π)(x + 0.044715 x³), the same function
   takes one sigmoid, and its derivative is made along with it and kept in place of x. All of it is computed in float32;
   value and derivative are rounded once, to bfloat16.
-- *last MLP*: it is computed at the positions that are read off, and nowhere else. In float32 it is computed everywhere:
-  fewer rows are added up in another order, and no float32 run shall change a bit.
+- *last layer*: its queries attend, and its MLP is computed, at the positions that are read off and nowhere else. In
+  float32 both are computed everywhere: fewer rows are added up in another order, and no float32 run shall change a bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 #: Names and versions, for the record of what a run's bits depend on.
-KERNELS = {"gelu_bfloat16": "1", "last_mlp_bfloat16": "1"}
+KERNELS = {"gelu_bfloat16": "1", "last_layer_bfloat16": "1"}
 #: Numbers that are worked on at a time, so that what is computed in between stays in a processor's cache.
 PIECE = 1 << 17
 CUBIC = 0.044715
@@ -36,7 +36,7 @@ def gelu(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
 
 
 def where_read(at: slice | None, last: nn.Module, device: torch.device) -> slice | None:
-    """Where the last MLP is computed if only the positions `at` are read off; None: everywhere.
+    """Where the last layer is computed if only the positions `at` are read off; None: everywhere.
 
     Compiled blocks are one program for all layers, and the last one stays like the others.
     """

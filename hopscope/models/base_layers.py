@@ -103,10 +103,10 @@ class AttentionLayer(Ruled):
         if tap is not None and self.rule.keeps_values and tap.blind("attn.hook_pattern", "attn.hook_q", "attn.hook_k"):
             pattern, v = self.unread(x, tap, own)
         else:
-            pattern, v = self.attended(x, mask, tap, tokens, own)
+            pattern, v = self.attended(x, mask, tap, tokens, own, at if tap is None else None)
         pattern = passes(tap, "attn.hook_pattern", pattern)
         if at is not None:
-            pattern, x = pattern[:, :, at], x[:, at]
+            pattern, x = pattern if tap is None else pattern[:, :, at], x[:, at]
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
         parts, weight = self.rule.read_out(z, x, self.W_O, own)
         return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
@@ -118,8 +118,9 @@ class AttentionLayer(Ruled):
         tap: Tap | None,
         tokens: Shaped[Tensor, "batch position ..."] | None,
         own: Own,
+        at: slice | None = None,
     ) -> tuple[Pattern, Heads]:
-        """The layer's pattern, and the values that it mixes."""
+        """The layer's pattern, its rows `at` only, and the values that it mixes."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = (each.transpose(1, 2) for each in heads.unbind(2))  # each: batch head position d_head
@@ -134,6 +135,8 @@ class AttentionLayer(Ruled):
         allowed: Tensor = self.code.bias(self.positions, mask)
         if tokens is not None:
             allowed = self.rule.masked(allowed, tokens, q.shape[1])
+        if at is not None:
+            q, allowed = q[:, :, at], allowed[..., at, :]
         return self.rule.attend(q, k, v, allowed, own)
 
     def unread(self, x: Float[Tensor, "batch position d_model"], tap: Tap, own: Own) -> tuple[Pattern, Heads]:
@@ -179,16 +182,13 @@ class Block(nn.Module):
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
         at: slice | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind the layer; `at`, the positions where anything reads it: the MLP is computed there only."""
+        """The stream behind the layer, at the positions where anything reads it, `at`: elsewhere nothing asks."""
         resid = passes(tap, "hook_resid_pre", resid)
-        early = at if tap is not None else None  # without one, attention is computed everywhere: bits of training
-        if tap is not None and early is None and tap.given("hook_attn_out", "attn."):
+        if tap is not None and at is None and tap.given("hook_attn_out", "attn."):
             attended = passes(tap, "hook_attn_out", resid)
         else:
-            attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, early))
-        resid = resid + attended if early is None else resid[:, early] + attended
-        if at is not None and early is None:
-            resid = resid[:, at]
+            attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, at))
+        resid = (resid if at is None else resid[:, at]) + attended
         if self.mlp is not None and self.ln2 is not None:
             elsewhere = tap.elsewhere() if tap is not None and at is None else None
             if elsewhere is not None:

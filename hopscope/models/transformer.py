@@ -340,8 +340,8 @@ class Transformer(Model):
         return self.unembed(stream, at, None)
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
-        ours = dtype == "bfloat16" and self.device.type == "cpu" and self.architecture.mlp
-        return KERNELS if ours else {}
+        ours = KERNELS if dtype == "bfloat16" and self.device.type == "cpu" else {}
+        return {name: ours[name] for name in ours if self.architecture.mlp or not name.startswith("gelu")}
 
     def compile_parts(self) -> None:
         """Compile a block, once for all layers: they run the same code."""

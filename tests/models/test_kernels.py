@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
 from hopscope.models import base_kernels, base_layers, transformer
 from hopscope.models.base_kernels import gelu
 from hopscope.models.transformer import Architecture
@@ -67,9 +68,9 @@ def test_gelu_in_pieces_is_gelu_at_once(piece, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(base_kernels.value_and_slope(x), whole, strict=True))
 
 
-def trainer(dtype: str) -> Trainer:
+def trainer(dtype: str, **shape: object) -> Trainer:
     training = Training(steps=9, batch=64, dtype=dtype, lr=3e-3)
-    config = Config(Retrieval(n_hops=2, n_chains=2), Architecture(n_layers=3, n_heads=2, d_model=32), training)
+    config = Config(Retrieval(n_hops=2, n_chains=2), Architecture(n_layers=3, n_heads=2, d_model=32, **shape), training)
     return Trainer(config, torch.device("cpu"))
 
 
@@ -93,14 +94,19 @@ def test_gradients_differ_from_pytorchs_by_less_than_bfloat16_does_from_float32(
     assert (ours - exact).norm() < 1.1 * (theirs - exact).norm()
 
 
-def test_the_last_mlp_is_computed_where_it_is_read(monkeypatch):
-    made = trainer("bfloat16")
-    batch, rows = made.data.batch(0), []
+@pytest.mark.parametrize("positions", ["input", "rotary", "relative"])
+@pytest.mark.parametrize("attention", catalogue.names("models.attention"))
+def test_the_last_layer_is_computed_where_it_is_read(attention, positions, monkeypatch):
+    made = trainer("bfloat16", attention=attention, positions=positions)
+    batch, rows, queries = made.data.batch(0), [], []
+    attend = type(made.model.blocks[0].attn.rule).attend
+    watched = lambda self, q, *others: queries.append(q.shape[2]) or attend(self, q, *others)  # noqa: E731
+    monkeypatch.setattr(type(made.model.blocks[0].attn.rule), "attend", watched)
     for block in made.model.blocks:
         block.mlp.register_forward_pre_hook(lambda _, given: rows.append(given[0].shape[1]))
     low = made.outputs(batch).detach()
     n = batch.inputs.shape[1]
-    assert rows == [n, n, len(range(n)[batch.task.query_positions])]
+    assert rows == queries == [n, n, len(range(n)[batch.task.query_positions])]
     as_pytorch_has_it(monkeypatch)
     assert torch.allclose(low.float(), made.outputs(batch).float(), atol=2 * ULP * float(low.abs().max()))
 
@@ -116,4 +122,5 @@ def test_float32_keeps_every_bit(monkeypatch):
 
 def test_only_what_uses_them_records_them():
     assert trainer("bfloat16").model.kernels("bfloat16") == base_kernels.KERNELS
+    assert trainer("bfloat16", mlp=False).model.kernels("bfloat16") == {"last_layer_bfloat16": "1"}
     assert trainer("float32").model.kernels("float32") == {}

@@ -101,7 +101,8 @@ class Attention(Variant, ABC):
         """The pattern and the values that it mixes.
 
         Args:
-            q: queries, as the positions' variant leaves them; so `k`, keys, and `v`, values.
+            q: queries, as the positions' variant leaves them; so `k`, keys, and `v`, values. Queries may be fewer than
+                keys, the last layer's being asked where they are read only; `mask` has a row for each.
             mask: is added to scores: −inf where attention is not allowed, else 0, or what positions add.
             own: the layer's own parameters, named as by the method `own`.
         """

@@ -55,11 +55,16 @@ MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemm
 
 
 def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 recalls; at `paper` Gemma, too."""
+    yield from recalled(MODELS[scale], scale)
+
+
+def recalled(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     """Language models over seeds, the two controls, and the toys."""
     quick, count = scale == "quick", COUNT[scale]
-    for model in MODELS[scale]:
+    for model in models:
         yield from (Recall(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
-    yield Recall(MODELS[scale][0], trained=False, count=count, brief=True)
+    yield Recall(models[0], trained=False, count=count, brief=True)
     yield Recall("made_up_by_hand" if quick else "by_hand", count=8)
     yield ToyRecall("made_up") if quick else ToyRecall()
 

@@ -46,12 +46,17 @@ COUNTS = {"quick": (3, 2), "cpu": (30, 20), "paper": (500, 500)}  # functions of
 
 
 def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    yield from asked(MODELS[scale], scale)
+
+
+def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     """The learner on every size; scripted models on both that are asked; language models on these."""
     yield from (Learned(*size, count=LEARNED[scale]) for size in GRID[scale])
     for model in ("known:oracle", "known:uniform"):
         yield from (Asked(model, "chat", *size, count=SCRIPTED[scale], choose=False) for size in (SMALL, LARGE))
     few, fewer = COUNTS[scale]
-    for model in MODELS[scale]:
+    for model in models:
         plain = "raw" if model in BASE else "chat"
         yield Asked(model, plain, *SMALL, count=few, choose=scale != "cpu")
         yield Asked(model, "few_shot", *SMALL, count=few)
