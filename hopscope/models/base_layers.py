@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hopscope.models.attention.base import Attention, Heads, Own, Pattern
 from hopscope.models.base import Ruled, Tap, passes
-from hopscope.models.base_kernels import gelu
+from hopscope.models.base_kernels import apart, gelu
 from hopscope.models.positions.base import Positions
 
 
@@ -123,7 +123,7 @@ class AttentionLayer(Ruled):
         """The layer's pattern, its rows `at` only, and the values that it mixes."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
-        q, k, v = (each.transpose(1, 2) for each in heads.unbind(2))  # each: batch head position d_head
+        q, k, v = (apart(each.transpose(1, 2)) for each in heads.unbind(2))  # each: batch head position d_head
         v = self.rule.values(v, x, self.b_QKV[2], own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
