@@ -5,7 +5,7 @@ multiplication with a matrix of P numbers costs 2 P per token forward, and twice
 attention the scores q·k and the mixture pattern·v each cost 2 T² n_heads d_head per sequence and layer forward; with
 the backward pass that is 12 T² n_heads d_head. The whole square is counted, though half of it is masked: every
 contender computes it. Softmax, LayerNorm, GELU, biases and AdamW are not counted, nor saved anywhere.
-In bfloat16 hopscope, uncompiled, leaves the last MLP out where nothing reads it: its share of the peak counts those
+In bfloat16 hopscope, uncompiled, leaves the last layer out where nothing reads it: its share of the peak counts those
 products all the same.
 """
 
