@@ -17,11 +17,16 @@ from hopscope.experiments.runner import carry_out, reproduce, run_folder
 EXPERIMENTS = catalogue.names("experiments")
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """One folder of runs for all experiments, as people have it: what several ask for is trained once."""
+    return tmp_path_factory.mktemp("runs")
+
+
 @pytest.fixture(scope="module", params=EXPERIMENTS)
-def reproduced(request, tmp_path_factory):
+def reproduced(request, runs, tmp_path_factory):
     """The experiment at quick scale, once for all tests."""
-    folder = tmp_path_factory.mktemp(request.param)
-    return reproduce(request.param, "quick", runs=folder / "runs", results=folder / "results"), folder
+    return reproduce(request.param, "quick", runs=runs, results=tmp_path_factory.mktemp(request.param) / "results")
 
 
 @pytest.mark.parametrize(("name", "scale"), [(name, scale) for name in EXPERIMENTS for scale in offered(name)])
@@ -56,14 +61,13 @@ def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
 
 
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
-    outcome, _ = reproduced
-    assert outcome.done
-    found = {f.name for f in outcome.results.iterdir() if f.name[0] != "."}
+    assert reproduced.done
+    found = {f.name for f in reproduced.results.iterdir() if f.name[0] != "."}
     assert found == {"table.csv", "figure.svg", "figure.png", "claims.json", "manifest.json"}
-    claims = json.loads((outcome.results / "claims.json").read_text())
+    claims = json.loads((reproduced.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)
-    assert {row["id"] for row in claims} <= set(experiment(outcome.name).CLAIMS)
+    assert {row["id"] for row in claims} <= set(experiment(reproduced.name).CLAIMS)
     for row in claims:
         assert row.keys() == {
             *("id", "section", "sentence", "scale", "number", "spread", "n", "seeds"),
@@ -74,48 +78,47 @@ def test_it_leaves_a_table_a_figure_and_claims(reproduced):
 
 
 def test_figure_and_claims_follow_from_the_table_alone(reproduced):
-    outcome, _ = reproduced
-    before = {path.name: path.read_bytes() for path in outcome.results.iterdir()}
-    redraw(outcome.name, outcome.results)
-    assert {path.name: path.read_bytes() for path in outcome.results.iterdir()} == before
+    before = {path.name: path.read_bytes() for path in reproduced.results.iterdir()}
+    redraw(reproduced.name, reproduced.results)
+    assert {path.name: path.read_bytes() for path in reproduced.results.iterdir()} == before
 
 
-def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced):
+def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced, runs):
     """Then results can be kept run by run; whoever offers `long` can be drawn and judged with cells missing."""
-    outcome, folder = reproduced
-    source = experiment(outcome.name)
+    source = experiment(reproduced.name)
     if getattr(source, "COMPARES_RUNS", False):
-        assert "long" not in offered(outcome.name)
+        assert "long" not in offered(reproduced.name)
         return
-    configs = declared(outcome.name, "quick")
-    cells = [carry_out(config, run_folder(folder / "runs", config), lambda: False) for config in configs]
+    configs = declared(reproduced.name, "quick")
+    cells = [carry_out(config, run_folder(runs, config), lambda: False) for config in configs]
     parts = [as_text(source.table([cell], "quick")) for cell in cells]
     assert [set(part.run) for part in parts] == [{config.identity} for config in configs]
     whole, union = as_text(source.table(cells, "quick")), pandas.concat(parts, ignore_index=True).fillna("")
     assert sorted(union.columns) == sorted(whole.columns)
     rows = [sorted(map(tuple, table[sorted(whole.columns)].to_numpy().tolist())) for table in (whole, union)]
     assert rows[0] == rows[1]
-    for count in range(1, len(cells)) if "long" in offered(outcome.name) else ():
+    for count in range(1, len(cells)) if "long" in offered(reproduced.name) else ():
         some = source.table(cells[:count], "quick").assign(scale="quick")
         source.figure(some)
         assert list(source.claims(some))
 
 
-def test_asked_again_it_trains_nothing_and_measures_the_same(reproduced, monkeypatch):
+def test_asked_again_it_trains_nothing_and_measures_the_same(reproduced, runs, monkeypatch):
     """The same table: what is drawn and judged follows from it alone, so that it is not drawn once more."""
-    outcome, folder = reproduced
-    stamps = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
+    mine = [run_folder(runs, config) for config in declared(reproduced.name, "quick")]
+    files = lambda: [path for run in mine for path in run.rglob("*") if path.is_file()]  # noqa: E731
+    stamps = {path: path.stat().st_mtime_ns for path in files()}
     published = []
     monkeypatch.setattr("hopscope.experiments.runner.publish", lambda _, table, results: published.append(table))
-    again = reproduce(outcome.name, "quick", runs=folder / "runs", results=folder / "results")
-    assert again.trained == outcome.trained
+    again = reproduce(reproduced.name, "quick", runs=runs, results=reproduced.results)
+    assert again.trained == reproduced.trained
     [table] = published
-    pandas.testing.assert_frame_equal(as_text(table), table_in(outcome.results, as_text=True))
-    assert {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()} == stamps
+    pandas.testing.assert_frame_equal(as_text(table), table_in(reproduced.results, as_text=True))
+    assert {path: path.stat().st_mtime_ns for path in files()} == stamps
 
 
 def test_a_spent_budget_stops_cleanly_and_goes_on_later(reproduced, tmp_path):
-    name = reproduced[0].name
+    name = reproduced.name
     stopped = reproduce(name, "quick", runs=tmp_path / "runs", results=tmp_path / "results", budget=0.0)
     assert not stopped.done
     assert stopped.left == len(declared(name, "quick"))
