@@ -2,5 +2,6 @@
 
 Found: Every head that copies attends like a model of human recall, and almost no other head does. Answers are
 contiguous, and no longer so when the copying heads are silenced. In SmolLM2 strong induction heads chain, and only weak
-ones drift as people do; but nearly half of an untrained model's heads are CMR-like, too.
+ones drift as people do; but nearly half of an untrained model's heads are CMR-like, too. In Gemma 3 270M more heads
+recall, and few untrained ones.
 """
