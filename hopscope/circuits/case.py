@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
 from hopscope.circuits.losses import Loss
@@ -20,7 +24,8 @@ from hopscope.tasks.base import Task
 Units = frozenset[Unit]
 Watch = Callable[[str], None]
 
-FEW = 16  # sequences on which most sets are decided while searching (ours)
+STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
+ACCEPTS = 16  # from so many on (ours)
 SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
 
 
@@ -80,22 +85,32 @@ class Case:
     def test(self, changed: Callable[[Evaluator], Change], bound: float) -> tuple[bool, Loss]:
         """Whether a change keeps discovery's loss under a bound; on the first few sequences, where they leave no doubt.
 
-        Most sets that a search tries are far from the bound. What is found is tested again on more.
+        Most sets that a search tries are far from the bound. The first stage only ever rejects, for it may lack what a
+        set does not answer. What is found is tested again on more.
 
         Args:
             changed: the change, of given sequences: patterns that it holds are of those.
             bound: a loss.
         """
-        loss = self.few.loss(changed(self.few))
-        error = (loss.high - loss.low) / (2 * 1.96)
-        if not abs(loss.mean - bound) > SURE * error:
-            loss = self.data.loss(changed(self.data))
+        losses: list[Tensor] = []
+        for stage in self.stages:
+            losses += stage.sequence_losses([changed(stage)])
+            loss = Loss.of(torch.cat(losses))
+            error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
+            if left < -SURE * error or (left > SURE * error and loss.n >= ACCEPTS):
+                break
         return loss.mean < bound, loss
 
     @cached_property
-    def few(self) -> Evaluator:
-        """The first of discovery's sequences."""
-        return self.data.part(slice(0, FEW))
+    def stages(self) -> list[Evaluator]:
+        """Discovery's sequences, by the stage at which they are added."""
+        ends = [0, *(end for end in STAGES if end < len(self.data.batch)), len(self.data.batch)]
+        return [self.data.part(slice(*ends_)) for ends_ in itertools.pairwise(ends)]
+
+    @cached_property
+    def half(self) -> Evaluator:
+        """Half of discovery's sequences, which tell in what order sets are tried."""
+        return self.data.part(slice(0, max(1, len(self.data.batch) // 2)))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
         """Units as computed, all else null."""
@@ -133,7 +148,7 @@ class Case:
     def ranked(self, groups: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
         """Groups of rows by what silencing each alone costs, most first; of what costs the same, the sharper first."""
         unknown = [group for group in groups if group not in self.effects]
-        losses = self.data.losses([self.silenced(group) for group in unknown])
+        losses = self.half.losses([self.silenced(group) for group in unknown])
         for group, loss in zip(unknown, losses, strict=True):
             verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
             self.write("1 single", sorted(map(str, group)), f"unused: {self.settings.null}", loss, verdict)

@@ -22,7 +22,7 @@ from hopscope.circuits.search import minimal
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.problem.paths import Path
 
-STAGES = (8, 16, 32, 64, 128, 256, 512, 1024)  # sequences in all, after which sets are decided (ours)
+STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)  # sequences in all, after which sets are decided (ours)
 ACCEPTS = 256  # from so many on: rare failures do not show on fewer
 SURE = 3.0  # standard errors from the threshold, to stop early
 FAIR = 1.96  # standard errors below it, to be accepted in the end

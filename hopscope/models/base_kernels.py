@@ -4,7 +4,7 @@
   number, forward and again backward: a quarter of a step. But there are only 65,536 numbers. So value and derivative
   of each are computed once, in float32 as x·σ(2u), u = √(2/π)(x + 0.044715 x³), and rounded once, to bfloat16; a step
   looks both up, and keeps the derivative in place of x.
-- *apart*: queries, keys and values are copied to where each lies by itself. Their products gain more than copying takes.
+- *apart*: queries, keys and values are copied to where each lies by itself. Products gain more than copying takes.
 - *last layer*: its queries attend, and its MLP is computed, at the positions that are read off and nowhere else. In
   float32 both are computed everywhere: fewer rows are added up in another order, and no float32 run shall change a bit.
 """

@@ -173,6 +173,15 @@ class Lens:
         # In Llama the norm of this name comes before the MLP.
         return block.post_attention_layernorm(out) if self.norms_behind else out
 
+    def factors(self, norm: Any, stream: Tensor) -> Tensor:
+        """By what an RMS norm multiplies each number of a stream: held, it is linear, and what is added adds up.
+
+        Llama's norms multiply by their weight, Gemma's by one more than it: both are what becomes of a stream of ones.
+        """
+        eps: float = getattr(norm, "variance_epsilon", None) or norm.eps
+        gain = norm(torch.ones_like(stream[..., :1, :])) * (1 + eps) ** 0.5
+        return gain * (stream.square().mean(-1, keepdim=True) + eps).rsqrt()
+
     def mlp(self, layer: int, stream: Tensor) -> Tensor:
         """What a layer's MLP adds to the residual stream that it is given."""
         block = self.layers[layer]

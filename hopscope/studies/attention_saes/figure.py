@@ -36,6 +36,19 @@ def figure(table: DataFrame) -> Figure:
     return shown
 
 
+@styled
+def heads_figure(table: DataFrame) -> Figure:
+    """A language model's heads alone: scores by prefix, their ratios, and costs after one token and nine."""
+    shown = picture(12.5, 3.6)
+    curves, kinds, costs = shown.subplots(1, 3)
+    language = table[table.part == "language"]
+    first = language[language.seed == language.seed.min()]
+    draw_curves(curves, first)
+    draw_kinds(kinds, first)
+    draw_costs(costs, language)
+    return shown
+
+
 def draw_found(ax: Axes, table: DataFrame) -> None:
     """Known directions recovered, by hand and in small models."""
     names = ("recovered", "components", "mixed", "untrained", "random")

@@ -114,7 +114,7 @@ class Looks:
     Attributes:
         scores: attention (0–1) to what followed the first copy; sequence condition layer head.
         direct: what each head adds to the right token's logit, less the mean of all tokens' (nats, with the last norm
-            as it is); sequence condition layer head.
+            as it is, and any norm behind the heads); sequence condition layer head.
         log_p: of the right token; sequence condition.
     """
 
@@ -142,14 +142,16 @@ def looks_at(lens: Lens, ids: Tensor, drawn: Sequences) -> tuple[Tensor, Tensor,
         logits = lens.run(lens.embed(ids), seen)
     finally:
         hook.remove()
-    norm = lens.model.model.norm
-    scale = norm.weight / (last[0].square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
     unembed = lens.model.lm_head.weight
-    reads = (unembed[drawn.right] - unembed.mean(0)) * scale  # sequence d_model
+    reads = (unembed[drawn.right] - unembed.mean(0)) * lens.factors(lens.model.model.norm, last[0])  # sequence d_model
     direct = []
     for layer, z in enumerate(seen.outputs):
-        write = lens.layers[layer].self_attn.o_proj.weight.T.unflatten(0, (lens.n_heads, -1))
-        direct.append(torch.einsum("shd,hdm,sm->sh", z, write, reads))
+        block = lens.layers[layer]
+        write = block.self_attn.o_proj.weight.T.unflatten(0, (lens.n_heads, -1))
+        parts = torch.einsum("shd,hdm->shm", z, write)
+        if lens.norms_behind:
+            parts = parts * lens.factors(block.post_attention_layernorm, parts.sum(1))[:, None]
+        direct.append(torch.einsum("shm,sm->sh", parts, reads))
     log_p = logits.log_softmax(-1).gather(1, drawn.right[:, None])[:, 0]
     return torch.stack(seen.scores, 1), torch.stack(direct, 1), log_p
 

@@ -18,7 +18,8 @@ from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope.studies.attention_saes import features, heads
 from hopscope.studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share
 from hopscope.studies.attention_saes.made_up import HEADS, LAYER
-from hopscope.studies.attention_saes.prefixes import LooksBack, looks, sequences, without
+from hopscope.studies.attention_saes.prefixes import LooksBack, Sequences, looks, sequences, without
+from tests.language import planted
 from tests.studies.of_models import fields
 
 LAYER_READ = 1
@@ -88,6 +89,27 @@ def test_direct_effects_add_up_to_the_logit(lens, drawn):
     wanted = logits.gather(1, drawn.right[:, None])[:, 0] - logits.mean(1)
     found = looks(lens, drawn).direct[:, 2].sum((1, 2)) + rest
     assert torch.allclose(found, wanted, atol=1e-4)
+
+
+def test_direct_effects_add_up_behind_gemmas_norms():
+    """What heads write together is normalised there; held as it is, it is the sum of what each writes."""
+    opened = planted.random_gemma()
+    lens = Lens(opened)
+    ids = torch.randint(2, len(planted.WORDS), (3, 20), generator=torch.Generator().manual_seed(0))
+    some = Sequences(ids[None], torch.tensor([4, 9, 17]))
+    added, streams, norm = [lens.embed(ids)[:, -1]], [], lens.model.model.norm
+    behind = [layer.post_feedforward_layernorm for layer in lens.layers]
+    hooks = [one.register_forward_hook(lambda _, __, out: added.append(out[:, -1])) for one in behind]
+    hooks.append(norm.register_forward_pre_hook(lambda _, args: streams.append(args[0][:, -1])))
+    logits = lens.run(lens.embed(ids), LooksBack(some.place))
+    for hook in hooks:
+        hook.remove()
+    reads = lens.model.lm_head.weight[some.right] - lens.model.lm_head.weight.mean(0)
+    scale = (1 + norm.weight) / (streams[0].square().mean(-1, keepdim=True) + norm.eps).sqrt()
+    rest = (torch.stack(added).sum(0) * scale * reads).sum(-1)
+    wanted = logits.gather(1, some.right[:, None])[:, 0] - logits.mean(1)
+    found = looks(lens, some).direct[:, 0].sum((1, 2)) + rest
+    assert torch.allclose(found, wanted, atol=1e-3 * float(wanted.abs().max()))
 
 
 def test_heads_cut_from_the_middle_are_as_cut_from_the_start(lens, drawn):
