@@ -17,6 +17,8 @@ import pytest
 from hopscope.cli.commands.new import KINDS
 from hopscope.core import outside
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[1]
 #: As long as a name may be, so that no line of a skeleton is too long.
 LONG = "x_of_thirty_two_letters_"

@@ -93,6 +93,7 @@ def kill_at_random(folder: Path, driver: subprocess.Popen, kills: int, seed: int
     return hit
 
 
+@pytest.mark.heavy
 def test_workers_that_are_killed_or_told_to_stop_are_replaced_and_the_bits_are_the_same(tmp_path, undisturbed):
     """Two are told by SIGTERM, as by a scheduler, which lets them save and end with 130; then three are killed.
 
@@ -111,6 +112,7 @@ def test_workers_that_are_killed_or_told_to_stop_are_replaced_and_the_bits_are_t
     assert_equal(tmp_path, undisturbed)
 
 
+@pytest.mark.heavy
 def test_out_of_time_workers_stop_and_the_same_command_goes_on_and_waits_for_what_another_trains(tmp_path, undisturbed):
     """One run is in other hands for longer than the sweep takes; the driver neither fails nor trains it twice."""
     driver = start(tmp_path, "--budget", "1s")  # less than a worker needs to import torch and train eight runs
@@ -142,6 +144,7 @@ def working_in(folder: Path) -> dict[int, str]:
     return found
 
 
+@pytest.mark.heavy
 def test_under_ray_a_killed_worker_changes_nothing(tmp_path, undisturbed):
     """A real cluster on this machine; `make slow` kills two workers, then the driver."""
     pytest.importorskip("ray", reason="ray is not installed; run make setup")

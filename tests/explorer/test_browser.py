@@ -364,6 +364,7 @@ def test_what_an_address_names_and_is_not_here_is_told(demo, opened):
 # How it is for all people ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(demo, opened, scheme):
     """In any view; the contrast of words is among what it looks at, and all that darkness changes."""

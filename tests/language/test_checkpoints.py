@@ -228,6 +228,7 @@ def test_models_are_called_by_their_last_part(tmp_path):
     assert called("smollm2") == "smollm2"
 
 
+@pytest.mark.heavy
 @has_smollm2
 def test_smollm2_has_the_weights_that_the_gguf_reader_reads():
     """Another implementation: gguf's own dequantisation of a Q4_1 tensor, rounded to bfloat16."""

@@ -56,6 +56,7 @@ def by_resampling(server, folder, count, patience=QUICK, in_flight=32):
     return result.row
 
 
+@pytest.mark.heavy
 def test_500_of_500_questions_are_answered_through_all_faults_and_the_table_is_the_same(tmp_path):
     with FaultServer(answer=wavering, hold=0.6) as server:
         calm = by_resampling(server, tmp_path / "calm", 500)

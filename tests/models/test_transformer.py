@@ -405,6 +405,7 @@ def test_reading_off_at_some_positions_is_slicing():
 # Compiled, and in bfloat16 --------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method.:DeprecationWarning")  # of inductor's own import
 def test_compiled_whole_outputs_gradients_and_replacements_agree():
     """One graph, without a break, for a forward that replaces a pattern by a tensor and an output by a function."""

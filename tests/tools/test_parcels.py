@@ -525,6 +525,7 @@ def test_nothing_is_unpacked_outside_or_linked(tmp_path, name, kind):
     assert not list((tmp_path / "in").iterdir())
 
 
+@pytest.mark.heavy
 def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
     """Smoke test, then every experiment at quick scale; stopped in a run, it goes on where it was, also at home."""
     said, items = [], ("smoke", *EXPERIMENTS)

@@ -135,6 +135,7 @@ def test_a_second_signal_is_not_waited_for(tmp_path):
     assert fingerprint(trained(tmp_path / "run")) == fingerprint(undisturbed)
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, while it compiles
 def test_a_compiled_run_resumes_with_its_bits(tmp_path):
     """Compiled code is part of a run's bits too; the same code is found again."""
@@ -333,6 +334,7 @@ def wait_for_rows(folder: Path, n: int) -> None:
     raise AssertionError("training did not get going within five minutes")
 
 
+@pytest.mark.heavy
 def test_the_command_killed_and_started_again(tmp_path):
     """The real thing: SIGKILL to the command, the same command again, and SIGINT and SIGTERM on the way."""
     assert main([*COMMAND[3:], "--out", str(tmp_path / "undisturbed")]) == 0

@@ -16,8 +16,13 @@ from hopscope.studies.noisy_bigram.theory.associations import OneStep
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Samples; the paper's setting; the talk's sentences in ours, `even_…`, where other tokens are alike; language."""
-    yield from sample_claims(table[table.kind == "samples"])
+    """Samples; the paper's setting; the talk's sentences in ours, `even_…`, where other tokens are alike; language.
+
+    What none of the runs is about yet is not judged (`long`).
+    """
+    table = table.reindex(columns=table.columns.union(COLUMNS, sort=False))
+    if (table.kind == "samples").any():
+        yield from sample_claims(table[table.kind == "samples"])
     yield from official_claims(table)
     yield from training_claims(table[table.kind == "curve"])
     yield from removal_claims(table[table.kind == "truncation"])
@@ -25,6 +30,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     if len(language):
         yield from language_claims(language)
 
+
+#: What claims read of runs, of which there may be none yet.
+COLUMNS = (
+    *("run", "seed", "step", "alpha", "trains", "state", "layers", "matrix", "share"),
+    *("correct", "noise", "top", "margin", "margin_early", "margin_late", "attended", "attended_noise"),
+)
 
 #: Columns of `samples` rows, by claim: what the layer is to recall, and what its error is called.
 LAYERS = {

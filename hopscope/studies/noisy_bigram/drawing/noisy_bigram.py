@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,30 +27,47 @@ def noisy_bigram(table: DataFrame) -> Figure:
         table: rows of kind `samples`, `official curve`, `official truncation`, `curve`, `truncation`, and perhaps
             `language`.
     """
+    table = table.reindex(
+        columns=table.columns.union(["trains", "state"], sort=False)
+    )  # of runs; there may be none yet
     language = table[table.kind == "language"]
     asked = len(language) > 0 and "prompt" in language and language.prompt.notna().any()
     shown = picture(16.6, 6.4)
     axes = shown.subplots(2, 4).flat
-    samples(axes[0], table[table.kind == "samples"])
+    drawn(axes[0], samples, table[table.kind == "samples"])
     official = table[table.kind == "official curve"]
-    pairs(axes[1], official, {"noise": "p(noise)", "correct": "p(correct)"}, "The paper's setting, without noise")
-    pairs(
+    drawn(axes[1], pairs, official, {"noise": "p(noise)", "correct": "p(correct)"}, "The paper's setting, no noise")
+    drawn(
         axes[2],
+        pairs,
         official,
         {"margin_late": "margin, late MLP (logits)", "margin_early": "margin, early MLP", "attended": "attention"},
         "Noise in MLPs; attention to answers",
     )
-    one_matrix(axes[3], table[table.kind == "official truncation"])
-    curves(axes[4], table[(table.kind == "curve") & (table.trains == "last")])
-    shares(axes[5], table[(table.kind == "truncation") & (table.state == "trained")])
+    drawn(axes[3], one_matrix, table[table.kind == "official truncation"])
+    drawn(axes[4], curves, table[(table.kind == "curve") & (table.trains == "last")])
+    drawn(axes[5], shares, table[(table.kind == "truncation") & (table.state == "trained")])
     if asked:
         layers(axes[6], language[language.prompt == "Madrid"], 'SmolLM2, "Madrid is located in", one layer')
         layers(axes[7], language, "the same, mean over ten cities")
     else:
         for ax in (axes[6], axes[7]):
-            ax.axis("off")
-            ax.text(0.5, 0.5, "no language model was asked", ha="center", color=GREY, transform=ax.transAxes)
+            blank(ax, "no language model was asked")
     return shown
+
+
+def drawn(ax: Axes, how: Callable[..., None], rows: DataFrame, *more: Any) -> None:
+    """A panel, or words where none of its runs is finished yet."""
+    if len(rows):
+        how(ax, rows, *more)
+    else:
+        blank(ax, "not measured yet")
+
+
+def blank(ax: Axes, words: str) -> None:
+    """Words in place of a panel."""
+    ax.axis("off")
+    ax.text(0.5, 0.5, words, ha="center", color=GREY, transform=ax.transAxes)
 
 
 def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
