@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy
-from pandas import DataFrame
+from pandas import DataFrame, Index
 
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
@@ -20,7 +20,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
     What none of the runs is about yet is not judged (`long`).
     """
-    table = table.reindex(columns=table.columns.union(COLUMNS, sort=False))
+    table = table.reindex(columns=table.columns.union(Index(COLUMNS), sort=False))
     if (table.kind == "samples").any():
         yield from sample_claims(table[table.kind == "samples"])
     yield from official_claims(table)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from pandas import DataFrame, Index
 
 from hopscope.drawing.style import GREY, colour, picture, styled
 
@@ -28,7 +28,7 @@ def noisy_bigram(table: DataFrame) -> Figure:
             `language`.
     """
     table = table.reindex(
-        columns=table.columns.union(["trains", "state"], sort=False)
+        columns=table.columns.union(Index(["trains", "state"]), sort=False)
     )  # of runs; there may be none yet
     language = table[table.kind == "language"]
     asked = len(language) > 0 and "prompt" in language and language.prompt.notna().any()
