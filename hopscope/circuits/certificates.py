@@ -110,7 +110,7 @@ class Intact:
     ) -> tuple[Tensor, Cache]:
         """Outputs and activations with the units kept and some activations replaced; of the layers start to stop."""
         evaluator, change = self.evaluator, Kept(units, self.null, self.identity)
-        evaluator.forwards += 1
+        evaluator.count(1)
         start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
         inside = {name: new for name, new in replace.items() if int(name.split(".")[1]) >= start}
         patterns = {

@@ -7,7 +7,7 @@ read off (`hopscope.models.base.Sparing`), and what the model as it is has told 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,13 +81,14 @@ class Evaluator:
         self.tile = tile_for(model, batch) if tile is None else tile
         self.ground = Ground(batch, model.architecture)
         self.prefixes = Prefixes()
-        self.forwards = 0  # sequences × changes / sequences: forward passes over the whole set, for the accounts
+        self.forwards = 0.0  # forward passes over the whole set, those of its parts by their share; for the accounts
+        self.counted: Callable[[float], None] = lambda passes: None  # a part tells the whole
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """The model's answers under each change. Changes share all layers before the first in which they differ."""
         if self.model.starts_at_layers and changes:
-            self.forwards += len(changes)
+            self.count(len(changes))
             if len(self.batch) < MANY * self.tile or not all(map(is_separable, changes)):
                 return Branching(self, changes).answers()
             return torch.cat([Branching(part, changes).answers() for part in self.parts], 1)
@@ -104,7 +105,7 @@ class Evaluator:
         read = names[PATTERN] + (names[STREAM] if self.model.starts_at_layers else [])
         with torch.no_grad():
             outputs, cache = self.model(self.batch.inputs, cache=read, at=self.batch.task.query_positions)
-        self.forwards += 1
+        self.count(1)
         return AsItIs(outputs, *([cache[name] for name in names[short] if name in cache] for short in names))
 
     @property
@@ -122,7 +123,14 @@ class Evaluator:
         found = Evaluator(self.model, self.batch.rows(some), self.tile)
         if self.known is not None:
             found.__dict__["as_it_is"] = self.known.part(some)
+        share = len(found.batch) / len(self.batch)
+        found.counted = lambda passes: self.count(share * passes)
         return found
+
+    def count(self, passes: float) -> None:
+        """Note forward passes over its sequences, in the accounts of what it is a part of, too."""
+        self.forwards += passes
+        self.counted(passes)
 
     @cached_property
     def parts(self) -> list[Evaluator]:
@@ -149,7 +157,7 @@ class Evaluator:
         begin = (self.streams[first], {"start_at_layer": first}) if first else (self.batch.inputs, {})
         at = self.batch.task.query_positions
         _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), at=at, **begin[1])
-        self.forwards += 1
+        self.count(1)
         return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names.values())]
 
     def first_of(self, change: Change) -> int:
@@ -166,7 +174,7 @@ class Evaluator:
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
         n, task = len(changes), self.batch.task
-        self.forwards += n
+        self.count(n)
 
         def replaced(layer: int, actual: Tensor) -> Tensor:
             copies = actual.unflatten(0, (n, -1))

@@ -137,9 +137,9 @@ class Report:
             "criterion": "mean loss: by hand, live, and live with rows whole",
             "identity": names(self.case.identity),
             "forwards": {
-                "discovery": self.case.data.forwards,
-                "selection": self.case.selection.forwards,
-                "report": self.case.report.forwards,
+                "discovery": round(self.case.data.forwards),
+                "selection": round(self.case.selection.forwards),
+                "report": round(self.case.report.forwards),
             },
             "joint_sequences": self.suffices.sequences,
             "seconds": round(time.monotonic() - self.case.began, 2),

@@ -48,7 +48,7 @@ class Sufficiency:
     @property
     def sequences(self) -> int:
         """Sequences that were run, all changes together."""
-        return sum(e.forwards * len(e.batch) for e in self.stages) if "stages" in self.__dict__ else 0
+        return round(sum(e.forwards * len(e.batch) for e in self.stages)) if "stages" in self.__dict__ else 0
 
     def __call__(self, units: Iterable[Unit]) -> bool:
         """Whether one set suffices."""

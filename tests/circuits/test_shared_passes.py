@@ -209,3 +209,14 @@ def test_attention_whose_output_is_given_is_not_computed(monkeypatch):
     assert len(asked) == 3
     model(inputs, replace=Sparing({name: given}), cache=["blocks.1.attn.hook_q"])
     assert len(asked) == 7
+
+
+def test_passes_over_parts_count_by_their_share():
+    """A search decides most sets on a few sequences; its accounts once left those passes out."""
+    evaluator = lab("tokens, two heads", 16).prepared()
+    assert evaluator.forwards == 1
+    quarter = evaluator.part(slice(0, 4))
+    quarter.losses([Kept(frozenset()), AsIs()])
+    quarter.part(slice(0, 2)).patterns_under(Kept(frozenset()))
+    assert quarter.forwards == 2.5
+    assert evaluator.forwards == 1 + 2.5 / 4
