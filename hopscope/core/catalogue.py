@@ -114,8 +114,8 @@ def home(folder: str, name: str) -> Root:
 
     Raises BadInput, naming the nearest match, if there is none.
     """
-    key = (folder, name, LIBRARY, *outside.places().items())
-    root = _FOUND.get(key)
+    searched = (LIBRARY, *outside.places().items())
+    root = _FOUND.get((folder, name, searched))
     if root is None or not (root.folder(folder) / f"{name}.py").is_file():
         known = homes(folder)
         if name not in known:
@@ -123,7 +123,8 @@ def home(folder: str, name: str) -> Root:
             hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
             own = "" if close or outside.places() else " (one of your own: name its folder by --with DIR)"
             raise Unknown(f"there is no {name!r} in {folder}; {hint}{own}")
-        root = _FOUND[key] = known[name]
+        _FOUND.update({(folder, each, searched): where for each, where in known.items()})  # one walk finds them all
+        root = known[name]
     return root
 
 

@@ -83,3 +83,14 @@ def test_without_pytorch_sample_describes_the_task(name):
         assert "\nb0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2\n" in shown
         refused = run("sample", name, "--hops", "3", WITHOUT_TORCH="1")
         assert refused.stdout == "" and "drawn by PyTorch, which is not installed; run pip" in refused.stderr
+
+
+def test_one_walk_through_a_folder_finds_all_its_variants(monkeypatch):
+    """Listing n variants must not walk n times."""
+    monkeypatch.setattr(catalogue, "_FOUND", {})
+    walks = []
+    walked = catalogue.homes
+    monkeypatch.setattr(catalogue, "homes", lambda folder: (walks.append(folder), walked(folder))[1])
+    for name in catalogue.names("tasks"):
+        assert catalogue.summary("tasks", name)
+    assert walks == ["tasks", "tasks"]  # for the names, and for the first of them
