@@ -60,9 +60,11 @@ def shares(ax: Axes, circuits: DataFrame) -> None:
         if found := explained_by(factor, circuits):
             sure = found.chance < 0.05
             ax.barh(place, found.share, color=colour(3) if sure else "none", edgecolor=colour(3))
-            ax.text(max(found.share, 0) + 0.01, place, f"p = {found.chance:.3f}", va="center", fontsize=7)
+            words, end = f"p = {found.chance:.3f}", (max(found.share, 0), place)
+            ax.annotate(words, end, (3, 0), textcoords="offset points", va="center", fontsize=7)
     ax.set_yticks(range(len(FACTORS)), FACTORS.values())
     ax.set(xlabel="share explained, above chance", ylim=(len(FACTORS) - 0.4, -0.6))
+    ax.update_datalim([(0.05, 0)])  # so that rounding errors are no bars
     ax.margins(x=0.25)
     ax.set_title(f"What decides, D = {EXPLAINED}")
 

@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 from pandas import DataFrame
 
-from hopscope.studies.census import cells
+from hopscope.drawing.style import rendered
+from hopscope.studies.census import cells, figure
 from hopscope.studies.census.claims import CLAIMS, claims
+from hopscope.studies.census.entropy import Explained
 from hopscope.studies.census.experiments import census
 
 FOLLOWED = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L1H0 query->value[1]; L2H0 query->value[2]"
@@ -93,3 +95,13 @@ def test_the_grid_is_balanced_and_its_controls_are_not_trained():
     assert set(Counter(c.model.n_layers for c in two).values()) == {len(two) // 3}
     assert set(Counter(c.training.lr for c in two).values()) == {len(two) // 2}
     assert len([c for c in cells.cells("long") if c.training.steps]) >= 200
+
+
+def test_words_stand_by_their_bars_however_short_these_are(monkeypatch):
+    """Words at a fixed distance in a share's unit lie far outside the picture where all shares are rounding errors."""
+    monkeypatch.setattr(figure, "explained_by", lambda factor, _: Explained(4e-15, 1, 1) if factor == "rate" else None)
+    drawn = figure.figure(DataFrame([model(0, FOLLOWED), model(1, AHEAD)]))
+    assert rendered(drawn, "png")
+    [ax] = [ax for ax in drawn.axes if ax.get_title(loc="left").startswith("What decides")]
+    [words] = ax.texts
+    assert ax.bbox.x0 < words.get_window_extent().x0 < ax.bbox.x1
