@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
@@ -53,6 +53,10 @@ class Case:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
         effects: what silencing groups of rows alone costs.
+        bound: the loss that a circuit must be below on discovery's sequences, and
+        least: the share of right answers that it must have, by the model's on the same.
+        threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
+            sequences.
         identity: rows whose null is to attend to oneself.
         one_null: whether all rows have the same null.
     """
@@ -68,22 +72,51 @@ class Case:
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
         self.one_null = True
-        self.whole, nothing = self.data.losses([AsIs(), self.kept(())])
-        self.threshold = task.circuit_threshold(self.whole.mean, nothing.mean)
+        self.accepts = ACCEPTS
+        self.demands()
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
         return Evaluator(self.model, self.task.sample(n, random))
 
+    def demands(self) -> None:
+        """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
+        changes: list[Change] = [AsIs(), self.kept(())]
+        first, second = self.data.accounts(changes), self.selection.accounts(changes)
+        both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
+        self.whole = Loss.of(both[0].losses)
+        self.bound, self.least = self.asked(first)
+        self.lossless = Share.of(first[0].hits).mean
+        self.may_lose = self.lossless - self.least
+        self.threshold, self.accuracy = self.asked(both)
+        if not self.solved:
+            self.least = self.accuracy = 0.0
+
+    def tighten(self, share: float) -> float:
+        """Ask the search's sets for a share of the bound, and allow them a share of the accuracy that may be lost.
+
+        Where answers count, sets are now accepted on all sequences: what is seldom asked for is not among the first.
+        """
+        if self.least > 0 and share < 1:
+            self.least = self.lossless - share * self.may_lose
+            self.accepts = len(self.data.batch)
+        return share * self.bound
+
+    def asked(self, accounts: Sequence[Account]) -> tuple[float, float]:
+        """A circuit's loss and accuracy, of those of the model and of the same with every head idle."""
+        losses = [float(account.losses.mean()) for account in accounts]
+        shares = [Share.of(account.hits).mean for account in accounts]
+        return self.task.circuit_threshold(*losses), self.task.circuit_accuracy(*shares)
+
     @property
     def solved(self) -> bool:
-        """Whether the model, on the search's sequences, is good enough for a circuit to be accepted."""
-        return self.whole.mean < min(self.threshold, self.task.model_threshold)
+        """Whether the model, on the search's sequences, may be good enough for a circuit to be accepted."""
+        return self.whole.mean < self.threshold and self.whole.low < self.task.model_threshold
 
     # How circuits are run ------------------------------------------------------------------------------------
 
     def test(self, changed: Callable[[Evaluator], Change], bound: float) -> tuple[bool, Loss]:
-        """Whether a change keeps discovery's loss under a bound; on the first few sequences, where they leave no doubt.
+        """Whether a change keeps discovery's loss under a bound and enough answers right; on few, where they tell.
 
         Most sets that a search tries are far from the bound. The first stage only ever rejects, for it may lack what a
         set does not answer. What is found is tested again on more.
@@ -93,13 +126,25 @@ class Case:
             bound: a loss.
         """
         losses: list[Tensor] = []
+        hits: list[Tensor] = []
         for stage in self.stages:
-            losses += stage.sequence_losses([changed(stage)])
+            [outputs] = stage.outputs([changed(stage)])
+            losses.append(stage.losses_of(outputs))
             loss = Loss.of(torch.cat(losses))
             error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
-            if left < -SURE * error or (left > SURE * error and loss.n >= ACCEPTS):
+            if left < -SURE * error:
+                return False, loss
+            hits += [stage.hits_of(outputs)] if self.least > 0 else []
+            right = self.right(hits)
+            if right.high < self.least:
+                return False, loss
+            if left > SURE * error and right.mean >= self.least and loss.n >= self.accepts:
                 break
-        return loss.mean < bound, loss
+        return loss.mean < bound and right.mean >= self.least, loss
+
+    def right(self, hits: Sequence[Tensor], errors: float = SURE) -> Share:
+        """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""
+        return Share.of(torch.cat(list(hits)), errors) if hits else Share(1.0, 1.0, 1.0, 0)
 
     @cached_property
     def stages(self) -> list[Evaluator]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.branches import Branching, Prefixes, is_separable
@@ -196,6 +196,10 @@ class Evaluator:
         """The loss of every sequence under each change."""
         return torch.stack([self.losses_of(outputs) for outputs in self.outputs(changes)])
 
+    def hits_of(self, outputs: Float[Tensor, "batch query output"]) -> Bool[Tensor, "answer"]:
+        """Which answers of its outputs are right."""
+        return self.batch.task.correct(outputs, self.batch).flatten()
+
     def losses_of(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch"]:
         """The loss of every sequence, of its outputs."""
         task = self.batch.task
@@ -210,7 +214,7 @@ class Evaluator:
         """All that outputs tell."""
         hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
         named = dict(zip(self.batch.task.hop_names, hops, strict=True))
-        return Account(self.losses_of(outputs), named, self.batch.task.correct(outputs, self.batch).flatten())
+        return Account(self.losses_of(outputs), named, self.hits_of(outputs))
 
     def losses(self, changes: Iterable[Change]) -> list[Loss]:
         """The loss under each change, with its interval."""

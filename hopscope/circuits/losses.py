@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.core.intervals import wilson
+from hopscope.core.intervals import Z_95, wilson
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ class Share:
     n: int
 
     @classmethod
-    def of(cls, hits: Bool[Tensor, "..."]) -> Share:
+    def of(cls, hits: Bool[Tensor, "..."], z: float = Z_95) -> Share:
+        """Of some answers; z standard errors are the interval's."""
         n, right = hits.numel(), int(hits.sum())
-        return cls(right / n if n else math.nan, *wilson(right, n), n)
+        return cls(right / n if n else math.nan, *wilson(right, n, z), n)
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,10 @@ class Account:
     losses: Float[Tensor, "batch"]
     hop_losses: dict[str, float]
     hits: Bool[Tensor, "answer"]
+
+
+def pooled(one: Account, two: Account) -> Account:
+    """Two accounts of different sequences as one."""
+    n, m = len(one.losses), len(two.losses)
+    hops = {name: (n * loss + m * two.hop_losses[name]) / (n + m) for name, loss in one.hop_losses.items()}
+    return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))

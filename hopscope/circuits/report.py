@@ -14,7 +14,7 @@ from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import AsIs, Change, Hard
 from hopscope.circuits.hypotheses import Hypothesis
-from hopscope.circuits.losses import Loss, Share
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import Takeover, find_takeovers, spared_paths
@@ -39,23 +39,23 @@ class Report:
         self.case.watch("validating on fresh data")
         chosen, trial = self.first_fit(units, circuits)
         rules = choose_rules(self.case, chosen, max(self.case.threshold, self.case.whole.mean * 1.05))
-        paths = sorted(paths_of(chosen))
-        verdict, words = judge(trial, len(paths), self.hint())
+        paths, advice = sorted(paths_of(chosen)), self.case.task.unsolved_advice
+        verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=chosen in circuits)
         valid: Validated = [(chosen, trial.losses)] if paths else []
         takeovers: list[Takeover] = []
         if verdict == "circuit":
-            valid += self.validated([one for one in circuits if one != chosen], trial)
+            valid += self.validated([one for one in circuits if one != chosen])
             spared = spared_paths(self.case, paths)
             takeovers = find_takeovers(self.case, spared, [one for one, _ in valid])
             claim = claimed(claim, [one for one, _ in valid], spared)
         return Circuit(
-            paths=self.measured(paths, chosen, rules),
+            paths=self.measured(paths, chosen, rules, trial.demands.loss),
             rows=tuple(sorted(rows_of(chosen))),
             losses=trial.losses,
             hop_losses=trial.hop_losses,
             verdict=verdict,
             reason=words,
-            threshold=self.case.threshold,
+            threshold=trial.demands.loss,
             alternatives=tuple(paths_of(one) for one, _ in valid),
             completeness=claim if verdict == "circuit" else UNCLAIMED,
             supplies=self.certificates(chosen) if paths else (),
@@ -85,18 +85,16 @@ class Report:
             "null": Hard(null=self.case.settings.null),
         }
         more = lambda: self.case.evaluator("report, more", MORE * self.case.settings.report)  # noqa: E731
-        return on_trial(self.case.task, changes, self.case.threshold, self.case.report.prepared(), more)
+        return on_trial(self.case.task, changes, self.case.report.prepared(), more)
 
-    def validated(self, others: Sequence[Units], first: Trial) -> Validated:
-        """Those of the other circuits that pass both tests on report data, too; with their losses."""
-        case, found = self.case, []
+    def validated(self, others: Sequence[Units]) -> Validated:
+        """Those of the other circuits that stand the same trial; with their losses."""
+        found = []
         for other in others:
-            accounts = case.report.accounts([case.by_hand(other), case.kept(other), case.rows(other)])
-            losses = {test: Loss.of(account.losses) for test, account in zip(TESTS, accounts, strict=True)}
-            share = min(Share.of(account.hits).mean for account in accounts)
-            fits = max(loss.high for loss in losses.values()) < case.threshold and share >= first.demands.accuracy
-            case.write("8 alternative", names(other), "live, all else null", losses["live"], said(fits), data="report")
-            found += [(other, losses)] if fits else []
+            trial = self.trial(other)
+            live, fits = trial.losses["live"], said(trial.fits())
+            self.case.write("8 alternative", names(other), "live, all else null", live, fits, data="report")
+            found += [(other, trial.losses)] if trial.fits() else []
         return found
 
     def hint(self) -> str:
@@ -109,7 +107,9 @@ class Report:
             return ""
         return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
 
-    def measured(self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis]) -> tuple[Found, ...]:
+    def measured(
+        self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], threshold: float
+    ) -> tuple[Found, ...]:
         """Every path with its strength, its hypothesis, and what leaving it out costs."""
         self.case.watch("leaving out each path in turn")
         left_out = self.case.report.losses(self.case.kept(units - {path}) for path in paths)
@@ -117,10 +117,11 @@ class Report:
         found = []
         for path, removal, alone in zip(paths, left_out, silenced, strict=True):
             rule = rules.get(row_of(path))
-            needed = "needed" if removal.mean >= self.case.threshold else "not needed"
+            needed = "needed" if removal.mean >= threshold else "not needed"
             self.case.write("6 necessity", str(path), "left out of the circuit", removal, needed, data="report")
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            found.append(Found(path, self.case.report.strengths[path], name, bits, removal.mean, alone.mean))
+            strength = self.case.report.strengths.get(path, 0.0)  # what is rare may be in none of these sequences
+            found.append(Found(path, strength, name, bits, removal.mean, alone.mean))
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:
@@ -133,8 +134,8 @@ class Report:
         """All that the numbers depend on."""
         return {
             **self.case.settings.as_dict(),
-            "threshold": self.case.threshold,
-            "criterion": "mean loss: by hand, live, and live with rows whole",
+            "threshold of the search": {"loss": self.case.threshold, "accuracy": self.case.accuracy},
+            "criterion": "mean loss and accuracy: by hand, live, and live with rows whole",
             "identity": names(self.case.identity),
             "forwards": {
                 "discovery": round(self.case.data.forwards),

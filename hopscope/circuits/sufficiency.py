@@ -1,7 +1,8 @@
 """Sufficiency: whether a set of paths does what the model does, by hand and live; and the minimal sets that do.
 
 Losses of many sets are near the threshold of none, so a few sequences reject most; the closer a set comes the more
-are drawn (a sequential test; Wald, 1945). To be sufficient a set must be below the threshold by more than its error.
+are drawn (a sequential test; Wald, 1945). To be sufficient a set must be below the threshold by more than its error,
+and as accurate as the task asks, by more than that error, too.
 Nothing is assumed about supersets: heads can undo each other, so that less does what more does not.
 """
 
@@ -77,13 +78,15 @@ class Sufficiency:
         """Whether each change keeps the loss under the threshold."""
         verdicts: list[bool | None] = [None] * len(changes)
         losses: list[list[Tensor]] = [[] for _ in changes]
+        hits: list[list[Tensor]] = [[] for _ in changes]
         for seen, stage in zip(STAGES, self.stages, strict=True):
             open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
             if not open_:
                 break
-            for i, found in zip(open_, stage.sequence_losses([changes[i] for i in open_]), strict=True):
-                losses[i].append(found)
-                verdicts[i] = self.decided(torch.cat(losses[i]), seen)
+            for i, outputs in zip(open_, stage.outputs([changes[i] for i in open_]), strict=True):
+                losses[i].append(stage.losses_of(outputs))
+                hits[i] += [stage.hits_of(outputs)] if self.case.accuracy > 0 else []
+                verdicts[i] = self.decided(torch.cat(losses[i]), hits[i], seen)
         for units, verdict, found in zip(about, verdicts, losses, strict=True):
             if verdict or len(found) > 1:  # of the many that are far away only the number is told
                 self.case.write("4 joint", names(units), words, Loss.of(torch.cat(found)), said(bool(verdict)))
@@ -92,15 +95,18 @@ class Sufficiency:
             self.case.write("4 joint", f"{far} sets", words, None, "rejected", n=STAGES[0])
         return [bool(verdict) for verdict in verdicts]
 
-    def decided(self, losses: Tensor, seen: int) -> bool | None:
+    def decided(self, losses: Tensor, hits: Sequence[Tensor], seen: int) -> bool | None:
         """The decision on a change after so many sequences; None where more are needed."""
         mean, error = float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
-        bound = self.case.threshold
-        if seen == STAGES[-1]:
-            return mean + FAIR * error < bound
-        if not math.isfinite(mean) or mean - SURE * error >= bound:
+        bound, accuracy = self.case.threshold, self.case.accuracy
+        last = seen == STAGES[-1]
+        right = self.case.right(hits, FAIR if last else SURE)
+        if last:
+            return mean + FAIR * error < bound and right.low >= accuracy
+        if not math.isfinite(mean) or mean - SURE * error >= bound or right.high < accuracy:
             return False
-        return True if seen >= ACCEPTS and mean + SURE * error < bound else None
+        sure = mean + SURE * error < bound and right.low >= accuracy
+        return True if seen >= ACCEPTS and sure else None
 
     # Minimal sets --------------------------------------------------------------------------------------------
 
@@ -124,7 +130,10 @@ class Sufficiency:
             if smaller is None:
                 return units
             ordered = sorted(smaller, key=lambda unit: (-case.effects.get(frozenset([row_of(unit)]), 0.0), str(unit)))
-            units = minimal(ordered, lambda chosen: self(chosen))
+            fewer = minimal(ordered, lambda chosen: self(chosen))
+            if not self(fewer):  # heads undo each other: what each step passed need not pass together
+                return smaller
+            units = fewer
         found = self.minimal_sets(units)
         return smallest_first(case, found)[0] if found else units
 

@@ -3,7 +3,8 @@
 `circuit` needs four things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
 same with every head idle; at least one path; and both tests, all patterns by hand (paper, appendix E) and live, all but
 the circuit being null (ours): as its paths alone, and as their whole rows. Losses count by the worse end of their 95 %
-intervals. `partial` passed one of the two tests. Thresholds are the task's (docs/contracts.md).
+intervals. `partial` passed one of the two tests, or both while the search could not tell whether something can be left
+out. Thresholds are the task's (docs/contracts.md).
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from hopscope.circuits.evaluator import Change, Evaluator
-from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
@@ -69,10 +68,12 @@ class Trial:
     demands: Demands
 
     @classmethod
-    def of(cls, task: Task, threshold: float, accounts: Mapping[str, Account]) -> Trial:
+    def of(cls, task: Task, accounts: Mapping[str, Account]) -> Trial:
         accuracies = {name: Share.of(account.hits) for name, account in accounts.items()}
+        losses = {name: Loss.of(account.losses) for name, account in accounts.items()}
+        threshold = task.circuit_threshold(losses["model"].mean, losses["null"].mean)
         return cls(
-            {name: Loss.of(account.losses) for name, account in accounts.items()},
+            losses,
             accuracies,
             {name: account.hop_losses for name, account in accounts.items()},
             Loss.of(accounts["null"].losses - accounts["model"].losses),
@@ -103,38 +104,36 @@ class Trial:
         return losses and shares and not self.gap.low <= 0 < self.gap.high
 
 
-def on_trial(
-    task: Task, changes: Mapping[str, Change], threshold: float, first: Evaluator, more: Callable[[], Evaluator]
-) -> Trial:
-    """Put a circuit on trial; where that leaves something open, once more with further sequences beside the first."""
+def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: Callable[[], Evaluator]) -> Trial:
+    """Put a circuit on trial; where that leaves something open, once more with further sequences beside the first.
+
+    What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
+    """
     accounts = dict(zip(changes, first.accounts(list(changes.values())), strict=True))
-    found = Trial.of(task, threshold, accounts)
+    found = Trial.of(task, accounts)
     if found.settled():
         return found
     further = dict(zip(changes, more().accounts(list(changes.values())), strict=True))
-    return Trial.of(task, threshold, {name: pooled(accounts[name], further[name]) for name in changes})
-
-
-def pooled(one: Account, two: Account) -> Account:
-    """Two accounts of different sequences as one."""
-    n, m = len(one.losses), len(two.losses)
-    hops = {name: (n * loss + m * two.hop_losses[name]) / (n + m) for name, loss in one.hop_losses.items()}
-    return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))
+    return Trial.of(task, {name: pooled(accounts[name], further[name]) for name in changes})
 
 
 # In words --------------------------------------------------------------------------------------------------------
 
 
-def judge(trial: Trial, n_paths: int, hint: str = "") -> tuple[Verdict, str]:
+def judge(
+    trial: Trial, n_paths: int, hint: str = "", advice: str = Task.unsolved_advice, *, minimal: bool = True
+) -> tuple[Verdict, str]:
     """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
 
     Args:
         trial: of the circuit.
         n_paths: of the circuit.
         hint: what may be the matter where no set of paths was found.
+        advice: what to try where the model has not solved its task.
+        minimal: whether the search saw that nothing can be left out of it.
     """
     if not trial.solved():
-        return "none", unsolved(trial)
+        return "none", f"{unsolved(trial)}; {advice}"
     if trial.gap.low <= 0:
         return "none", (
             f"with every head idle the loss is {trial.losses['null'].mean:.3g}, and the model's is no better by more "
@@ -144,6 +143,11 @@ def judge(trial: Trial, n_paths: int, hint: str = "") -> tuple[Verdict, str]:
         return "none", f"no set of paths was found; {hint or 'try another --null, or more sequences (--discovery)'}"
     failed = [test for test in TESTS if not trial.passes(test)]
     loss = {test: f"{trial.losses[test].mean:.3g}" for test in TESTS}
+    if not failed and not minimal:
+        return "partial", (
+            f"it passes both tests, at {loss['circuit']} and {loss['live']}, but on the search's own sequences not by "
+            "enough to tell whether something can be left out; try more of them (--discovery, --selection)"
+        )
     if not failed:
         below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
         return "circuit", f"{below}, and {loss['live']} as computed, all else null"
@@ -163,7 +167,7 @@ def unsolved(trial: Trial) -> str:
         words = f"at {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.model_loss:.3g}"
     else:
         words = f"right in {share.mean:.1%} ({share.low:.1%} to {share.high:.1%}), not in {asked.model_accuracy:.1%}"
-    return f"the model itself has not solved its task: it is {words}; train it longer, or take a later --step"
+    return f"the model itself has not solved its task: it is {words}"
 
 
 def short(trial: Trial, test: str) -> str:
@@ -172,7 +176,9 @@ def short(trial: Trial, test: str) -> str:
     if loss.high >= asked.loss:
         words = f"the loss is {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.loss:.3g}"
     else:
-        words = f"only {share.mean:.1%} of the answers are right, where {asked.accuracy:.1%} are required"
+        words = (
+            f"{share.mean:.1%} ({share.low:.1%} to {share.high:.1%}) of the answers are right, not {asked.accuracy:.1%}"
+        )
     return f"{TESTS[test]} {words}"
 
 

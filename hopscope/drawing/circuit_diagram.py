@@ -107,8 +107,8 @@ def circuit_diagram(
     size = sized(paths, n_layers)
     if others := set(interchangeable) - set(paths):
         size += f", {count(len(others), 'alternative')} dashed"
-    ax.text(-LEFT, -0.58, below, va="top", fontsize=7.5, color=GREY, linespacing=1.45)
-    ax.set_title(f"{title}: {size}" if title else size)
+    ax.text(-LEFT, -0.58, below, va="top", fontsize=7.5, color=GREY, linespacing=1.45, parse_math=False)
+    ax.set_title(f"{title}: {size}" if title else size, parse_math=False)
     ax.set_axis_off()
     ax.set(xlim=(-LEFT, width), ylim=(-depth, top), aspect="equal")
     return figure
@@ -179,7 +179,7 @@ def draw_wire(ax: Axes, wire: Wire, band: Band, tint: str, strength: float | Non
     ax.text(middle, level + 0.04, words, ha=side, va="bottom", fontsize=7.8, zorder=1.5, bbox=ground)
     for n, note in enumerate(wire.notes):
         y = level - 0.05 - LINE * n
-        ax.text(middle, y, note, ha=side, va="top", fontsize=6.6, color=GREY, zorder=1.5, bbox=ground)
+        ax.text(middle, y, note, ha=side, va="top", fontsize=6.6, color=GREY, zorder=1.5, bbox=ground, parse_math=False)
 
 
 def route(x0: float, y0: float, x1: float, y1: float, level: float) -> Curve:
@@ -206,11 +206,11 @@ def draw_spots(ax: Axes, spots: Sequence[Spot], colours: Mapping[str, str]) -> N
         ax.add_patch(FancyBboxPatch(corner, wide, high, boxstyle=style, fc=tint, ec="none", zorder=3))
         size = 6.5 if spot.folded else 9.5 * min(1.0, 3.4 / max(1, len(spot.symbol)))
         ink = GREY if spot.folded else ink_on(tint)
-        ax.text(spot.x, -0.01, spot.symbol, ha="center", va="center", color=ink, fontsize=size, zorder=4)
+        at_centre: Any = {"ha": "center", "parse_math": False}  # `$$` is a token, not a formula
+        ax.text(spot.x, -0.01, spot.symbol, va="center", color=ink, fontsize=size, zorder=4, **at_centre)
         roles = "\n".join(spot.roles) if not spot.folded else ""
-        ax.text(
-            spot.x, -BOX / 2 - 0.07, roles, ha="center", va="top", fontsize=7, fontfamily="monospace", color="#333333"
-        )
+        below = spot.x, -BOX / 2 - 0.07
+        ax.text(*below, roles, va="top", fontsize=7, fontfamily="monospace", color="#333333", **at_centre)
         if after is not None and fact_of(spot) & fact_of(after):
             ax.plot([spot.x, after.x], [0, 0], color="#c8c8c8", lw=2.5, zorder=1.5)
 

@@ -43,7 +43,9 @@ class Borrowed(Model):
         self.starts_at_layers = self.can_start_late()
 
     def shape_of(self, model: Any) -> Shape:
-        found: Shape = model.architecture
+        found = model.architecture
+        if not isinstance(found, Shape):
+            raise BadInput(f"a model's architecture must be a hopscope.models.base.Shape; got a {type(found).__name__}")
         return found
 
     def can_start_late(self) -> bool:
@@ -99,7 +101,8 @@ class Hooked(Borrowed):
 
     def can_start_late(self) -> bool:
         named = {"start_at_layer", "stop_at_layer"} <= inspect.signature(self.inner.forward).parameters.keys()
-        return named and getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
+        padded = getattr(getattr(self.inner, "tokenizer", None), "padding_side", "right") == "left"  # masked by tokens
+        return named and not padded and getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
 
     @property
     def activation_names(self) -> list[str]:
@@ -131,7 +134,7 @@ def fitted(new: Replacement) -> Replacement:
 
 def whole(outputs: Tensor) -> Tensor:
     """Outputs in single precision at least, so that losses are."""
-    return outputs.float() if outputs.dtype in HALVES else outputs
+    return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in HALVES else outputs
 
 
 def borrowed(model: Any) -> Borrowed:

@@ -37,6 +37,8 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
     if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
         got = " and ".join(type(given).__name__ for given in (inputs, targets))
         raise BadInput(f"inputs and targets must be tensors; got {got}")
+    if not targets.ndim or not inputs.ndim:
+        raise BadInput("there must be a row of targets for each row of inputs; got a tensor without dimensions")
     floating = inputs.is_floating_point()
     if inputs.ndim != 2 + floating or inputs.shape[1] < 2:
         wanted = "features of shape (row, position, feature)" if floating else "tokens of shape (row, position)"
@@ -45,6 +47,8 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
         raise BadInput(f"inputs and targets must have as many rows; got {len(inputs)} and {len(targets)}")
     if len(inputs) < LEAST:
         raise BadInput(f"a search needs at least {LEAST} rows that it can divide; got {len(inputs)}")
+    if not floating and int(inputs.min()) < 0:
+        raise BadInput(f"tokens must be numbered from 0; got {int(inputs.min())}")
     if bool((targets == targets[:1]).all()):
         raise BadInput("all targets are the same, so there is nothing to find; give answers that differ")
     check_at(at, inputs.shape[1])
@@ -64,10 +68,37 @@ def check_at(at: Any, n: int) -> None:
         raise BadInput(f"at must hold some of the {n} positions; got {at}")
 
 
-def check_floor(floor: Any) -> None:
-    """Whether it is a number that a loss can be. Raises BadInput."""
+def check_floor(floor: Any, best_accuracy: Any) -> None:
+    """Whether they are numbers that a loss and a share can be. Raises BadInput."""
     if isinstance(floor, bool) or not isinstance(floor, int | float) or not math.isfinite(floor):
         raise BadInput(f"floor must be a finite number; got {floor!r}")
+    if isinstance(best_accuracy, bool) or not isinstance(best_accuracy, int | float) or not 0 < best_accuracy <= 1:
+        raise BadInput(f"best_accuracy must be above 0 and at most 1; got {best_accuracy!r}")
+
+
+def check_classes(outputs: Tensor, targets: Tensor, *, strict: bool) -> None:
+    """Of targets that number outputs, whether all rows ask for something. Raises BadInput.
+
+    Args:
+        outputs: for some rows, as the owner expects them.
+        targets: of all rows.
+        strict: whether they must be numbers of outputs, the loss being ours.
+    """
+    if targets.is_floating_point() or targets.shape[1:] != outputs.shape[1:-1]:
+        return
+    silent = (
+        int((targets == NOT_ASKED).flatten(1).all(1).sum()) if targets.ndim > 1 else int((targets == NOT_ASKED).sum())
+    )
+    if silent:
+        rows, them = ("row asks", "it") if silent == 1 else ("rows ask", "them")
+        whose = "its" if silent == 1 else "their"
+        raise BadInput(f"{silent} {rows} for nothing: all {whose} targets are {NOT_ASKED}; leave {them} out")
+    outside = targets[(targets != NOT_ASKED) & ((targets < 0) | (targets >= outputs.shape[-1]))]
+    if strict and len(outside):
+        raise BadInput(
+            f"targets must number the {outputs.shape[-1]} outputs, or be {NOT_ASKED} where nothing is asked; "
+            f"got {int(outside[0])}"
+        )
 
 
 def sizes(settings: Discovery | None, n: int) -> Discovery:
@@ -86,14 +117,24 @@ def sizes(settings: Discovery | None, n: int) -> Discovery:
 
 def tried(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
     """The model's answers for some rows. Raises BadInput where it cannot read them."""
+    extreme = [] if inputs.is_floating_point() else [int(inputs.amax(1).argmax()), int(inputs.amin(1).argmin())]
+    some = torch.tensor([*range(SOME), *extreme], device=inputs.device)  # a token that is none may come late
     try:
         with torch.no_grad():
-            outputs: Tensor = model(inputs[:SOME], at=at)
-    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError) as error:
-        raise BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {one_line(error)}") from None
+            outputs: Tensor = model(inputs[some], at=at)
+    except Exception as error:  # whatever the owner's module raises
+        told = (
+            one_line(error)
+            if isinstance(error, RuntimeError | ValueError)
+            else f"{type(error).__name__}: {one_line(error)}"
+        )
+        raise BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {told}") from None
+    if not isinstance(outputs, Tensor):
+        got = type(outputs).__name__
+        raise BadInput(f"the model must put out a tensor (row, position, output) and nothing else; got a {got}")
     if outputs.ndim != 3:
         raise BadInput(f"the model must put out (row, position, output); got the shape {tuple(outputs.shape)}")
-    return outputs
+    return outputs[:SOME]
 
 
 # Loss and correctness --------------------------------------------------------------------------------------------
@@ -108,19 +149,26 @@ def loss_of(given: Measure | None, outputs: Tensor, targets: Tensor) -> Measure:
         targets: of the same rows.
     """
     loss = given or usual(outputs, targets)
-    value = called(loss, outputs, targets)
-    single = torch.stack([called(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
-    if not math.isclose(float(value), float(single.mean()), rel_tol=CLOSE, abs_tol=1e-5):
-        raise BadInput(
-            f"the loss must be a mean over rows; of {len(outputs)} rows it is {float(value):.4g}, "
-            f"but the mean of their losses one by one {float(single.mean()):.4g}"
-        )
+    scale = 1e-30
+    for answers in (outputs.roll(1, 0), outputs):  # those of a good model may cost nothing; another row's do
+        value, single = called(loss, answers, targets), one_by_one(loss, answers, targets)
+        scale = max(scale, float(single.abs().max()))
+        if not math.isclose(float(value), float(single.mean()), rel_tol=CLOSE, abs_tol=1e-6 * scale):
+            raise BadInput(
+                f"the loss must be a mean over rows; of {len(outputs)} rows it is {float(value):.4g}, "
+                f"but the mean of their losses one by one {float(single.mean()):.4g}"
+            )
     try:
         batched = torch.vmap(lambda output, target: loss(output[None], target[None]))(outputs, targets)
-        fits = torch.allclose(batched, single, rtol=CLOSE, atol=1e-5)
+        fits = torch.allclose(batched, single, rtol=CLOSE, atol=1e-6 * scale)
     except (RuntimeError, ValueError, TypeError):
         fits = False
     return loss if fits else lambda outputs, targets: RowByRow.apply(outputs, targets, loss)  # type: ignore[no-any-return]
+
+
+def one_by_one(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of each row. Raises BadInput."""
+    return torch.stack([called(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
 
 
 def called(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -147,9 +195,14 @@ def usual(outputs: Tensor, targets: Tensor) -> Measure:
         return F.mse_loss
     if targets.shape != outputs.shape[:-1]:
         raise BadInput(f"{asks}; give token numbers of shape {tuple(outputs.shape[:-1])}, another `at`, or a loss")
-    return lambda outputs, targets: F.cross_entropy(
-        outputs.flatten(0, -2), targets.long().flatten(), ignore_index=NOT_ASKED
-    )
+    return cross_entropy
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean over rows of each row's mean over the answers that it asks for."""
+    each = F.cross_entropy(outputs.movedim(-1, 1), targets.long(), ignore_index=NOT_ASKED, reduction="none")
+    asked = (targets != NOT_ASKED).to(each.dtype)
+    return (each.flatten(1).sum(1) / asked.flatten(1).sum(1)).mean() if each.ndim > 1 else each.mean()
 
 
 class RowByRow(torch.autograd.Function):
@@ -190,12 +243,17 @@ def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: T
         every: all targets, for their variance.
     """
     rule = given or likeliest_or_near(outputs, targets, every)
-    try:
-        found = rule(outputs, targets)
-    except Exception as error:  # whatever the owner's function raises
-        raise BadInput(f"correct fails on outputs of shape {tuple(outputs.shape)}: {one_line(error)}") from None
-    if not isinstance(found, Tensor) or found.dtype != torch.bool or not found.numel():
-        raise BadInput("correct must say of each answer whether it is right, in a tensor of bools")
+    again = torch.arange(len(every), device=outputs.device) % len(outputs)
+    for some, answers in ((outputs, targets), (outputs[again], every)):
+        try:
+            found = rule(some, answers)
+        except Exception as error:  # whatever the owner's function raises
+            raise BadInput(f"correct fails on outputs of shape {tuple(some.shape)}: {one_line(error)}") from None
+        words = "correct must say of each answer whether it is right, in a tensor of bools"
+        if not isinstance(found, Tensor) or found.dtype != torch.bool:
+            raise BadInput(words)
+        if found.numel() < len(some):
+            raise BadInput(f"{words}; got {found.numel()} for {len(some)} rows")
     return rule
 
 
@@ -251,6 +309,10 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
         for place in (place for places in chains for place in places):
             if not isinstance(place, int) or not -n <= place < n:
                 raise BadInput(f"role {name} must be held by some of the {n} positions; got {place!r}")
+    for name, chains in given.items():
+        held = [place for places in chains for place in {place % n for place in places}]
+        if twice := {place for place in held if held.count(place) > 1}:
+            raise BadInput(f"role {name} is held by position {min(twice)} in two chains; a position has one chain")
     return {
         name: {place % n: chain for chain, places in enumerate(chains) for place in places}
         for name, chains in given.items()

@@ -19,7 +19,17 @@ from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
 from hopscope.live.borrowed import at_rest, borrowed
-from hopscope.live.checks import Naming, check_floor, check_tensors, correct_of, loss_of, roles_of, sizes, tried
+from hopscope.live.checks import (
+    Naming,
+    check_classes,
+    check_floor,
+    check_tensors,
+    correct_of,
+    loss_of,
+    roles_of,
+    sizes,
+    tried,
+)
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
 from hopscope.models.base import Shape
@@ -40,6 +50,7 @@ def find_circuit(
     at: int | slice = -1,
     roles: Naming | Roles | None = None,
     floor: float = 0.0,
+    best_accuracy: float = 1.0,
     settings: Discovery | None = None,
     names: Sequence[str] | None = None,
     watch: Callable[[str], None] = lambda _: None,
@@ -65,6 +76,7 @@ def find_circuit(
             of answers without a role are `query`. Without the function paths lead by relations, such as `−1` and
             `after-same-token` (`hopscope.problem.relations`).
         floor: the least loss that a perfect model reaches.
+        best_accuracy: the share of right answers that it reaches.
         settings: sizes, seed and null of the search.
         names: what tokens are called in the picture.
         watch: told in words what is being done.
@@ -76,19 +88,20 @@ def find_circuit(
         BadInput: something does not fit; the sentence says what.
     """
     check_tensors(inputs, targets, at)
-    check_floor(floor)
+    check_floor(floor, best_accuracy)
     settings, lent = sizes(settings, len(inputs)), borrowed(model)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = tried(lent, inputs, slice_of(at))
         some = shaped(answers, at), targets[: len(answers)]
+        check_classes(some[0], targets, strict=loss is None)
         rule, right = loss_of(loss, *some), correct_of(correct, *some, targets)
-        data = Data(inputs, targets, at, rule, right, roles_of(roles, inputs, slice_of(at)), floor)
+        data = Data(inputs, targets, at, rule, right, roles_of(roles, inputs, slice_of(at)), floor, best_accuracy)
         task = Given(data, answers, settings)
         if not task.constant > floor:
-            raise BadInput(
-                f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
-            )
+            least = "; one that knows no least, as of log-probabilities that need not sum to 1, wants logits instead"
+            words = f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
+            raise BadInput(words + least * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
         return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names)
 

@@ -7,6 +7,7 @@ squared error is less than half the targets' variance. These choices are ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,7 @@ class Data:
         correct: which answers are right, a bool for each.
         roles: of all rows; None: the relations of `hopscope.problem.relations`.
         floor: the least loss that a perfect model reaches.
+        best_accuracy: its share of right answers.
     """
 
     inputs: Tensor
@@ -50,6 +52,7 @@ class Data:
     correct: Measure
     roles: Roles | None
     floor: float
+    best_accuracy: float = 1.0
 
 
 def slice_of(at: int | slice) -> slice:
@@ -92,19 +95,22 @@ class Given(Task):
 
     Args:
         data: what was given.
-        outputs: of the model for some rows, (row, query, output); only their shape is looked at.
+        outputs: of the model for some rows, (row, query, output): their shape, and an answer that can be given.
         settings: of the search.
     """
 
     __eq__, __hash__ = object.__eq__, object.__hash__
+    unsolved_advice = "train it longer; what nobody can know is told by floor= and best_accuracy="
 
     def __init__(self, data: Data, outputs: Tensor, settings: Discovery):
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "answer", outputs.new_zeros(outputs.shape[1:]))
+        object.__setattr__(self, "middle", outputs.mean(0))
         object.__setattr__(self, "deck", Deck(len(data.inputs), settings, data.inputs.device))
 
     data: Data
     answer: Tensor
+    middle: Tensor
     deck: Deck
 
     @classmethod
@@ -130,6 +136,24 @@ class Given(Task):
     @property
     def floor(self) -> float:  # type: ignore[override]
         return self.data.floor
+
+    @property
+    def best_accuracy(self) -> float:  # type: ignore[override]
+        return self.data.best_accuracy
+
+    @property
+    def learnt_below(self) -> float:
+        """Half of the way from chance to the floor, which may be below 0 (ours)."""
+        return self.floor + 0.5 * (self.chance - self.floor)
+
+    @property
+    def solved_below(self) -> float:
+        """95 % of it (ours)."""
+        return self.floor + 0.05 * (self.chance - self.floor)
+
+    @property
+    def model_threshold(self) -> float:
+        return self.solved_below
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         return {"row": self.deck.deal(n, generator.initial_seed()).to(self.data.inputs.device)}
@@ -174,15 +198,28 @@ class Given(Task):
 
     @cached_property
     def constant(self) -> float:
-        """The loss of the best constant answer: from nothing, means and frequencies by gradient, the least of all."""
+        """The loss of the best constant answer: from nothing, a mean of the model's own, means and frequencies.
+
+        The least of them is taken on by gradient. One of the model's own is there for outputs that are not free, such
+        as probabilities.
+
+        Raises:
+            BadInput: the loss fails on all rows together, or no constant has a finite one.
+        """
         targets = self.data.targets
         expand = lambda one: one.expand(len(targets), *one.shape)  # noqa: E731
         loss = lambda one: self.loss(expand(one), targets)  # noqa: E731
-        starts = [self.answer, *typical(self.data, self.answer)]
-        with torch.no_grad():
-            losses = [float(loss(start)) for start in starts]
-        best = min(losses)
-        return min(best, descended(starts[losses.index(best)], loss))
+        starts = [self.answer, self.middle, *typical(self.data, self.answer)]
+        try:
+            with torch.no_grad():
+                losses = [float(loss(start)) for start in starts]
+        except Exception as error:  # whatever the owner's function raises
+            words = " ".join(str(error).split()) or type(error).__name__
+            raise BadInput(f"the loss fails on all {len(targets)} rows together: {words[:200]}") from None
+        finite = {found: start for found, start in zip(losses, starts, strict=True) if math.isfinite(found)}
+        if not finite:
+            raise BadInput("no constant answer that was tried has a finite loss, so there is no chance to compare with")
+        return min(min(finite), *(descended(start, loss) for start in finite.values()))
 
 
 def typical(data: Data, answer: Tensor) -> list[Tensor]:
@@ -224,4 +261,4 @@ def descended(start: Tensor, loss: Callable[[Tensor], Tensor]) -> float:
             found = float(loss(answer).detach())
     except RuntimeError:
         return float("inf")
-    return found if found == found else float("inf")
+    return found if math.isfinite(found) else float("inf")

@@ -8,6 +8,7 @@ clamps, measures and the circuit search need of attention.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -263,8 +264,8 @@ class Model(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.parameters()).device
+        """Where the weights are; of a model that has none, where its buffers are, or the processor."""
+        return next(itertools.chain(self.parameters(), self.buffers()), torch.empty(0)).device
 
     @property
     def n_parameters(self) -> int:

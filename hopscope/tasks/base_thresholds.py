@@ -12,6 +12,8 @@ class Thresholds(ABC):
     floor = 0.0
     #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
     best_accuracy = 1.0
+    #: What to try with a model that has not solved it.
+    unsolved_advice = "train it longer, or take a later --step"
 
     @property
     @abstractmethod

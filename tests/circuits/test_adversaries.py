@@ -191,6 +191,7 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     half = frozenset([Path.parse("L1H0 query->value[1]")])
     lab = Evaluator(made.model, TASK.sample(8192, 5))
     case.threshold = lab.loss(case.kept(half)).mean if kind == "near" else 0.15
+    case.accuracy = 0.0  # so that the loss alone decides
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     drawn = suffices.sequences
     assert drawn == (STAGES[-1] if kind == "near" else STAGES[0])
@@ -252,7 +253,12 @@ def trial(model=0.01, by_hand=0.02, live=0.03, rows=0.03, null=3.0, right=1.0, w
         ({"live": 0.2}, 2, "partial", "as computed, all else null, the loss is 0.2"),
         ({"rows": 0.2}, 2, "partial", "with their rows whole, all else null, the loss is 0.2"),
         ({"by_hand": 0.2}, 2, "partial", "with all patterns by hand the loss is 0.2"),
-        ({"right": {"model": 1.0, "circuit": 0.8, "live": 1.0, "rows": 1.0, "null": 0.1}}, 2, "partial", "only 80.0%"),
+        (
+            {"right": {"model": 1.0, "circuit": 0.8, "live": 1.0, "rows": 1.0, "null": 0.1}},
+            2,
+            "partial",
+            "80.0% (79.0% to 81.0%) of the",
+        ),
         ({"live": 0.2, "by_hand": 0.3}, 2, "none", "and as computed"),
         ({"live": 0.149, "width": 0.01}, 2, "partial", "(0.139 to 0.159), not below 0.15"),
     ],
@@ -263,24 +269,31 @@ def test_each_demand_is_made(numbers, n_paths, verdict, words):
     assert verdict == "circuit" or "try" in reason or "train" in reason
 
 
+def test_what_was_not_minimised_is_no_circuit():
+    assert judge(trial(), 2, minimal=False)[0] == "partial" and "left out" in judge(trial(), 2, minimal=False)[1]
+    assert judge(trial(live=0.2), 2, minimal=False) == judge(trial(live=0.2), 2)
+
+
 def test_a_trial_that_is_settled_draws_no_more():
     assert trial().settled() and trial(live=0.2).settled()
     for open_ in ({"live": 0.1495}, {"by_hand": 0.1505}, {"model": 0.2}, {"gap": Loss(0.01, -0.01, 0.03, 512)}):
         assert not trial(**open_).settled(), open_
 
 
-def test_more_sequences_are_drawn_where_the_interval_holds_the_threshold():
+def test_more_sequences_are_drawn_where_the_interval_holds_the_threshold(monkeypatch):
     model = copiers(20.0).model.eval()
     kept = Kept(frozenset(map(Path.parse, ["L0H0 value[1]->key[1]", "L1H0 query->value[1]"])))
     half = Kept(frozenset([Path.parse("L1H0 query->value[1]")]))
     changes = {"model": kept, "circuit": kept, "live": half, "rows": kept, "null": Hard()}
     first, more = (Evaluator(model, TASK.sample(n, n)) for n in (128, 96))
     [at] = first.losses([half])
-    drawn = on_trial(TASK, changes, at.mean, first, lambda: more)  # a threshold that its own loss cannot settle
+    monkeypatch.setattr(type(TASK), "circuit_threshold", lambda *_: at.mean)  # that its own loss cannot settle
+    drawn = on_trial(TASK, changes, first, lambda: more)
     assert {loss.n for loss in drawn.losses.values()} == {224}
     both = torch.cat([first.sequence_losses([half]), more.sequence_losses([half])], 1)
     assert drawn.losses["live"].mean == pytest.approx(float(both.mean()))
-    settled = on_trial(TASK, changes | {"live": kept}, 0.15, first, lambda: more)
+    monkeypatch.setattr(type(TASK), "circuit_threshold", lambda *_: 0.15)
+    settled = on_trial(TASK, changes | {"live": kept}, first, lambda: more)
     assert {loss.n for loss in settled.losses.values()} == {128}
 
 

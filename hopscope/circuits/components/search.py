@@ -17,10 +17,10 @@ from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
 from hopscope.circuits.components.circuit import ComponentCircuit, SizeCurve, grid_size
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
-from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.metrics import MIB_GRID
 from hopscope.circuits.search import minimal
-from hopscope.circuits.verdict import MORE, Demands, pooled
+from hopscope.circuits.verdict import MORE, Demands
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
