@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
@@ -42,8 +43,8 @@ class Found:
         return {
             **self.path.as_dict(),
             "strength": round(self.strength, 6),
-            "removal_loss": round(self.removal_loss, 6),
-            "silenced_loss": round(self.silenced_loss, 6),
+            "removal_loss": rounded(self.removal_loss),
+            "silenced_loss": rounded(self.silenced_loss),
             "hypothesis": self.hypothesis,
             "bits": None if self.bits is None else round(self.bits, 2),
         }
@@ -128,8 +129,8 @@ class Circuit:
         return {
             "paths": [found.as_dict() for found in self.paths],
             "unnamed_rows": [str(row) for row in self.rows],
-            "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
-            "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
+            "loss": {name: rounded(loss.mean) for name, loss in self.losses.items()},
+            "interval": {name: [rounded(loss.low), rounded(loss.high)] for name, loss in self.losses.items()},
             "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
             "accuracy_interval": {n: [round(s.low, 6), round(s.high, 6)] for n, s in self.accuracies.items()},
             "hop_losses": self.hop_losses,
@@ -139,7 +140,7 @@ class Circuit:
             "alternatives": {
                 "circuits": [as_dicts(sorted(paths)) for paths in self.alternatives],
                 "unnamed_rows": [names(rows) for rows in self.alternative_rows],
-                "loss": [{name: round(loss.mean, 6) for name, loss in one.items()} for one in self.alternative_losses],
+                "loss": [{name: rounded(loss.mean) for name, loss in one.items()} for one in self.alternative_losses],
                 "completeness": self.completeness.as_dict(),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
@@ -165,6 +166,11 @@ class Circuit:
         write_json(folder / "circuit.json", self.as_dict() | more)
         enlist(folder, names)
         return [folder / name for name in names]
+
+
+def rounded(loss: float) -> float:
+    """To six places, or four digits where that says more: losses may be in small units."""
+    return round(loss, 6) if abs(loss) >= 1e-3 or not math.isfinite(loss) else float(f"{loss:.4g}")
 
 
 def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -23,8 +23,9 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
 WEIGHTS = (
-    "Every weight is a measured share, 0 to 1: token to head, of the head's attention; head to head, of the attention "
-    "or the loss that path patching costs; head to answer, of the gap from null to circuit that is lost without it."
+    "Every weight is a measured share, from 0 to 1 but for chance: token to head, of the head's attention; head to "
+    "head, of the attention or the loss that path patching costs; head to answer, of the gap from null to circuit that "
+    "is lost without it."
 )
 
 

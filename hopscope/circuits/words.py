@@ -196,11 +196,16 @@ def unnamed(circuit: Circuit) -> list[str]:
 
 def told_losses(circuit: Circuit) -> str:
     """The loss by hand, beside those of the model and of nothing."""
-    loss = {name: digits(value.mean) for name, value in circuit.losses.items()}
+    loss = {name: digits(value.mean, unit(circuit)) for name, value in circuit.losses.items()}
     return (
         f"With all patterns set by hand the loss is {loss['circuit']}. The model's own loss is {loss['model']}, and "
         f"with every head idle it is {loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
     )
+
+
+def unit(circuit: Circuit) -> float:
+    """What losses are small beside: that with every head idle, where it is below 1."""
+    return min(1.0, abs(circuit.losses["null"].mean)) if "null" in circuit.losses else 1.0
 
 
 ONE_LESS = "With one path left out, and the others attending as computed, the loss"
@@ -208,16 +213,16 @@ ONE_LESS = "With one path left out, and the others attending as computed, the lo
 
 def costs(circuit: Circuit) -> list[str]:
     """What leaving out each path costs, others live: all of a few, of more the most and the least."""
-    ranked = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path))
+    ranked, of = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path)), unit(circuit)
     if not ranked:
         return []
     if len(ranked) == 1:
-        sentence = f"Without {told(ranked[0].path)} the loss is {digits(ranked[0].removal_loss)}."
+        sentence = f"Without {told(ranked[0].path)} the loss is {digits(ranked[0].removal_loss, of)}."
     elif len(ranked) > 4:
-        most, least = (f"{digits(found.removal_loss)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
+        most, least = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
         sentence = f"{ONE_LESS} is between {least} and {most}."
     else:
-        said = listed(f"{digits(found.removal_loss)} ({told(found.path)})" for found in ranked)
+        said = listed(f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in ranked)
         sentence = f"{ONE_LESS} is {said}."
     spare = [told(found.path) for found in ranked if found.removal_loss < circuit.threshold]
     if not spare or not circuit.accepted:
@@ -300,9 +305,9 @@ def unused_layers(used: Iterable[int], n_layers: int) -> str:
     return f"Layer{'s' * (len(idle) > 1)} {spans(idle)} {'are' if len(idle) > 1 else 'is'} not used."
 
 
-def digits(loss: float) -> str:
-    """A loss with two digits that count: `0.60`, `0.0024`, `12`; what is below a millionth is `0`."""
-    if abs(loss) < 1e-6:
+def digits(loss: float, of: float = 1.0) -> str:
+    """A loss with two digits that count: `0.60`, `0.0024`, `12`; what is below a millionth `of` the unit is `0`."""
+    if abs(loss) < 1e-6 * of:
         return "0"
     return f"{loss:#.2g}".rstrip(".") if abs(loss) < 100 else f"{loss:.0f}"
 

@@ -26,6 +26,7 @@ from hopscope.problem.roles import Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, Task
 
 LEAST = 256  # rows
+CHANCE = 4096  # rows, about, that chance is measured on
 REPORTS = ("report", "report, more")  # what `hopscope.circuits` calls the sequences that numbers are told of
 Measure = Callable[[Tensor, Tensor], Tensor]
 
@@ -204,38 +205,43 @@ class Given(Task):
         as probabilities.
 
         Raises:
-            BadInput: the loss fails on all rows together, or no constant has a finite one.
+            BadInput: the loss fails on many rows together, or no constant has a finite one.
         """
-        targets = self.data.targets
+        targets = self.data.targets[:: max(1, len(self.data.targets) // CHANCE)]
         expand = lambda one: one.expand(len(targets), *one.shape)  # noqa: E731
         loss = lambda one: self.loss(expand(one), targets)  # noqa: E731
-        starts = [self.answer, self.middle, *typical(self.data, self.answer)]
+        starts = [self.answer, self.middle, *typical(targets, shaped(self.answer[None], self.data.at)[0], self.answer)]
         try:
             with torch.no_grad():
                 losses = [float(loss(start)) for start in starts]
         except Exception as error:  # whatever the owner's function raises
             words = " ".join(str(error).split()) or type(error).__name__
-            raise BadInput(f"the loss fails on all {len(targets)} rows together: {words[:200]}") from None
+            raise BadInput(f"the loss fails on {len(targets)} rows together: {words[:200]}") from None
         finite = {found: start for found, start in zip(losses, starts, strict=True) if math.isfinite(found)}
         if not finite:
             raise BadInput("no constant answer that was tried has a finite loss, so there is no chance to compare with")
         return min(min(finite), *(descended(start, loss) for start in finite.values()))
 
 
-def typical(data: Data, answer: Tensor) -> list[Tensor]:
-    """The targets' mean, or the logarithms of their frequencies, where they have the form of outputs."""
-    targets, n_classes = data.targets, answer.shape[-1]
-    like = shaped(answer[None], data.at)[0]
+def typical(targets: Tensor, like: Tensor, answer: Tensor) -> list[Tensor]:
+    """The targets' mean, or the logarithms of their frequencies, where they have the form of outputs.
+
+    Args:
+        targets: of some rows.
+        like: outputs of a row, as their owner expects them.
+        answer: the same, as tasks have them.
+    """
+    n_classes = answer.shape[-1]
     if targets.is_floating_point() and targets.shape[1:] == like.shape:
         return [targets.mean(0).reshape(answer.shape).to(answer.dtype)]
-    if classes(data, targets, like):
+    if classes(targets, like):
         asked = (targets != NOT_ASKED)[..., None]
         counts = (F.one_hot(targets.clamp(min=0).long(), n_classes) * asked).sum(0).to(answer.dtype)
         return [(counts + 1e-3).log().reshape(answer.shape)]
     return []
 
 
-def classes(data: Data, targets: Tensor, like: Tensor) -> bool:
+def classes(targets: Tensor, like: Tensor) -> bool:
     """Whether targets number the outputs, one for each query."""
     return (
         not targets.is_floating_point()

@@ -459,6 +459,15 @@ def test_what_nobody_can_know_is_asked_of_no_model():
     assert found.verdict == "circuit", found.reason
 
 
+def test_losses_in_small_units_are_told(rows, tmp_path):
+    loss = lambda outputs, targets: 1e-7 * F.cross_entropy(outputs, targets)  # noqa: E731
+    found = find(rows, roles=pairs, loss=loss)
+    assert found.verdict == "circuit" and "with every head idle it is 2." in found.words and "e-07" in found.words
+    found.save(tmp_path)
+    stored = json.loads((tmp_path / "circuit.json").read_text())["loss"]
+    assert stored["null"] == pytest.approx(found.circuit.losses["null"].mean, rel=1e-3)
+
+
 def test_rows_are_dealt_once():
     device = torch.device("cpu")
     deck = Deck(400, Discovery(discovery=50, selection=100, report=100), device)
