@@ -1,10 +1,11 @@
 """The circuits of a small model, by trying every set: what discovery is held to.
 
 Nothing of discovery's search is used, nor its evaluator while sets of rows are tried: patterns are replaced by one
-tensor of what is kept. A set of units suffices if, with the uniform null, its loss is below the task's threshold in all
-three ways (docs/circuits.md): its rows whole, live; its paths, live; all patterns by hand. It is minimal if no proper
-subset suffices. Every set of rows up to a size is tried live; and in those that pass every set of paths on which their
-rows put at least 2 % of their attention, in the model as it is or while all other rows are null.
+tensor of what is kept. A set of units suffices if, with the uniform null, its loss is below the task's threshold, and
+as many answers are right as the task asks, in all three ways (docs/circuits.md): its rows whole, live; its paths, live;
+all patterns by hand. It is minimal if no proper subset suffices. Every set of rows up to a size is tried live; and in
+those that pass every set of paths on which their rows put at least 2 % of their attention, in the model as it is or
+while all other rows are null.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
 STAGES = ((2, 3.0), (16, 1.5), (128, 1.5))  # sequences, and times the threshold from which a set is given up
-CLEAR, SURE = 0.2, 2048  # times the threshold below which a set is taken at once; sequences that decide on others
+SURE = 2048  # sequences that decide on what is left
 TOGETHER = 512  # sequences in one forward pass
 WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
 SEEN = 0.02  # share of a row's attention that makes a path worth trying
@@ -120,8 +121,7 @@ class Trier:
             worst = torch.maximum(lab_losses(lab, list(map(Kept, left))), lab_losses(lab, hand)) if left else []
             kept = [(units, float(loss)) for units, loss in zip(left, worst, strict=True)]
             left = [units for units, loss in kept if loss < times * self.threshold]
-        sure = {units for units, loss in kept if loss < CLEAR * self.threshold}
-        sure |= {units for units in left if units not in sure and self.worst(units) < self.threshold}
+        sure = {units for units in left if self.fits(units)}
         found = [(units, loss) for units, loss in kept if units in sure]
         self.margin = max([self.margin, *(loss / self.threshold for _, loss in found)])
         self.known |= dict.fromkeys(sure, True)
@@ -129,14 +129,26 @@ class Trier:
 
     @cached_property
     def many(self) -> Evaluator:
-        """The sequences that decide on what is near the threshold."""
+        """The sequences that decide on what may suffice."""
         return Evaluator(self.model, self.task.sample(SURE, 999))
 
-    def worst(self, units: Units) -> float:
-        """The greatest of the three losses of a set, on many sequences."""
+    @cached_property
+    def accuracy(self) -> float:
+        """The share of right answers that is asked for, on many sequences."""
+        shares = [self.shares([change])[0] for change in (Kept(frozenset(self.ground.rows)), Kept(frozenset()))]
+        return self.task.circuit_accuracy(*shares)
+
+    def shares(self, changes: Sequence[Kept | Hard]) -> list[float]:
+        """Of right answers, on many sequences."""
+        return [float(self.many.hits_of(outputs).float().mean()) for outputs in self.many.outputs(changes)]
+
+    def fits(self, units: Units) -> bool:
+        """Whether the greatest of the three losses of a set, and the least of its accuracies, do on many sequences."""
         hand = Hard({u: self.weights[u] for u in units if isinstance(u, Path)})
         changes = [Kept(frozenset(map(row_of, units))), Kept(units), hand]
-        return max(float(lab_losses(self.many, [change])[0]) for change in changes)
+        if any(float(lab_losses(self.many, [change])[0]) >= self.threshold for change in changes):
+            return False
+        return all(self.shares([change])[0] >= self.accuracy for change in changes)
 
     def minimal(self, units: Units) -> bool:
         """Whether a set suffices and no proper subset does; of large ones, all removals of up to three are tried."""

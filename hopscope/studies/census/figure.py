@@ -16,6 +16,7 @@ from hopscope.theory.classes import read
 
 DRAWN = 4  # classes of each D
 SHOWN = 12  # bars of each D
+LONG = 4  # hops: so many roles want room and small letters
 
 
 @styled
@@ -23,7 +24,7 @@ def figure(table: DataFrame) -> Figure:
     """Above: classes by frequency, a panel per D, and what explains them; below: the commonest of each D."""
     circuits = counted(classed(table))
     lengths = sorted(table.D.unique())
-    shown = picture(3.7 * DRAWN, 2.6 + 2.9 * len(lengths))
+    shown = picture((3.7 if lengths[-1] < LONG else 4.6) * DRAWN, 2.6 + 2.9 * len(lengths))
     grid = shown.add_gridspec(1 + len(lengths), 1, height_ratios=[1, *[1.15] * len(lengths)])
     above = grid[0].subgridspec(1, len(lengths) + 1)
     for place, hops in enumerate(lengths):
@@ -73,4 +74,6 @@ def drawn(ax: Axes, wiring: str, n: int, circuits: DataFrame, rank: int) -> None
     """One class, with its algorithm."""
     first = circuits[circuits.wiring == wiring].iloc[0]
     flow_diagram(read(wiring), int(first.D), causal=False, ax=ax)
+    for words in ax.texts if first.D >= LONG else ():
+        words.set_fontsize(min(6.5, words.get_fontsize()))
     ax.set_title(f"{rank + 1}: {n} of {len(circuits)}, {first['name']}", fontsize=8)
