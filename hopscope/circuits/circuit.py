@@ -114,6 +114,11 @@ class Circuit:
         return self.verdict == "circuit"
 
     @property
+    def unit(self) -> float:
+        """What losses are small beside: that with every head idle, where it is below 1."""
+        return min(1.0, abs(self.losses["null"].mean)) if "null" in self.losses else 1.0
+
+    @property
     def backbone(self) -> list[Path]:
         """Paths that every circuit found has."""
         return sorted(frozenset.intersection(*self.alternatives)) if self.alternatives else []

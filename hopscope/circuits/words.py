@@ -196,16 +196,11 @@ def unnamed(circuit: Circuit) -> list[str]:
 
 def told_losses(circuit: Circuit) -> str:
     """The loss by hand, beside those of the model and of nothing."""
-    loss = {name: digits(value.mean, unit(circuit)) for name, value in circuit.losses.items()}
+    loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
     return (
         f"With all patterns set by hand the loss is {loss['circuit']}. The model's own loss is {loss['model']}, and "
         f"with every head idle it is {loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
     )
-
-
-def unit(circuit: Circuit) -> float:
-    """What losses are small beside: that with every head idle, where it is below 1."""
-    return min(1.0, abs(circuit.losses["null"].mean)) if "null" in circuit.losses else 1.0
 
 
 ONE_LESS = "With one path left out, and the others attending as computed, the loss"
@@ -213,7 +208,7 @@ ONE_LESS = "With one path left out, and the others attending as computed, the lo
 
 def costs(circuit: Circuit) -> list[str]:
     """What leaving out each path costs, others live: all of a few, of more the most and the least."""
-    ranked, of = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path)), unit(circuit)
+    ranked, of = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path)), circuit.unit
     if not ranked:
         return []
     if len(ranked) == 1:

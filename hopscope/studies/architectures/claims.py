@@ -217,7 +217,7 @@ def overview(table: DataFrame) -> str:
     head = ["candidate", "parameters", "MFLOP", *(label(*place).replace("\n", ", ") for place in places)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, rows in each.groupby("candidate", sort=False):
-        first = rows.iloc[0]
+        first = rows.sort_values("D", kind="stable").iloc[0]
         about = [str(name), f"{first.parameters / 1000:.0f} k", f"{first.flops / 1e6:.1f}"]
         lines.append("| " + " | ".join([*about, *(entry(at(rows, place)) for place in places)]) + " |")
     return "\n".join(lines)
