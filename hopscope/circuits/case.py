@@ -53,8 +53,9 @@ class Case:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
         effects: what silencing groups of rows alone costs.
-        bound: the loss that a circuit must be below on discovery's sequences, and
-        least: the share of right answers that it must have, by the model's on the same.
+        own, lossless: the model's loss and share of right answers on discovery's sequences.
+        bound: the loss that a circuit must be below on these, and
+        least: the share of right answers that it must have.
         threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
             sequences.
         identity: rows whose null is to attend to oneself.
@@ -86,7 +87,7 @@ class Case:
         both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
         self.whole = Loss.of(both[0].losses)
         self.bound, self.least = self.asked(first)
-        self.lossless = Share.of(first[0].hits).mean
+        self.own, self.lossless = float(first[0].losses.mean()), Share.of(first[0].hits).mean
         self.may_lose = self.lossless - self.least
         self.threshold, self.accuracy = self.asked(both)
         if not self.solved:

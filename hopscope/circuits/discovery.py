@@ -89,7 +89,7 @@ class Detective(Case):
     def unsolved(self) -> Circuit:
         """What a model that has not solved its task does use."""
         self.write("0 model", "all heads", "as is", self.whole, "rejected: above the threshold as it is")
-        bound = self.whole.mean * 1.05 + 1e-3
+        bound = self.own * 1.05 + 1e-3
         rows = find_rows(self, bound)
         carriers = self.carriers(rows, bound)
         if not carriers:
