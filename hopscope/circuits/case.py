@@ -96,11 +96,12 @@ class Case:
     def tighten(self, share: float) -> float:
         """Ask the search's sets for a share of the bound, and allow them a share of the accuracy that may be lost.
 
-        Where answers count, sets are now accepted on all sequences: what is seldom asked for is not among the first.
+        Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
-        if self.least > 0 and share < 1:
-            self.least = self.lossless - share * self.may_lose
+        if share < 1:
             self.accepts = len(self.data.batch)
+        if self.least > 0:
+            self.least = self.lossless - share * self.may_lose
         return share * self.bound
 
     def asked(self, accounts: Sequence[Account]) -> tuple[float, float]:

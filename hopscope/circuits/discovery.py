@@ -8,9 +8,9 @@
 6. Every path of the result is left out once (appendix E, step 6), and asked for what feeds it (`certificates`).
 7. Where the model does without a path: what takes over (`takeovers`).
 
-Where the patterns by hand fail, or answers that are counted turn out to be wrong too often, the search begins anew with
-a tighter bound, which leaves more rows in. The search uses some sequences, the joint minimisation others, and the
-verdict (`verdict`) and all reported numbers further ones.
+Where the patterns by hand fail, or nothing stands the joint test, the search begins anew with a tighter bound, which
+leaves more rows in. The search uses some sequences, the joint minimisation others, and the verdict (`verdict`) and all
+reported numbers further ones.
 """
 
 from __future__ import annotations
@@ -74,14 +74,13 @@ class Detective(Case):
             carriers = self.carriers(rows, bound)
             if not carriers:
                 continue
-            candidates, complete = self.under_both_nulls(carriers, bound)
+            live = self.bound if shown is None else bound  # by hand alone a first time may have failed
+            candidates, complete = self.under_both_nulls(carriers, live)
             passing = self.passing(candidates) or self.passing([self.widened(units) for units in candidates])
             if passing:
                 circuits, claim = self.minimal_circuits(passing, rows.complete and complete)
                 return self.report_on(circuits[0], circuits, claim)
             shown = candidates[0] if shown is None else shown
-            if self.least <= 0:  # a few right answers by chance bring a set this far, and are dearer the next time
-                break
         if shown is None:
             return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
         return self.report_on(shown, [], Completeness("not claimed", "nothing that was found suffices"))
@@ -94,7 +93,7 @@ class Detective(Case):
         carriers = self.carriers(rows, bound)
         if not carriers:
             return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
-        candidates, _ = self.candidates(carriers, bound)
+        candidates, _ = self.candidates(carriers, max(bound, self.bound))
         return self.report_on(candidates[0], [], Completeness("not claimed", "the model has not solved its task"))
 
     def carriers(self, rows: RowSets, bound: float) -> list[Units]:
@@ -129,12 +128,11 @@ class Detective(Case):
 
     def candidates(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
         """All carriers with the supports of the first; where none of these works live, with supports of their own."""
-        limit = max(bound, self.bound)
-        supports, complete = find_supports(self, carriers[0], limit)
+        supports, complete = find_supports(self, carriers[0], bound)
         found = [units | self.named(rows) for units in carriers for rows in supports]
         for units in carriers[1:] if self.solved else ():
             if not any(self.suffices.all_of([units | self.named(rows) for rows in supports])):
-                own, all_ = find_supports(self, units, limit)
+                own, all_ = find_supports(self, units, bound)
                 found += [units | self.named(rows) for rows in own]
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
