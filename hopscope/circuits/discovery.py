@@ -76,7 +76,7 @@ class Detective(Case):
                 continue
             live = self.bound if shown is None else bound  # by hand alone a first time may have failed
             candidates, complete = self.under_both_nulls(carriers, live)
-            passing = self.passing(candidates) or self.passing([self.widened(units) for units in candidates])
+            passing = self.standing(candidates)
             if passing:
                 circuits, claim = self.minimal_circuits(passing, rows.complete and complete)
                 return self.report_on(circuits[0], circuits, claim)
@@ -136,6 +136,15 @@ class Detective(Case):
                 found += [units | self.named(rows) for rows in own]
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
+
+    def standing(self, candidates: Sequence[Units]) -> list[Units]:
+        """Those that suffice, perhaps widened; if there are none, at a closer look."""
+        wider = [self.widened(units) for units in candidates]
+        found = self.passing(candidates) or self.passing(wider)
+        if not found:
+            self.suffices.look_closer()
+            found = self.passing(candidates) or self.passing(wider)
+        return found
 
     def passing(self, candidates: Sequence[Units]) -> list[Units]:
         """Those that suffice."""

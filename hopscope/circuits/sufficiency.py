@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -23,7 +22,8 @@ from hopscope.circuits.search import minimal
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.problem.paths import Path
 
-STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)  # sequences in all, after which sets are decided (ours)
+STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sequences in all, after which sets are decided (ours)
+LAST = 1024  # but for a closer look, where nothing passes
 ACCEPTS = 256  # from so many on: rare failures do not show on fewer
 SURE = 3.0  # standard errors from the threshold, to stop early
 FAIR = 1.96  # standard errors below it, to be accepted in the end
@@ -39,17 +39,28 @@ class Sufficiency:
         self.case = case
         self.alive: dict[frozenset[Row], bool] = {}
         self.known: dict[Units, bool] = {}
+        self.drawn: list[Evaluator] = []
+        self.last = LAST
 
-    @cached_property
-    def stages(self) -> list[Evaluator]:
-        """Further sequences for every stage."""
-        sizes = [b - a for a, b in itertools.pairwise((0, *STAGES))]
-        return [self.case.evaluator(f"joint {i}", n) for i, n in enumerate(sizes)]
+    def stages(self) -> Iterator[tuple[int, Evaluator]]:
+        """How many sequences were seen after every stage, and those that it adds; drawn when first asked for."""
+        for i, (before, seen) in enumerate(itertools.pairwise((0, *STAGES))):
+            if before == self.last:
+                break
+            if i == len(self.drawn):
+                self.drawn.append(self.case.evaluator(f"joint {i}", seen - before))
+            yield seen, self.drawn[i]
+
+    def look_closer(self) -> None:
+        """From now on draw more sequences for sets that are near the threshold; those rejected are asked anew."""
+        self.last = STAGES[-1]
+        self.known = {units: passed for units, passed in self.known.items() if passed}
+        self.alive = {rows: passed for rows, passed in self.alive.items() if passed}
 
     @property
     def sequences(self) -> int:
         """Sequences that were run, all changes together."""
-        return round(sum(e.forwards * len(e.batch) for e in self.stages)) if "stages" in self.__dict__ else 0
+        return round(sum(e.forwards * len(e.batch) for e in self.drawn))
 
     def __call__(self, units: Iterable[Unit]) -> bool:
         """Whether one set suffices."""
@@ -79,7 +90,7 @@ class Sufficiency:
         verdicts: list[bool | None] = [None] * len(changes)
         losses: list[list[Tensor]] = [[] for _ in changes]
         hits: list[list[Tensor]] = [[] for _ in changes]
-        for seen, stage in zip(STAGES, self.stages, strict=True):
+        for seen, stage in self.stages():
             open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
             if not open_:
                 break
@@ -99,7 +110,7 @@ class Sufficiency:
         """The decision on a change after so many sequences; None where more are needed."""
         mean, error = float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
         bound, accuracy = self.case.threshold, self.case.accuracy
-        last = seen == STAGES[-1]
+        last = seen == self.last
         right = self.case.right(hits, FAIR if last else SURE)
         if last:
             return mean + FAIR * error < bound and right.low >= accuracy

@@ -12,7 +12,7 @@ from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.losses import Account, Loss, Share
-from hopscope.circuits.sufficiency import STAGES, Sufficiency
+from hopscope.circuits.sufficiency import LAST, STAGES, Sufficiency
 from hopscope.circuits.truths import verified
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
@@ -194,7 +194,10 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     case.accuracy = 0.0  # so that the loss alone decides
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     drawn = suffices.sequences
-    assert drawn == (STAGES[-1] if kind == "near" else STAGES[0])
+    assert drawn == (LAST if kind == "near" else STAGES[0])
+    suffices.look_closer()
+    assert suffices.decide([case.kept(half)], [half], "live") == [False]
+    assert suffices.sequences - drawn == (STAGES[-1] if kind == "near" else STAGES[0])
 
 
 def test_large_circuits_lose_what_three_removals_can_take():
