@@ -30,6 +30,8 @@ from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
 from hopscope.runs.run import SHIPPED, load
+from hopscope.studies.switch_head.by_hand import by_hand
+from hopscope.studies.switch_head.tasks.last_tokens import LastTokens
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -411,3 +413,11 @@ def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
     circuits, claim = detective.minimal_circuits(sets, True)
     assert circuits == sets[:1]
     assert claim == Completeness("not claimed", "sets of more than 24 paths were not taken apart: 1")
+
+
+def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):
+    """Not its strongest path alone: of one head that reads four places evenly, that one says nothing."""
+    monkeypatch.setattr(discovery, "find_paths", lambda *_: frozenset())
+    found = discover(by_hand(LastTokens(n_places=4, length=9, d_vocab=6)), LastTokens(4, 9, 6), SMALL)
+    assert {part.path.key for part in found.paths} == {"−1", "−2", "−3", "−4"}
+    assert found.losses["live"].mean < 0.1 and found.verdict == "partial"
