@@ -118,7 +118,7 @@ class Detective(Case):
         return found
 
     def whole_rows(self, found: Sequence[frozenset[Row]]) -> Units:
-        """What is shown where no paths suffice by hand: the rows that carry, by the strongest path of each, or by all."""
+        """What is shown where no paths suffice by hand: the rows that carry, by their strongest paths or by all."""
         if not found:
             return frozenset()
         strongest = self.named(found[0])
