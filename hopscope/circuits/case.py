@@ -60,6 +60,8 @@ class Case:
             sequences.
         identity: rows whose null is to attend to oneself.
         one_null: whether all rows have the same null.
+        reports: how many sets of sequences there have been to report on.
+        sure: standard errors from the threshold at which the joint test accepts before its last sequences.
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
@@ -68,6 +70,7 @@ class Case:
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
+        self.reports, self.sure = 1, SURE
         self.report = self.evaluator("report", settings.report)
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[frozenset[Row], float] = {}
@@ -79,6 +82,16 @@ class Case:
     def evaluator(self, purpose: str, n: int) -> Evaluator:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
         return Evaluator(self.model, self.task.sample(n, random))
+
+    def report_on_others(self) -> None:
+        """What is found from now on is reported on other sequences than those on which something failed."""
+        self.reports += 1
+        self.report = self.evaluator(f"report {self.reports}", self.settings.report)
+
+    def more_to_report_on(self, times: int) -> Evaluator:
+        """Further sequences beside the report's, so many times as many."""
+        number = "" if self.reports == 1 else f" {self.reports}"
+        return self.evaluator(f"report{number}, more", times * self.settings.report)
 
     def demands(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""

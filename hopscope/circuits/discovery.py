@@ -10,7 +10,8 @@
 
 Where the patterns by hand fail, or nothing stands the joint test, the search begins anew with a tighter bound, which
 leaves more rows in. The search uses some sequences, the joint minimisation others, and the verdict (`verdict`) and all
-reported numbers further ones.
+reported numbers further ones. Where these reject a good model's paths, a more demanding joint test looks for others,
+which are judged on sequences that nothing was chosen by.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.completeness import HOW, proof
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.report import Report
+from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import TOGETHER, Sufficiency, smallest_first
 from hopscope.circuits.supports import find_supports
 from hopscope.circuits.units import NO_ROLE, Row, row_of
@@ -35,6 +37,7 @@ from hopscope.tasks.base import Task
 
 LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
+REPORTS = 3  # times that something is put on trial, each on its own sequences (ours)
 
 
 def discover(model: Model, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None) -> Circuit:
@@ -68,6 +71,7 @@ class Detective(Case):
         if not self.solved:
             return self.unsolved()
         shown: Units | None = None
+        rejected: Circuit | None = None
         for share in TIGHTER:
             bound = self.tighten(share)
             rows = find_rows(self, bound)
@@ -76,11 +80,21 @@ class Detective(Case):
                 continue
             live = self.bound if shown is None else bound  # by hand alone a first time may have failed
             candidates, complete = self.under_both_nulls(carriers, live)
-            passing = self.standing(candidates)
-            if passing:
+            while passing := self.standing(candidates, bound):
                 circuits, claim = self.minimal_circuits(passing, rows.complete and complete)
-                return self.report_on(circuits[0], circuits, claim)
+                report = Report(self, self.suffices)
+                found = report.circuit(circuits[0], circuits, claim)
+                if found.accepted or not report.blames_paths:
+                    return found
+                rejected = rejected or found
+                if self.reports == REPORTS:
+                    return rejected
+                self.watch("it fails on fresh data; looking for others, more strictly")
+                self.suffices.doubt(circuits)
+                self.report_on_others()
             shown = candidates[0] if shown is None else shown
+        if rejected:
+            return rejected
         if shown is None:
             return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
         return self.report_on(shown, [], Completeness("not claimed", "nothing that was found suffices"))
@@ -142,14 +156,21 @@ class Detective(Case):
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
 
-    def standing(self, candidates: Sequence[Units]) -> list[Units]:
-        """Those that suffice, perhaps widened; if there are none, at a closer look."""
+    def standing(self, candidates: Sequence[Units], bound: float) -> list[Units]:
+        """Those that suffice, perhaps widened; if there are none, at a closer look, or only what is needed live."""
         wider = [self.widened(units) for units in candidates]
         found = self.passing(candidates) or self.passing(wider)
         if not found:
             self.suffices.look_closer()
             found = self.passing(candidates) or self.passing(wider)
-        return found
+        return found or self.passing(self.narrowed(wider, bound))
+
+    def narrowed(self, sets: Sequence[Units], bound: float) -> list[Units]:
+        """Of sets that work live, minimal parts that do; by hand a path that is not needed may do harm."""
+        live = lambda chosen: self.test(lambda _: self.kept(chosen), bound)[0]  # noqa: E731
+        strength = lambda unit: (-self.strengths.get(unit, 0.0), str(unit))  # noqa: E731
+        some = list(dict.fromkeys(sets))[: self.settings.alternatives]
+        return [minimal(sorted(units, key=strength), live) for units in some if live(units)]
 
     def passing(self, candidates: Sequence[Units]) -> list[Units]:
         """Those that suffice."""

@@ -33,11 +33,13 @@ class Report:
 
     def __init__(self, case: Case, suffices: Sufficiency):
         self.case, self.suffices = case, suffices
+        self.blames_paths = False  # a good model's paths fell short: others may not
 
     def circuit(self, units: Units, circuits: Sequence[Units], claim: Completeness) -> Circuit:
         """The circuit of some units, or of the first of several minimal ones that passes its trial."""
         self.case.watch("validating on fresh data")
         chosen, trial = self.first_fit(units, circuits)
+        self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
         rules = choose_rules(self.case, chosen, max(self.case.threshold, self.case.whole.mean * 1.05))
         paths, advice = sorted(paths_of(chosen)), self.case.task.unsolved_advice
         verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=chosen in circuits)
@@ -84,8 +86,7 @@ class Report:
             "rows": self.case.rows(units),
             "null": Hard(null=self.case.settings.null),
         }
-        more = lambda: self.case.evaluator("report, more", MORE * self.case.settings.report)  # noqa: E731
-        return on_trial(self.case.task, changes, self.case.report.prepared(), more)
+        return on_trial(self.case.task, changes, self.case.report.prepared(), lambda: self.case.more_to_report_on(MORE))
 
     def validated(self, others: Sequence[Units]) -> Validated:
         """Those of the other circuits that stand the same trial; with their losses."""
@@ -143,6 +144,7 @@ class Report:
                 "report": round(self.case.report.forwards),
             },
             "joint_sequences": self.suffices.sequences,
+            "trial": self.case.reports,
             "seconds": round(time.monotonic() - self.case.began, 2),
         }
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hopscope.circuits.case import Case, Units, names, said
+from hopscope.circuits.case import SURE, Case, Units, names, said
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import minimal
@@ -25,8 +25,8 @@ from hopscope.problem.paths import Path
 STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sequences in all, after which sets are decided (ours)
 LAST = 1024  # but for a closer look, where nothing passes
 ACCEPTS = 256  # from so many on: rare failures do not show on fewer
-SURE = 3.0  # standard errors from the threshold, to stop early
-FAIR = 1.96  # standard errors below it, to be accepted in the end
+FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
+SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
 EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
 TOGETHER = 8  # paths: up to here also those of all circuits together
 REMOVALS = 3  # of larger ones, all removals of up to so many
@@ -56,6 +56,14 @@ class Sufficiency:
         self.last = STAGES[-1]
         self.known = {units: passed for units, passed in self.known.items() if passed}
         self.alive = {rows: passed for rows, passed in self.alive.items() if passed}
+
+    def doubt(self, rejected: Iterable[Units]) -> None:
+        """Ask all anew, and be surer before anything is accepted on few sequences; what a report rejected stays so.
+
+        Of many sets that are tried on the same few sequences the luckiest pass.
+        """
+        self.last, self.case.sure = STAGES[-1], SURER
+        self.known, self.alive = dict.fromkeys(rejected, False), {}
 
     @property
     def sequences(self) -> int:
@@ -111,12 +119,13 @@ class Sufficiency:
         mean, error = float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
         bound, accuracy = self.case.threshold, self.case.accuracy
         last = seen == self.last
-        right = self.case.right(hits, FAIR if last else SURE)
+        fair = FAIR if self.case.sure == SURE else SURE
+        right = self.case.right(hits, fair if last else SURE)
         if last:
-            return mean + FAIR * error < bound and right.low >= accuracy
+            return mean + fair * error < bound and right.low >= accuracy
         if not math.isfinite(mean) or mean - SURE * error >= bound or right.high < accuracy:
             return False
-        sure = mean + SURE * error < bound and right.low >= accuracy
+        sure = mean + self.case.sure * error < bound and self.case.right(hits, self.case.sure).low >= accuracy
         return True if seen >= ACCEPTS and sure else None
 
     # Minimal sets --------------------------------------------------------------------------------------------

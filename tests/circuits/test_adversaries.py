@@ -12,6 +12,7 @@ from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.losses import Account, Loss, Share
+from hopscope.circuits.report import UNCLAIMED
 from hopscope.circuits.sufficiency import LAST, STAGES, Sufficiency
 from hopscope.circuits.truths import verified
 from hopscope.circuits.units import NO_ROLE, Row, row_of
@@ -331,3 +332,50 @@ def test_solved_is_what_can_be_known():
     everything = TriggerBigrams(asked="all", length=32)
     assert everything.floor < everything.model_threshold < everything.chance
     assert Induction().model_threshold == Induction().solved_below
+
+
+def lucky_at_first(monkeypatch, times):
+    """The joint test lets a set through that only luck could; and for what purposes sequences are drawn."""
+    honest, drawn, luck = Detective.minimal_circuits, [], []
+    half = frozenset([Path.parse("L1H0 query->value[1]")])
+    evaluator = Detective.evaluator
+
+    def lucky(self, passing, complete):
+        luck.append(half)
+        return ([half], UNCLAIMED) if len(luck) <= times else honest(self, passing, complete)
+
+    monkeypatch.setattr(Detective, "minimal_circuits", lucky)
+    monkeypatch.setattr(Detective, "evaluator", lambda self, why, n: drawn.append(why) or evaluator(self, why, n))
+    return half, drawn
+
+
+def test_what_fails_on_fresh_sequences_is_looked_for_again_and_judged_on_others(monkeypatch):
+    half, drawn = lucky_at_first(monkeypatch, 1)
+    circuit = discover(copiers(20.0).model.eval(), TASK)
+    assert circuit.accepted and {part.path for part in circuit.paths} > half
+    assert circuit.protocol["trial"] == 2
+    assert [why for why in drawn if why.startswith("report")] == ["report", "report 2"]
+
+
+def test_nothing_is_put_on_trial_more_than_three_times(monkeypatch):
+    half, drawn = lucky_at_first(monkeypatch, 9)
+    circuit = discover(copiers(20.0).model.eval(), TASK)
+    assert not circuit.accepted and {part.path for part in circuit.paths} == half
+    assert [why for why in drawn if why.startswith("report")] == ["report", "report 2", "report 3"]
+
+
+def test_whoever_was_wrong_once_asks_for_more_before_accepting():
+    """A set four standard errors below the threshold after 256 sequences."""
+    case = Detective(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    suffices, chosen = Sufficiency(case), frozenset([Path.parse("L1H0 query->value[1]")])
+    stages = [stage for seen, stage in suffices.stages() if seen <= 256]
+    losses = torch.cat([stage.losses_of(stage.outputs([case.kept(chosen)])[0]) for stage in stages])
+    case.threshold, case.accuracy = float(losses.mean() + 4 * losses.std() / 16), 0.0
+    before = suffices.sequences
+    assert suffices.decide([case.kept(chosen)], [chosen], "live") == [True]
+    assert suffices.sequences - before == 256
+    suffices.doubt([frozenset()])
+    assert suffices.known == {frozenset(): False}
+    before = suffices.sequences
+    suffices.decide([case.kept(chosen)], [chosen], "live")
+    assert suffices.sequences - before > 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -21,7 +22,9 @@ from tests.circuits.plain_evaluator import Plain, Unit, subsets
 FILES = sorted(TRAINED.glob("*.safetensors"))
 SEEDS = (0, 1, 2)
 #: Solved, and yet without a circuit of paths: by hand a head that divides its attention cannot be said.
-REFUSED = {"hop_k", "trigger_bigrams", "two_hop"}
+REFUSED = {"hop_k", "trigger_bigrams"}
+#: Of some forty paths that work live there are many minimal sets, of which every seed finds another.
+MANY = {"two_hop"}
 SURE = 1.96  # standard errors
 FRESH = 4096  # sequences on which what is close is decided
 
@@ -123,8 +126,19 @@ def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
         assert not smaller, (sorted(map(str, units)), [sorted(map(str, s)) for s in smaller])
     told = [(circuit.verdict, sorted(str(found.path) for found in circuit.paths)) for circuit in circuits]
     assert [circuit.accepted for circuit in circuits] == [file.stem not in REFUSED] * len(SEEDS), told
-    if file.stem not in REFUSED:
+    if file.stem in MANY:
+        assert all(len(chosen(one) & chosen(two)) >= 12 for one, two in itertools.combinations(circuits, 2)), told
+    elif file.stem not in REFUSED:
         assert compared(list(SEEDS), circuits).agree == 1, told
+
+
+def test_of_many_paths_those_that_are_needed_live_are_tried_by_hand_alone():
+    """Of the rows of this model 39 paths work live and not by hand, and the strongest of each row not live."""
+    [file] = [file for file in FILES if file.stem == "two_hop"]
+    model, task = trained(file)
+    circuit = discover(model, task, Discovery(seed=1))
+    assert circuit.accepted, circuit.reason
+    assert any(line["stage"] == "4 joint" and len(line["unit"]) == 39 for line in circuit.log)
 
 
 def test_no_file_is_large_and_every_task_is_there():
