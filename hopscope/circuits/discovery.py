@@ -132,13 +132,10 @@ class Detective(Case):
         return found
 
     def whole_rows(self, found: Sequence[frozenset[Row]]) -> Units:
-        """What is shown where no paths suffice by hand: the rows that carry, by their strongest paths or by all."""
-        if not found:
-            return frozenset()
-        strongest = self.named(found[0])
-        shown = [strongest, self.widened(strongest)]
-        losses = self.data.losses(map(self.by_hand, shown))
-        return min(zip(losses, shown, strict=True), key=lambda pair: pair[0].mean)[1]
+        """What is shown where no paths suffice by hand: the rows that carry, by all their paths if these work live."""
+        strongest = self.named(found[0]) if found else frozenset[Row | Path]()
+        wider = self.widened(strongest)
+        return wider if self.test(lambda _: self.kept(wider), self.bound)[0] else strongest
 
     def named(self, rows: Iterable[Row]) -> Units:
         """Rows by their strongest paths; those without a role as they are."""

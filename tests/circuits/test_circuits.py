@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
 from hopscope.circuits import branches, discovery
 from hopscope.circuits.certificates import certify, suppliers
@@ -421,3 +422,9 @@ def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypat
     found = discover(by_hand(LastTokens(n_places=4, length=9, d_vocab=6)), LastTokens(4, 9, 6), SMALL)
     assert {part.path.key for part in found.paths} == {"−1", "−2", "−3", "−4"}
     assert found.losses["live"].mean < 0.1 and found.verdict == "partial"
+
+
+def test_paths_that_do_not_work_live_either_are_not_all_shown():
+    """A solved model that no paths explain: two rows by their strongest paths, not a list of all that they look at."""
+    found = discover(*trained(TRAINED / "hop_k.safetensors"), SMALL)
+    assert found.verdict == "none" and len(found.paths) == 2
