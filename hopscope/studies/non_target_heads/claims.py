@@ -97,15 +97,16 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
     own = of(table, "alone", "probe, middle of one")
+    beside, apart = (said - fitted).dropna(), of(table, "alone", "probe among middles")
     yield judge(
         "above_a_head_fitted_afterwards",
         "A head fitted afterwards, to a trunk that was trained with head `end` alone, prefers the right middle to the "
         f"others' less often (control; on its own sequences it is right in {mean(own)}). The share of the head trained "
         "together with head `end`, minus that of the one fitted afterwards.",
-        (said - fitted).dropna(),
+        beside,
         "difference of shares",
         section="ours",
-        rows=of(table, "alone", "probe among middles"),
+        rows=apart[apart.seed.isin(beside.index)],
         among=table,
         above=FAR,
         provided=enough(own),
