@@ -27,6 +27,13 @@ Watch = Callable[[str], None]
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
 ACCEPTS = 16  # from so many on (ours)
 SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
+TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
+
+
+def drawn_for(trial: int) -> tuple[str, str]:
+    """For what a trial's sequences are drawn, and further ones beside them."""
+    name = "report" if trial == 1 else f"report {trial}"
+    return name, f"{name}, more"
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Case:
             sequences.
         identity: rows whose null is to attend to oneself.
         one_null: whether all rows have the same null.
-        reports: how many sets of sequences there have been to report on.
+        trial: the number of the trial for which the report's sequences are.
         sure: standard errors from the threshold at which the joint test accepts before its last sequences.
     """
 
@@ -70,8 +77,8 @@ class Case:
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
-        self.reports, self.sure = 1, SURE
-        self.report = self.evaluator("report", settings.report)
+        self.trial, self.sure = 1, SURE
+        self.report = self.evaluator(drawn_for(1)[0], settings.report)
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
@@ -83,15 +90,19 @@ class Case:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
         return Evaluator(self.model, self.task.sample(n, random))
 
+    @property
+    def another_trial(self) -> bool:
+        """Whether there may be one, on sequences that nothing was chosen by or judged on."""
+        return self.trial < TRIALS and self.task.has_further(2 * self.settings.report)
+
     def report_on_others(self) -> None:
         """What is found from now on is reported on other sequences than those on which something failed."""
-        self.reports += 1
-        self.report = self.evaluator(f"report {self.reports}", self.settings.report)
+        self.trial += 1
+        self.report = self.evaluator(drawn_for(self.trial)[0], self.settings.report)
 
     def more_to_report_on(self, times: int) -> Evaluator:
         """Further sequences beside the report's, so many times as many."""
-        number = "" if self.reports == 1 else f" {self.reports}"
-        return self.evaluator(f"report{number}, more", times * self.settings.report)
+        return self.evaluator(drawn_for(self.trial)[1], times * self.settings.report)
 
     def demands(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""

@@ -37,7 +37,6 @@ from hopscope.tasks.base import Task
 
 LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
-REPORTS = 3  # times that something is put on trial, each on its own sequences (ours)
 
 
 def discover(model: Model, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None) -> Circuit:
@@ -87,7 +86,7 @@ class Detective(Case):
                 if found.accepted or not report.blames_paths:
                     return found
                 rejected = rejected or found
-                if self.reports == REPORTS:
+                if not self.another_trial:
                     return rejected
                 self.watch("it fails on fresh data; looking for others, more strictly")
                 self.suffices.doubt(circuits)

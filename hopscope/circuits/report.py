@@ -144,7 +144,7 @@ class Report:
                 "report": round(self.case.report.forwards),
             },
             "joint_sequences": self.suffices.sequences,
-            "trial": self.case.reports,
+            "trial": self.case.trial,
             "seconds": round(time.monotonic() - self.case.began, 2),
         }
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.case import TRIALS, Discovery, drawn_for
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.problem.factsheet import Draw
@@ -27,7 +27,6 @@ from hopscope.tasks.base import NOT_ASKED, Batch, Task
 
 LEAST = 256  # rows
 CHANCE = 4096  # rows, about, that chance is measured on
-REPORTS = ("report", "report, more")  # what `hopscope.circuits` calls the sequences that numbers are told of
 Measure = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -80,7 +79,8 @@ class Deck:
         self.whole = {"search": order[: n // 2], "report": order[n // 2 :]}
         self.left = dict(self.whole)
         self.dealt: dict[tuple[int, int], Tensor] = {}
-        self.reports = {generator(settings.seed, f"circuit {p}", 0, device).initial_seed() for p in REPORTS}
+        told = [purpose for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)]
+        self.reports = {generator(settings.seed, f"circuit {p}", 0, device).initial_seed() for p in told}
 
     def deal(self, n: int, purpose: int) -> Tensor:
         """Up to n rows; for one purpose the same again. A search that has seen all its rows sees them anew."""
@@ -158,6 +158,10 @@ class Given(Task):
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         return {"row": self.deck.deal(n, generator.initial_seed()).to(self.data.inputs.device)}
+
+    def has_further(self, n: int) -> bool:
+        """Of those that are kept for reports."""
+        return len(self.deck.left["report"]) >= n
 
     def inputs(self, draw: Draw) -> Tensor:
         return self.data.inputs[draw["row"]]

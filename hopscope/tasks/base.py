@@ -127,6 +127,10 @@ class Task(Settings, Thresholds, ABC):
             random = generator(random, "sample", 0, device or "cpu")
         return Batch(self, self.draw(n, random))
 
+    def has_further(self, n: int) -> bool:
+        """Whether n sequences are left that none so far was; of a task that draws them there always are."""
+        return True
+
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
         super().__init_subclass__(**more)

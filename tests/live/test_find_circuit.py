@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path as Files
@@ -14,8 +15,8 @@ from torch import nn
 
 import hopscope
 from hopscope.circuits.case import Case
-from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.report import Report
+from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits.report import UNCLAIMED, Report
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
@@ -59,9 +60,13 @@ def induction_by_hand(dtype=torch.float32):
 @pytest.fixture(scope="module")
 def rows():
     """Inputs and targets of 512 rows in which the first token is not asked for: nothing stands before it."""
-    batch = TASK.sample(1024, 0)
+    return drawn(512)
+
+
+def drawn(n):
+    batch = TASK.sample(2 * n, 0)
     asked = batch.draw["place"][:, 0] > 0
-    return batch.inputs[asked][:512], batch.targets[asked][:512, 0, 0]
+    return batch.inputs[asked][:n], batch.targets[asked][:n, 0, 0]
 
 
 def find(rows, model=None, **given):
@@ -152,7 +157,23 @@ def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows):
     assert told.mean == pytest.approx(float(F.cross_entropy(outputs, targets[reported])), rel=1e-4)
 
 
-REPORTS = {generator(0, f"circuit {purpose}").initial_seed() for purpose in ("report", "report, more")}
+REPORTS = {
+    generator(0, f"circuit report{trial}{more}").initial_seed()
+    for trial, more in itertools.product(("", " 2", " 3"), ("", ", more"))
+}
+
+
+@pytest.mark.parametrize(("n", "trials", "rows_told"), [(256, 1, 128), (1536, 2, 768), (4096, 3, 1536)])
+def test_another_trial_is_held_on_rows_that_are_left_or_not_at_all(n, trials, rows_told, monkeypatch):
+    """A set that only luck let through fails on 512 rows at a time, or on what is left of the half for reports."""
+    half = frozenset([Path(1, 0, "query", "answer")])
+    monkeypatch.setattr(Detective, "minimal_circuits", lambda *_: ([half], UNCLAIMED))
+    found = find(drawn(n), roles=pairs)
+    dealt = found.task.deck.dealt.items()
+    told = [int(row) for (purpose, _), some in dealt if purpose in REPORTS for row in some]
+    assert found.verdict != "circuit" and len(told) == len(set(told)) == rows_told
+    assert len({purpose for (purpose, _), _ in dealt if purpose in REPORTS}) == 2 * trials
+    assert not set(told) & {int(row) for (purpose, _), some in dealt if purpose not in REPORTS for row in some}
 
 
 def heads_in_layer_1(*written):
