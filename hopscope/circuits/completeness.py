@@ -8,13 +8,17 @@ from collections.abc import Collection, Iterable
 
 from hopscope.circuits.case import Case, Units
 from hopscope.circuits.circuit import Completeness
-from hopscope.circuits.sufficiency import Sufficiency, smallest_first
+from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
 
 PROOF = 600  # sets of rows, and of paths, that a proof may try (ours)
-HOW = (
+FORBIDDEN = (
     "each row of every set of carriers was forbidden in turn, with the patterns of the model as it is and of the model "
-    "without it; supports likewise; then all subsets of what was found"
+    "without it; supports likewise; then "
+)
+TOGETHER_TRIED = FORBIDDEN + "all subsets of what was found"
+EACH_TRIED = FORBIDDEN + (
+    f"all subsets of each set that was found, or, of more than {EXHAUSTIVE} paths, all removals of up to {REMOVALS}"
 )
 
 

@@ -22,7 +22,7 @@ from hopscope.circuits.carriers import RowSets, find_paths, find_rows
 from hopscope.circuits.case import Case, Units, Watch
 from hopscope.circuits.case import Discovery as Discovery
 from hopscope.circuits.circuit import Circuit, Completeness
-from hopscope.circuits.completeness import HOW, proof
+from hopscope.circuits.completeness import EACH_TRIED, TOGETHER_TRIED, proof
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import minimal
@@ -79,8 +79,9 @@ class Detective(Case):
                 continue
             live = self.bound if shown is None else bound  # by hand alone a first time may have failed
             candidates, complete = self.under_both_nulls(carriers, live)
-            while passing := self.standing(candidates, bound):
-                circuits, claim = self.minimal_circuits(passing, rows.complete and complete)
+            while stood := self.standing(candidates, bound):
+                passing, all_ = stood
+                circuits, claim = self.minimal_circuits(passing, rows.complete and complete and all_)
                 report = Report(self, self.suffices)
                 found = report.circuit(circuits[0], circuits, claim)
                 if found.accepted or not report.blames_paths:
@@ -152,17 +153,23 @@ class Detective(Case):
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
 
-    def standing(self, candidates: Sequence[Units], bound: float) -> list[Units]:
-        """Those that suffice, perhaps widened; if there are none, at a closer look, or only what is needed live."""
+    def standing(self, candidates: Sequence[Units], bound: float) -> tuple[list[Units], bool] | None:
+        """Those that suffice, perhaps widened; if there are none, at a closer look; and whether these are all.
+
+        They are not where only parts of them suffice, such as are needed live: of many, one each is tried.
+        """
         wider = [self.widened(units) for units in candidates]
         found = self.passing(candidates) or self.passing(wider)
         if not found:
             self.suffices.look_closer()
             found = self.passing(candidates) or self.passing(wider)
-        return found or self.passing(self.narrowed(wider, bound))
+        if found:
+            return found, True
+        parts = self.passing(self.narrowed(wider, bound))
+        return (parts, False) if parts else None
 
     def narrowed(self, sets: Sequence[Units], bound: float) -> list[Units]:
-        """Of sets that work live, minimal parts that do; by hand a path that is not needed may do harm."""
+        """Of sets that work live, a minimal part each that does; by hand a path that is not needed may do harm."""
         live = lambda chosen: self.test(lambda _: self.kept(chosen), bound)[0]  # noqa: E731
         strength = lambda unit: (-self.strengths.get(unit, 0.0), str(unit))  # noqa: E731
         some = list(dict.fromkeys(sets))[: self.settings.alternatives]
@@ -181,34 +188,36 @@ class Detective(Case):
         """All minimal circuits among what was found, and what is claimed of others."""
         self.watch("leaving out whatever can be spared")
         together: Units = frozenset().union(*passing)
-        most, left = self.settings.alternatives, 0
+        most, how, short = self.settings.alternatives, TOGETHER_TRIED, ""
         if len(together) <= TOGETHER:
             circuits = smallest_first(self, self.suffices.minimal_sets(together))
         else:
-            taken = self.minimised_in_turn(passing[:most])
-            circuits = smallest_first(self, taken)
-            left = len(passing[:most]) - len(taken)
+            taken, short = self.minimised_in_turn(passing[:most])
+            circuits, how = smallest_first(self, taken), EACH_TRIED
         proven = proof(self, self.suffices, circuits)
         if proven:
             return proven
-        if left:
-            return circuits, Completeness(
-                "not claimed", f"sets of more than {LARGE} paths were not taken apart: {left}"
-            )
         if not complete or len(circuits) >= most or len(passing) > most:
-            return circuits[:most], Completeness("not claimed", f"the search was cut short at {most} sets")
-        return circuits, Completeness("searched", HOW)
+            short = short or f"the search did not follow all that it found (at most {most} sets, one part of each)"
+        return circuits[:most], Completeness("not claimed", short) if short else Completeness("searched", how)
 
-    def minimised_in_turn(self, passing: Sequence[Units]) -> list[Units]:
-        """What nothing can be left out of, from the smallest set on.
+    def minimised_in_turn(self, passing: Sequence[Units]) -> tuple[list[Units], str]:
+        """What nothing can be left out of, from the smallest set on; and what was not tried, in words.
 
         A large set is left whole where a circuit is known by then: it has thousands of removals to be tried.
         """
         found: list[Units] = []
+        left = once = 0
         for units in sorted(passing, key=len):
-            if len(units) <= LARGE or not found:
-                found.append(self.suffices.minimised(units))
-        return found
+            if len(units) > LARGE and found:
+                left += 1
+                continue
+            part, forced = self.suffices.minimised(units)
+            found.append(part)
+            once += not forced
+        if left:
+            return found, f"sets of more than {LARGE} paths were not taken apart: {left}"
+        return found, f"sets in which one of several smaller circuits was looked for: {once}" if once else ""
 
     def report_on(self, units: Units, circuits: Sequence[Units], claim: Completeness) -> Circuit:
         """Validate, measure and tell what was found."""

@@ -142,20 +142,25 @@ class Sufficiency:
                 break
         return found
 
-    def minimised(self, units: Units) -> Units:
-        """A sufficient set from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`."""
-        case = self.case
+    def minimised(self, units: Units) -> tuple[Units, bool]:
+        """A sufficient set from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`.
+
+        And whether there was no choice of what to leave out: of a larger set one smaller circuit is found, and others
+        are not looked for.
+        """
+        case, forced = self.case, True
         while len(units) > EXHAUSTIVE:
             smaller = self.without_some(units)
             if smaller is None:
-                return units
+                return units, forced
+            forced = False
             ordered = sorted(smaller, key=lambda unit: (-case.effects.get(frozenset([row_of(unit)]), 0.0), str(unit)))
             fewer = minimal(ordered, lambda chosen: self(chosen))
             if not self(fewer):  # heads undo each other: what each step passed need not pass together
-                return smaller
+                return smaller, forced
             units = fewer
         found = self.minimal_sets(units)
-        return smallest_first(case, found)[0] if found else units
+        return (smallest_first(case, found)[0] if found else units), forced and len(found) <= 1
 
     def without_some(self, units: Units) -> Units | None:
         """The set without a few units, if it still suffices."""

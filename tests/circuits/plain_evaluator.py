@@ -31,7 +31,7 @@ class Plain:
     """
 
     def __init__(self, weights: Weights, shape: Mapping[str, Any], task: Any, n: int, seed: int):
-        assert shape["attention"] == "softmax" and shape["causal"]
+        assert shape["attention"] in ("softmax", "kv_shift") and shape["causal"]
         assert shape["positions"] in (None, "learned", "input", "none") or shape["positions"].startswith("relative(")
         self.w, self.shape, self.task = weights, shape, task
         self.batch = task.sample(n, seed)
@@ -139,6 +139,10 @@ class Plain:
             for head in range(n_heads):
                 into, bias = w[f"{name}.attn.W_QKV"][:, head], w[f"{name}.attn.b_QKV"][:, head]
                 q, k, v = (y @ into[which] + bias[which] for which in range(3))
+                if self.shape["attention"] == "kv_shift":  # k'_i = a k_i + a' k_(i-1), and values likewise
+                    (a, b), (c, d) = (w[f"{name}.attn.variant.{which}_mix"][head] for which in ("key", "value"))
+                    k = a * k + b * F.pad(k, (0, 0, 1, 0))[:, :-1]
+                    v = c * v + d * F.pad(v, (0, 0, 1, 0))[:, :-1]
                 scores = q @ k.mT / math.sqrt(q.shape[-1])
                 if f"{name}.attn.positions.beta" in w:
                     scores = scores + self.scale * w[f"{name}.attn.positions.beta"][head][away.abs()]

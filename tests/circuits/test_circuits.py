@@ -398,22 +398,32 @@ def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known():
     """Smallest first; one of 25 paths or more is passed over, and nothing is claimed of what else there is."""
     small, large, larger = (frozenset(map(str, range(n))) for n in (2, 25, 30))
     taken = []
-    case = SimpleNamespace(suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or units))
-    assert Detective.minimised_in_turn(case, [larger, small, large]) == taken == [small]
+    case = SimpleNamespace(
+        suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or (units, len(units) < 30))
+    )
+    passed_over = "sets of more than 24 paths were not taken apart: {}".format
+    assert (
+        Detective.minimised_in_turn(case, [larger, small, large])
+        == (taken, passed_over(2))
+        == ([small], passed_over(2))
+    )
     taken.clear()
-    assert Detective.minimised_in_turn(case, [larger, large]) == taken == [large]
+    assert Detective.minimised_in_turn(case, [larger, large]) == (taken, passed_over(1)) == ([large], passed_over(1))
+    told = "sets in which one of several smaller circuits was looked for: 1"
+    assert Detective.minimised_in_turn(case, [larger]) == ([larger], told)
+    assert Detective.minimised_in_turn(case, [small]) == ([small], "")
 
 
 def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
     run = load(SHIPPED)
     detective = Detective(run.model, run.task, SMALL, lambda _: None)
     detective.suffices = None  # it is asked nothing
-    monkeypatch.setattr(Detective, "minimised_in_turn", lambda self, passing: [passing[0]])
+    monkeypatch.setattr(Detective, "minimised_in_turn", lambda self, passing: ([passing[0]], "cut short"))
     monkeypatch.setattr(discovery, "proof", lambda *_: None)
     sets = [frozenset(map(str, range(size))) for size in (9, 30)]
     circuits, claim = detective.minimal_circuits(sets, True)
     assert circuits == sets[:1]
-    assert claim == Completeness("not claimed", "sets of more than 24 paths were not taken apart: 1")
+    assert claim == Completeness("not claimed", "cut short")
 
 
 def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):

@@ -46,7 +46,7 @@ def whole(one: Unit) -> Unit:
 # The evaluator itself --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["retrieval_2", "hop_k", "trigger_bigrams", "two_hop"])
+@pytest.mark.parametrize("name", ["retrieval_2", "hop_k", "trigger_bigrams", "two_hop", "two_hop_shift"])
 def test_two_evaluators_agree(name):
     """On the model as it is, and on sets of paths, live and by hand; with rows that attend to themselves, too."""
     model, task = trained(TRAINED / f"{name}.safetensors")
@@ -127,6 +127,7 @@ def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
     told = [(circuit.verdict, sorted(str(found.path) for found in circuit.paths)) for circuit in circuits]
     assert [circuit.accepted for circuit in circuits] == [file.stem not in REFUSED] * len(SEEDS), told
     if file.stem in MANY:
+        assert all(circuit.completeness.claim == "not claimed" for circuit in circuits)
         assert all(len(chosen(one) & chosen(two)) >= 12 for one, two in itertools.combinations(circuits, 2)), told
     elif file.stem not in REFUSED:
         assert compared(list(SEEDS), circuits).agree == 1, told
@@ -138,11 +139,12 @@ def test_of_many_paths_those_that_are_needed_live_are_tried_by_hand_alone():
     model, task = trained(file)
     circuit = discover(model, task, Discovery(seed=1))
     assert circuit.accepted, circuit.reason
+    assert circuit.completeness.claim == "not claimed"  # other seeds find others
     assert any(line["stage"] == "4 joint" and len(line["unit"]) == 39 for line in circuit.log)
 
 
 def test_no_file_is_large_and_every_task_is_there():
     assert all(file.stat().st_size < 1_000_000 for file in FILES)
-    names = {file.stem.removesuffix("_faint").rstrip("_12345") for file in FILES}
+    names = {file.stem.removesuffix("_faint").removesuffix("_shift").rstrip("_12345") for file in FILES}
     assert names == {"retrieval", "symbolic_retrieval", "induction", "hop_k", "two_hop", "trigger_bigrams"}
     assert {f"retrieval_{hops}" for hops in range(1, 6)} < {file.stem for file in FILES}
