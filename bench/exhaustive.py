@@ -27,7 +27,9 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
-STAGES = ((2, 3.0), (16, 1.5), (128, 1.5))  # sequences, and times the threshold from which a set is given up
+STAGES = (2, 16, 128)  # sequences, after which a set that is clearly over the threshold is given up
+FAR = 4.0  # times the threshold that is, of each of two sequences, and
+ERRORS = 3.0  # standard errors over it of more: rare and large errors are not taken for frequent ones
 SURE = 2048  # sequences that decide on what is left
 TOGETHER = 512  # sequences in one forward pass
 WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
@@ -56,7 +58,7 @@ class Trier:
 
     def __init__(self, model: Model, task: Task, seed: int = 0):
         self.model, self.task = model, task
-        self.batches = [task.sample(n, 1000 + seed + n) for n, _ in STAGES]
+        self.batches = [task.sample(n, 1000 + seed + n) for n in STAGES]
         self.labs = [Evaluator(model, batch) for batch in self.batches]
         self.ground = self.labs[-1].ground
         self.roles = self.ground.query_roles
@@ -72,21 +74,22 @@ class Trier:
     def rows_alive(self, sets: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
         """The sets of rows that suffice live."""
         left = list(sets)
-        for stage, (_, times) in enumerate(STAGES):
+        for stage in range(len(STAGES)):
             losses = self.row_losses(left, stage)
-            left = [rows for rows, loss in zip(left, losses, strict=True) if loss < times * self.threshold]
+            left = [rows for rows, of_rows in zip(left, losses, strict=True) if not over(of_rows, self.threshold)]
         return left
 
     @torch.no_grad()
-    def row_losses(self, sets: Sequence[frozenset[Row]], stage: int) -> list[float]:
-        """Live, all other rows uniform."""
+    def row_losses(self, sets: Sequence[frozenset[Row]], stage: int) -> list[Tensor]:
+        """Of every sequence, live, all other rows uniform."""
         batch, shape = self.batches[stage], self.model.architecture
         ground = self.labs[stage].ground
         held = torch.stack([ground.holders(role) for role in self.roles], 1).float()  # batch role position
         even = null("uniform", ground.sees)
         place = {role: i for i, role in enumerate(self.roles)}
         per = max(1, TOGETHER // len(batch))
-        found: list[float] = []
+        found: list[Tensor] = []
+        single = torch.vmap(lambda output, target: self.task.loss(output[None], target[None]))
         for start in range(0, len(sets), per):
             some = sets[start : start + per]
             kept = torch.zeros(len(some), shape.n_layers, shape.n_heads, len(self.roles))
@@ -104,7 +107,8 @@ class Trier:
             }
             inputs = batch.inputs.repeat(len(some), *[1] * (batch.inputs.ndim - 1))
             outputs = self.model(inputs, replace=replace, at=self.task.query_positions)
-            found += [float(self.task.loss(one, batch.targets)) for one in outputs.unflatten(0, (len(some), -1))]
+            targets = batch.targets.repeat(len(some), *[1] * (batch.targets.ndim - 1))
+            found += [*single(outputs, targets).unflatten(0, (len(some), -1))]
         return found
 
     # Paths ---------------------------------------------------------------------------------------------------
@@ -116,16 +120,21 @@ class Trier:
         self.known |= dict.fromkeys(left, False)
         rows = set(self.rows_alive(list(dict.fromkeys(frozenset(map(row_of, units)) for units in left))))
         left = [units for units in left if frozenset(map(row_of, units)) in rows]
-        for (_, times), lab in zip(STAGES, self.labs, strict=True):
-            hand = [Hard({u: self.weights[u] for u in units if isinstance(u, Path)}) for units in left]
-            worst = torch.maximum(lab_losses(lab, list(map(Kept, left))), lab_losses(lab, hand)) if left else []
-            kept = [(units, float(loss)) for units, loss in zip(left, worst, strict=True)]
-            left = [units for units, loss in kept if loss < times * self.threshold]
+        worst: dict[Units, float] = {}
+        for lab in self.labs:
+            both = self.path_losses(lab, left)
+            left = [units for units in left if not any(over(one, self.threshold) for one in both[units])]
+            worst = {units: float(both[units].mean(1).max()) for units in left}
         sure = {units for units in left if self.fits(units)}
-        found = [(units, loss) for units, loss in kept if units in sure]
-        self.margin = max([self.margin, *(loss / self.threshold for _, loss in found)])
+        self.margin = max([self.margin, *(worst[units] / self.threshold for units in sure)])
         self.known |= dict.fromkeys(sure, True)
         return [units for units in sets if self.known[units]]
+
+    def path_losses(self, lab: Evaluator, sets: Sequence[Units]) -> dict[Units, Tensor]:
+        """Of every sequence, live and by hand."""
+        hand = [Hard({u: self.weights[u] for u in units if isinstance(u, Path)}) for units in sets]
+        losses = lab.sequence_losses([*map(Kept, sets), *hand]) if sets else torch.empty(0)
+        return {units: losses[[i, len(sets) + i]] for i, units in enumerate(sets)}
 
     @cached_property
     def many(self) -> Evaluator:
@@ -155,6 +164,14 @@ class Trier:
         least = 0 if len(units) <= 12 else len(units) - 3
         subsets = [frozenset(c) for n in range(least, len(units)) for c in itertools.combinations(sorted_(units), n)]
         return bool(self.suffice([units])) and not self.suffice(subsets)
+
+
+def over(losses: Tensor, threshold: float) -> bool:
+    """Whether a set is clearly over the threshold, by its losses of some sequences."""
+    if len(losses) == STAGES[0]:
+        return bool(losses.min() >= FAR * threshold)
+    error = float(losses.std()) / math.sqrt(len(losses))
+    return float(losses.mean()) - ERRORS * error >= threshold
 
 
 def lab_losses(lab: Evaluator, changes: Sequence[Kept | Hard]) -> Tensor:

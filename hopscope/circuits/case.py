@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +28,20 @@ STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a s
 ACCEPTS = 16  # from so many on (ours)
 SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
+
+
+class Outcome(NamedTuple):
+    """What a test of the search came to.
+
+    Attributes:
+        passed: whether the change keeps the loss under the bound, and enough answers right.
+        loss: under the change.
+        clear: whether that is sure: what is rejected at the bound itself might as well have passed.
+    """
+
+    passed: bool
+    loss: Loss
+    clear: bool
 
 
 def drawn_for(trial: int) -> tuple[str, str]:
@@ -141,7 +155,7 @@ class Case:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, changed: Callable[[Evaluator], Change], bound: float) -> tuple[bool, Loss]:
+    def test(self, changed: Callable[[Evaluator], Change], bound: float) -> Outcome:
         """Whether a change keeps discovery's loss under a bound and enough answers right; on few, where they tell.
 
         Most sets that a search tries are far from the bound. The first stage only ever rejects, for it may lack what a
@@ -159,14 +173,15 @@ class Case:
             loss = Loss.of(torch.cat(losses))
             error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
             if left < -SURE * error:
-                return False, loss
+                return Outcome(False, loss, True)
             hits += [stage.hits_of(outputs)] if self.least > 0 else []
             right = self.right(hits)
             if right.high < self.least:
-                return False, loss
-            if left > SURE * error and right.mean >= self.least and loss.n >= self.accepts:
+                return Outcome(False, loss, True)
+            sure = left > SURE * error and right.mean >= self.least
+            if sure and loss.n >= self.accepts:
                 break
-        return loss.mean < bound and right.mean >= self.least, loss
+        return Outcome(loss.mean < bound and right.mean >= self.least, loss, sure)
 
     def right(self, hits: Sequence[Tensor], errors: float = SURE) -> Share:
         """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""

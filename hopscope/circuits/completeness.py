@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from hopscope.circuits.case import Case, Units
 from hopscope.circuits.circuit import Completeness
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
-from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
 
-PROOF = 600  # sets of rows, and of paths, that a proof may try (ours)
+FEW = 600  # sets of rows that are tried, whatever that takes (ours)
+SETS = 60_000  # sets of rows that a proof may try (ours)
+PATHS = 10_000  # sets of so many paths that it may try (ours)
+WORK = 2e10  # multiplications that it may take to see which sets of rows are not hopeless: about a second (ours)
+WORTH = 0.01  # share of a row's attention that makes a path worth trying (ours)
+Pool = Sequence[Sequence[Unit]]  # by row
 FORBIDDEN = (
-    "each row of every set of carriers was forbidden in turn, with the patterns of the model as it is and of the model "
-    "without it; supports likewise; then "
+    "each row that a set of carriers clearly needs was forbidden in turn, with the patterns of the model as it is and "
+    "of the model without it; supports likewise; then "
 )
 TOGETHER_TRIED = FORBIDDEN + "all subsets of what was found"
 EACH_TRIED = FORBIDDEN + (
@@ -29,29 +34,68 @@ def proof(case: Case, suffices: Sufficiency, found: Collection[Units]) -> tuple[
     pass, one of each row or more.
     """
     size, rows = max(map(len, found)), case.data.ground.rows
-    if sum(math.comb(len(rows), n) for n in range(size + 1)) > PROOF:
+    if not few(suffices, rows, size):
         return None
     case.watch(f"trying every set of up to {size} rows")
-    groups = [frozenset(chosen) for n in range(size + 1) for chosen in itertools.combinations(rows, n)]
-    alive = [group for group, passed in zip(groups, suffices.whole(groups), strict=True) if passed]
-    if sum(math.comb(len(units_in(case, group)), n) for group in alive for n in range(size + 1)) > 50 * PROOF:
-        return None
-    sets = [units for group in alive for units in in_rows(case, group, size)]
-    passing = [units for units, passed in zip(sets, suffices.all_of(sets), strict=True) if passed]
-    how = f"every set of up to {size} of the model's {len(rows)} rows was tried live, and all paths in those by hand"
+    passing: list[Units] = []
+    pools: list[Pool] = []
+    near = suffices.near_among(rows, size)
+    for n in range(size + 1):
+        new = [group for group in near if len(group) == n and not covered(case, group, passing)]
+        alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
+        pools += [worth_trying(case, group) for group in alive]
+        if sum(number_of(pool, n) for pool in pools) > PATHS:
+            return None
+        sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
+        left = [units for units in sets if not any(known <= units for known in passing)]
+        passing += [units for units, passed in zip(left, suffices.all_of(left), strict=True) if passed]
+    how = (
+        f"every set of up to {size} of the model's {len(rows)} rows was tried live, and by hand all paths in those "
+        f"that get at least {WORTH:.0%} of their row's attention"
+    )
     return smallest_first(case, [*passing, *found]), Completeness("proven", how, size)
 
 
-def units_in(case: Case, rows: Iterable[Row]) -> list[Unit]:
-    """All paths of some rows; of those without a role, the row itself."""
-    found: list[Unit] = []
-    for row in sorted(rows):
-        found += case.data.ground.paths_in(row) or [row]
-    return found
+def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
+    """Whether every set of up to so many rows can be tried in about a second."""
+    every = suffices.every_set(rows, size)
+    number = sum(math.comb(len(rows), n) for n in range(size + 1))
+    return number <= FEW or (every.possible and number <= SETS and every.work() <= WORK)
 
 
-def in_rows(case: Case, rows: frozenset[Row], size: int) -> list[Units]:
-    """All sets of up to so many units that have at least one in each of some rows, and none elsewhere."""
-    every = units_in(case, rows)
-    sets = (frozenset(chosen) for n in range(len(rows), size + 1) for chosen in itertools.combinations(every, n))
-    return [chosen for chosen in sets if frozenset(map(row_of, chosen)) == rows]
+def worth_trying(case: Case, rows: Iterable[Row]) -> Pool:
+    """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row."""
+    rows = sorted(rows)
+    patterns = case.half.patterns_under(case.rows(rows))
+    share = lambda path: max(case.strengths[path], case.half.attention(path, patterns))  # noqa: E731
+    paths = {row: [path for path in case.data.ground.paths_in(row) if share(path) >= WORTH] for row in rows}
+    return [[*found] if row.query != NO_ROLE else [row] for row, found in paths.items()]
+
+
+def covered(case: Case, rows: frozenset[Row], known: Iterable[Units]) -> bool:
+    """Whether every set of paths that is worth trying in some rows, one of each or more, holds a known circuit."""
+    inside = [units for units in known if rows.issuperset(map(row_of, units))]
+    if not inside:
+        return False
+    only = frozenset(part[0] for part in worth_trying(case, rows) if len(part) == 1)
+    return any(units <= only for units in inside)
+
+
+def number_of(pool: Pool, size: int) -> int:
+    """How many sets of so many units have at least one of each part."""
+    if not pool:
+        return int(size == 0)
+    first, *rest = pool
+    most = min(len(first), size - len(rest))
+    return sum(math.comb(len(first), n) * number_of(rest, size - n) for n in range(1, most + 1))
+
+
+def of_each(pool: Pool, size: int) -> Iterator[Units]:
+    """All sets of so many units with at least one of each part."""
+    if not pool:
+        yield from [frozenset[Unit]()] if size == 0 else []
+        return
+    first, *rest = pool
+    for n in range(1, size - len(rest) + 1):
+        for here in itertools.combinations(first, n):
+            yield from (others.union(here) for others in of_each(rest, size - n))

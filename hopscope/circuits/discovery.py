@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hopscope.circuits.carriers import RowSets, find_paths, find_rows
+from hopscope.circuits.carriers import find_carriers
 from hopscope.circuits.case import Case, Units, Watch
 from hopscope.circuits.case import Discovery as Discovery
 from hopscope.circuits.circuit import Circuit, Completeness
@@ -36,6 +36,7 @@ from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
 LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
+HAIR = 0.02  # of the threshold: circuits whose losses differ by less are as good (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
 
@@ -73,15 +74,15 @@ class Detective(Case):
         rejected: Circuit | None = None
         for share in TIGHTER:
             bound = self.tighten(share)
-            rows = find_rows(self, bound)
-            carriers = self.carriers(rows, bound)
-            if not carriers:
+            carriers = find_carriers(self, bound)
+            if not carriers.by_hand:
                 continue
             live = self.bound if shown is None else bound  # by hand alone a first time may have failed
-            candidates, complete = self.under_both_nulls(carriers, live)
+            candidates, complete = self.under_both_nulls(carriers.by_hand, live)
             while stood := self.standing(candidates, bound):
                 passing, all_ = stood
-                circuits, claim = self.minimal_circuits(passing, rows.complete and complete and all_)
+                circuits, claim = self.minimal_circuits(passing, carriers.complete and complete and all_)
+                circuits = self.best_first(circuits)
                 report = Report(self, self.suffices)
                 found = report.circuit(circuits[0], circuits, claim)
                 if found.accepted or not report.blames_paths:
@@ -96,23 +97,18 @@ class Detective(Case):
         if rejected:
             return rejected
         if shown is None:
-            return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
+            return self.report_on(self.whole_rows(carriers.rows), [], Completeness("not claimed", "nothing was found"))
         return self.report_on(shown, [], Completeness("not claimed", "nothing that was found suffices"))
 
     def unsolved(self) -> Circuit:
         """What a model that has not solved its task does use."""
         self.write("0 model", "all heads", "as is", self.whole, "rejected: above the threshold as it is")
         bound = self.own * 1.05 + 1e-3
-        rows = find_rows(self, bound)
-        carriers = self.carriers(rows, bound)
-        if not carriers:
-            return self.report_on(self.whole_rows(rows.found), [], Completeness("not claimed", "nothing was found"))
-        candidates, _ = self.candidates(carriers, max(bound, self.bound))
+        carriers = find_carriers(self, bound)
+        if not carriers.by_hand:
+            return self.report_on(self.whole_rows(carriers.rows), [], Completeness("not claimed", "nothing was found"))
+        candidates, _ = self.candidates(carriers.by_hand, max(bound, self.bound))
         return self.report_on(candidates[0], [], Completeness("not claimed", "the model has not solved its task"))
-
-    def carriers(self, rows: RowSets, bound: float) -> list[Units]:
-        """The paths by which sets of rows carry the answers."""
-        return smallest_first(self, (units for found in rows.found if (units := find_paths(self, found, bound))))
 
     def under_both_nulls(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
         """Candidates; where none suffices, once more with rows that harm by attending evenly looking at themselves.
@@ -135,7 +131,7 @@ class Detective(Case):
         """What is shown where no paths suffice by hand: the rows that carry, by all their paths if these work live."""
         strongest = self.named(found[0]) if found else frozenset[Row | Path]()
         wider = self.widened(strongest)
-        return wider if self.test(lambda _: self.kept(wider), self.bound)[0] else strongest
+        return wider if self.test(lambda _: self.kept(wider), self.bound).passed else strongest
 
     def named(self, rows: Iterable[Row]) -> Units:
         """Rows by their strongest paths; those without a role as they are."""
@@ -170,7 +166,7 @@ class Detective(Case):
 
     def narrowed(self, sets: Sequence[Units], bound: float) -> list[Units]:
         """Of sets that work live, a minimal part each that does; by hand a path that is not needed may do harm."""
-        live = lambda chosen: self.test(lambda _: self.kept(chosen), bound)[0]  # noqa: E731
+        live = lambda chosen: self.test(lambda _: self.kept(chosen), bound).passed  # noqa: E731
         strength = lambda unit: (-self.strengths.get(unit, 0.0), str(unit))  # noqa: E731
         some = list(dict.fromkeys(sets))[: self.settings.alternatives]
         return [minimal(sorted(units, key=strength), live) for units in some if live(units)]
@@ -200,6 +196,15 @@ class Detective(Case):
         if not complete or len(circuits) >= most or len(passing) > most:
             short = short or f"the search did not follow all that it found (at most {most} sets, one part of each)"
         return circuits[:most], Completeness("not claimed", short) if short else Completeness("searched", how)
+
+    def best_first(self, circuits: Sequence[Units]) -> list[Units]:
+        """Of as many units those of less loss live first, on the sequences of the selection, if by more than a hair."""
+        if len(circuits) == 1:
+            return list(circuits)
+        losses = self.selection.losses(map(self.kept, circuits))
+        hairs = [round(loss.mean / (HAIR * self.threshold)) for loss in losses]
+        least = dict(zip(circuits, hairs, strict=True))
+        return sorted(circuits, key=lambda units: (len(units), least[units]))
 
     def minimised_in_turn(self, passing: Sequence[Units]) -> tuple[list[Units], str]:
         """What nothing can be left out of, from the smallest set on; and what was not tried, in words.

@@ -194,7 +194,7 @@ class Evaluator:
 
     def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:
         """The loss of every sequence under each change."""
-        return torch.stack([self.losses_of(outputs) for outputs in self.outputs(changes)])
+        return self.losses_of_copies(self.outputs(changes))
 
     def hits_of(self, outputs: Float[Tensor, "batch query output"]) -> Bool[Tensor, "answer"]:
         """Which answers of its outputs are right."""
@@ -205,6 +205,12 @@ class Evaluator:
         task = self.batch.task
         single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
         return single(outputs, self.batch.targets)
+
+    def losses_of_copies(self, outputs: Float[Tensor, "copy batch query output"]) -> Float[Tensor, "copy batch"]:
+        """The loss of every sequence in every copy."""
+        targets = self.batch.targets.repeat(len(outputs), *[1] * (self.batch.targets.ndim - 1))
+        single = torch.vmap(lambda output, target: self.batch.task.loss(output[None], target[None]))
+        return single(outputs.flatten(0, 1), targets).unflatten(0, (len(outputs), -1))
 
     def accounts(self, changes: Sequence[Change]) -> list[Account]:
         """All that each change makes of them."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
 Test = Callable[[frozenset[T]], bool]
+Minimise = Callable[[Sequence[T], Test[T], frozenset[T]], frozenset[T]]
 
 
 def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> frozenset[T]:
@@ -37,14 +38,22 @@ def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> fr
     return explain(fixed, True, units) if units else frozenset()
 
 
+def nearest(units: Sequence[T], passes: Test[T], near: frozenset[T]) -> frozenset[T]:
+    """A minimal passing subset that takes few units beside given ones: first those, then what can be spared."""
+    fixed = [unit for unit in units if unit in near]
+    beside = minimal([unit for unit in units if unit not in near], passes, fixed)
+    return minimal([*fixed, *(unit for unit in units if unit in beside)], passes)
+
+
 def all_minimal(
     units: Sequence[T],
     passes: Test[T],
     limit: int = 16,
-    minimise: Callable[[Sequence[T], Test[T]], frozenset[T]] = minimal,
+    minimise: Minimise[T] = nearest,
     without: Callable[[frozenset[T]], Test[T]] | None = None,
+    needed: Callable[[frozenset[T]], Iterable[T]] = lambda found: found,
 ) -> tuple[list[frozenset[T]], bool]:
-    """All minimal passing subsets, in the order found, and whether there are no more of them.
+    """All minimal passing subsets, in the order found, and whether the search for more came to its end.
 
     For each set found, each of its units is forbidden in turn and the search begins anew among the others: every other
     minimal set lacks at least one of them.
@@ -53,14 +62,15 @@ def all_minimal(
         units: those that are rather kept, first.
         passes: the test.
         limit: at most so many sets.
-        minimise: finds one minimal set among units that pass.
+        minimise: finds one minimal set among units that pass, the nearer to a known one the better.
         without: another test, for where the first one fails without some units, made for their absence.
+        needed: which units of a set are forbidden; by default all, and then no set is missed.
     """
     found: list[frozenset[T]] = []
     tried: set[frozenset[T]] = set()
-    open_nodes: list[frozenset[T]] = [frozenset()]
+    open_nodes: list[tuple[frozenset[T], frozenset[T]]] = [(frozenset(), frozenset())]
     while open_nodes and len(found) < limit:
-        forbidden = open_nodes.pop(0)
+        forbidden, near = open_nodes.pop(0)
         known = next((s for s in found if not s & forbidden), None)
         if known is None:
             left = [unit for unit in units if unit not in forbidden]
@@ -69,11 +79,11 @@ def all_minimal(
                 test = without(forbidden)
             if not test(frozenset(left)):
                 continue
-            known = minimise(left, test)
+            known = minimise(left, test, near - forbidden)
             found.append(known)
-        for unit in sorted(known, key=str):
+        for unit in sorted(needed(known), key=str):
             branch = forbidden | {unit}
             if branch not in tried:
                 tried.add(branch)
-                open_nodes.append(branch)
+                open_nodes.append((branch, known))
     return found, not open_nodes

@@ -11,12 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from hopscope.circuits.case import SURE, Case, Units, names, said
 from hopscope.circuits.evaluator import Change, Evaluator
+from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import minimal
 from hopscope.circuits.units import Row, Unit, row_of
@@ -24,7 +26,9 @@ from hopscope.problem.paths import Path
 
 STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sequences in all, after which sets are decided (ours)
 LAST = 1024  # but for a closer look, where nothing passes
-ACCEPTS = 256  # from so many on: rare failures do not show on fewer
+FIRST = 2  # sequences tell nothing of their spread; a set is rejected by them
+FAR = 4.0  # where in each its loss is so many times the threshold (ours)
+ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one set in seven hundred
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
 EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
@@ -49,7 +53,16 @@ class Sufficiency:
                 break
             if i == len(self.drawn):
                 self.drawn.append(self.case.evaluator(f"joint {i}", seen - before))
-            yield seen, self.drawn[i]
+            if i == 0:
+                yield from self.first_two_steps
+            else:
+                yield seen, self.drawn[i]
+
+    @cached_property
+    def first_two_steps(self) -> list[tuple[int, Evaluator]]:
+        """The first stage in two, the first of which rejects most sets."""
+        whole = self.drawn[0]
+        return [(FIRST, whole.part(slice(0, FIRST))), (STAGES[0], whole.part(slice(FIRST, None)))]
 
     def look_closer(self) -> None:
         """From now on draw more sequences for sets that are near the threshold; those rejected are asked anew."""
@@ -93,6 +106,23 @@ class Sufficiency:
         self.alive |= dict(zip(new, found, strict=True))
         return [self.alive[rows] for rows in groups]
 
+    def near_among(self, rows: Sequence[Row], size: int) -> list[frozenset[Row]]:
+        """Every set of up to so many of some rows that is not hopeless live; of few rows first."""
+        every = self.every_set(rows, size)
+        groups = every.sets()
+        if not every.possible:
+            return groups
+        near = set(every.below(FAR * self.case.threshold))
+        far = [group for group in groups if group not in near and group not in self.alive]
+        self.alive |= dict.fromkeys(far, False)
+        self.case.write("4 joint", f"{len(far)} sets", "rows live, all else null", None, "rejected", n=FIRST)
+        return [group for group in groups if group in near]
+
+    def every_set(self, rows: Sequence[Row], size: int) -> EverySet:
+        """All sets of some rows, on the first sequences."""
+        _, first = next(self.stages())
+        return EverySet(first, rows, size, self.case.settings.null, self.case.identity)
+
     def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
         """Whether each change keeps the loss under the threshold."""
         verdicts: list[bool | None] = [None] * len(changes)
@@ -102,14 +132,17 @@ class Sufficiency:
             open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
             if not open_:
                 break
-            for i, outputs in zip(open_, stage.outputs([changes[i] for i in open_]), strict=True):
-                losses[i].append(stage.losses_of(outputs))
+            copies = stage.outputs([changes[i] for i in open_])
+            for i, outputs, new in zip(open_, copies, stage.losses_of_copies(copies), strict=True):
+                losses[i].append(new)
                 hits[i] += [stage.hits_of(outputs)] if self.case.accuracy > 0 else []
                 verdicts[i] = self.decided(torch.cat(losses[i]), hits[i], seen)
-        for units, verdict, found in zip(about, verdicts, losses, strict=True):
-            if verdict or len(found) > 1:  # of the many that are far away only the number is told
-                self.case.write("4 joint", names(units), words, Loss.of(torch.cat(found)), said(bool(verdict)))
-        far = sum(len(found) == 1 for found in losses)
+        far = 0  # of the many that are far away only the number is told
+        for units, verdict, found in zip(about, verdicts, map(torch.cat, losses), strict=True):
+            if not verdict and len(found) <= STAGES[0]:
+                far += 1
+            else:
+                self.case.write("4 joint", names(units), words, Loss.of(found), said(bool(verdict)))
         if far:
             self.case.write("4 joint", f"{far} sets", words, None, "rejected", n=STAGES[0])
         return [bool(verdict) for verdict in verdicts]
@@ -123,6 +156,8 @@ class Sufficiency:
         right = self.case.right(hits, fair if last else SURE)
         if last:
             return mean + fair * error < bound and right.low >= accuracy
+        if seen == FIRST:
+            return False if float(losses.min()) >= FAR * bound else None
         if not math.isfinite(mean) or mean - SURE * error >= bound or right.high < accuracy:
             return False
         sure = mean + self.case.sure * error < bound and self.case.right(hits, self.case.sure).low >= accuracy
@@ -133,6 +168,8 @@ class Sufficiency:
     def minimal_sets(self, units: Collection[Unit], limit: int = 64) -> list[Units]:
         """All minimal sufficient sets among a few units, whatever the order in which they undo each other."""
         ordered = sorted(units, key=str)
+        rows = sorted(set(map(row_of, units)))
+        self.near_among(rows, len(rows))
         found: list[Units] = []
         for size in range(len(ordered) + 1):
             sets = [frozenset(chosen) for chosen in itertools.combinations(ordered, size)]

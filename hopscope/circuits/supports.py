@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.circuits.case import Case, Units, names, said
+from hopscope.circuits.case import Case, Outcome, Units, names, said
 from hopscope.circuits.search import all_minimal
 from hopscope.circuits.units import Row, row_of
 
@@ -17,26 +17,34 @@ from hopscope.circuits.units import Row, row_of
 def find_supports(case: Case, carriers: Units, bound: float) -> tuple[list[frozenset[Row]], bool]:
     """Minimal sets of rows with which carriers are under a bound live, all else null; and whether these are all.
 
-    Rows of earlier layers, if they do; else of all. Of the whole model, if even that is over the bound.
+    Rows of earlier layers, if they do; else of all. Of the whole model, if even that is over the bound. Only for rows
+    without which a set is clearly over the bound substitutes are looked for: many a row helps by next to nothing, and
+    any few of these do for any others.
     """
     case.watch("looking for what tells them where to attend")
     last = max(unit.layer for unit in carriers)
     own = frozenset(map(row_of, carriers))
     rows = [row for row in case.data.ground.rows if row not in own]
-    known: dict[frozenset[Row], bool] = {}
+    known: dict[frozenset[Row], Outcome] = {}
+
+    def outcome(chosen: frozenset[Row]) -> Outcome:
+        if chosen not in known:
+            known[chosen] = found = case.test(lambda _: case.rows(chosen | own), bound)
+            case.write("3 supports", names(chosen), "live, all else null", found.loss, said(found.passed), bound=bound)
+        return known[chosen]
 
     def passes(chosen: frozenset[Row]) -> bool:
-        if chosen not in known:
-            known[chosen], loss = case.test(lambda _: case.rows(chosen | own), bound)
-            case.write("3 supports", names(chosen), "live, all else null", loss, said(known[chosen]), bound=bound)
-        return known[chosen]
+        return outcome(chosen).passed
+
+    def needed(chosen: frozenset[Row]) -> list[Row]:
+        return [row for row in chosen if outcome(chosen - {row}).clear]
 
     for candidates in ([row for row in rows if row.layer < last], rows):
         choose_nulls(case, candidates)
         ordered = [row for group in case.ranked([frozenset([row]) for row in candidates]) for row in group]
         known.clear()  # other nulls, other losses
         if passes(frozenset(ordered)):
-            return all_minimal(ordered, passes, case.settings.alternatives)
+            return all_minimal(ordered, passes, case.settings.alternatives, needed=needed)
     return [], False
 
 

@@ -13,7 +13,7 @@ from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.losses import Account, Loss, Share
 from hopscope.circuits.report import UNCLAIMED
-from hopscope.circuits.sufficiency import LAST, STAGES, Sufficiency
+from hopscope.circuits.sufficiency import FIRST, LAST, STAGES, Sufficiency
 from hopscope.circuits.truths import verified
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
@@ -195,10 +195,10 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     case.accuracy = 0.0  # so that the loss alone decides
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     drawn = suffices.sequences
-    assert drawn == (LAST if kind == "near" else STAGES[0])
+    assert drawn == (LAST if kind == "near" else FIRST)
     suffices.look_closer()
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
-    assert suffices.sequences - drawn == (STAGES[-1] if kind == "near" else STAGES[0])
+    assert suffices.sequences - drawn == (STAGES[-1] if kind == "near" else FIRST)
 
 
 def test_large_circuits_lose_what_three_removals_can_take():

@@ -14,14 +14,14 @@ import torch
 
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import branches, discovery
+from hopscope.circuits import branches, carriers, discovery
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.controls import random_sets, with_wrong_chains
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Loss, Silenced
 from hopscope.circuits.hypotheses import hypotheses
-from hopscope.circuits.search import all_minimal, minimal
+from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.supports import find_supports
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
@@ -85,6 +85,32 @@ def test_minimal_prefers_what_stands_first():
     assert minimal("abc", lambda chosen: bool(chosen & {"a", "c"})) == {"a"}
     assert minimal("cba", lambda chosen: bool(chosen & {"a", "c"})) == {"c"}
     assert minimal("abc", lambda chosen: True) in ({"a"}, frozenset())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_set_near_a_known_one_is_minimal_and_takes_little_else(seed):
+    """Random monotone tests: the first core is known, and all but one unit of it are left."""
+    random = torch.Generator().manual_seed(seed)
+    cores = [frozenset(torch.randperm(12, generator=random)[:4].tolist()) for _ in range(4)]
+    near = cores[0] - {min(cores[0])}
+    units = [unit for unit in range(12) if unit != min(cores[0])]
+    passes = lambda chosen: any(core <= chosen for core in cores)  # noqa: E731
+    if not passes(frozenset(units)):
+        return
+    found = nearest(units, passes, near)
+    assert passes(found) and not any(passes(found - {unit}) for unit in found)
+    beside = [core - near for core in cores if core <= set(units)]
+    assert not any(other < found - near for other in beside)  # of what is beside it, nothing could be spared
+
+
+def test_only_what_is_needed_is_forbidden():
+    """Three units would do in the place of c, and it is not asked for them."""
+    cores = [frozenset("ab" + other) for other in "cdef"] + [frozenset("xy")]
+    passes = lambda chosen: any(core <= chosen for core in cores)  # noqa: E731
+    every, ended = all_minimal("abcdefxy", passes)
+    assert ended and set(every) == set(cores)
+    some, ended = all_minimal("abcdefxy", passes, needed=lambda found: found - set("cdef"))
+    assert ended and set(some) == {frozenset("abc"), frozenset("xy")}
 
 
 def test_few_tests_suffice():
@@ -428,7 +454,7 @@ def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
 
 def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):
     """Not its strongest path alone: of one head that reads four places evenly, that one says nothing."""
-    monkeypatch.setattr(discovery, "find_paths", lambda *_: frozenset())
+    monkeypatch.setattr(carriers, "find_paths", lambda *_: frozenset())
     found = discover(by_hand(LastTokens(n_places=4, length=9, d_vocab=6)), LastTokens(4, 9, 6), SMALL)
     assert {part.path.key for part in found.paths} == {"−1", "−2", "−3", "−4"}
     assert found.losses["live"].mean < 0.1 and found.verdict == "partial"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 
 from hopscope.circuits.branches import is_separable
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Frozen, Hard, Kept, Silenced
-from hopscope.circuits.units import row_of
+from hopscope.circuits.every_set import EverySet
+from hopscope.circuits.units import Row, row_of
 from hopscope.core.seeds import generator
 from hopscope.models.attention.softmax import Softmax
 from hopscope.models.base import Blind, Sparing
@@ -220,3 +222,39 @@ def test_passes_over_parts_count_by_their_share():
     quarter.part(slice(0, 2)).patterns_under(Kept(frozenset()))
     assert quarter.forwards == 2.5
     assert evaluator.forwards == 1 + 2.5 / 4
+
+
+# Every set of rows -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("null", ["uniform", "identity"])
+@pytest.mark.parametrize("name", sorted(set(SHAPES) - {"n-grams"}))
+def test_every_set_has_the_losses_that_it_has_alone(name, null):
+    evaluator = lab(name, n=3, tile=24)  # so few that layers are run in several parts
+    rows = evaluator.ground.rows[:: max(1, len(evaluator.ground.rows) // 6)]
+    identity = frozenset(rows[:1])
+    every = EverySet(evaluator, rows, 3, null, identity)
+    assert every.possible
+    alone = [Kept(units, null, identity) for units in every.sets()]
+    assert len(alone) == sum(math.comb(len(rows), n) for n in range(4))
+    least = evaluator.sequence_losses(alone).min(1).values
+    for bound in least.quantile(torch.tensor([0.1, 0.5, 0.9])).tolist():
+        close = dict(zip(every.sets(), (least - bound).tolist(), strict=True))
+        found = set(every.below(bound))
+        assert all((close[units] < 0) == (units in found) for units in close if abs(close[units]) > 1e-5)
+
+
+def test_work_is_counted_by_sets_that_are_apart():
+    """Two rows in each of two layers, up to two kept: 4 sets after the first layer, 11 after the second."""
+    task, shape = Retrieval(n_hops=1), Architecture(n_layers=2, **WIDTH)
+    evaluator = Evaluator(Transformer.for_task(shape, task, generator(5, "work", 0)).eval(), task.sample(2, 7))
+    rows = [Row(layer, 0, role) for layer in (0, 1) for role in ("query", "value[1]")]
+    weights = sum(weight.numel() for weight in evaluator.model.parameters())
+    positions = evaluator.batch.inputs.shape[:2].numel()
+    assert EverySet(evaluator, rows, 2, "uniform", frozenset()).work() == (4 + 11) * weights / 2 * positions
+
+
+@pytest.mark.parametrize(("name", "null"), [("MLP", "resample"), ("n-grams", "uniform")])
+def test_a_null_of_other_sequences_and_heads_that_read_tokens_are_left_to_whole_passes(name, null):
+    evaluator = lab(name)
+    assert not EverySet(evaluator, evaluator.ground.rows, 1, null, frozenset()).possible
