@@ -27,7 +27,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
-STAGES = (2, 16, 128)  # sequences, after which a set that is clearly over the threshold is given up
+STAGES = (2, 4, 8, 16, 128)  # sequences, after which a set that is clearly over the threshold is given up
 FAR = 4.0  # times the threshold that is, of each of two sequences, and
 ERRORS = 3.0  # standard errors over it of more: rare and large errors are not taken for frequent ones
 SURE = 2048  # sequences that decide on what is left
@@ -201,12 +201,12 @@ def all_circuits(trier: Trier, meant: int) -> Truth:
 
 def seen(trier: Trier, path: Path, patterns: Sequence[Tensor]) -> bool:
     """Whether a path gets attention, in the model as it is or as patterns have it."""
-    return max(trier.labs[-1].strengths[path], trier.labs[1].attention(path, patterns)) >= SEEN
+    return max(trier.labs[-1].strengths[path], trier.labs[-2].attention(path, patterns)) >= SEEN
 
 
 def choices(trier: Trier, rows: frozenset[Row], n: int) -> list[Units]:
     """Sets of n units of some rows, at least one of each."""
-    lab = trier.labs[1]
+    lab = trier.labs[-2]
     patterns = lab.patterns_under(Kept(rows))
     pools = [
         [path for path in trier.ground.paths_in(row) if seen(trier, path, patterns)] if row.query != NO_ROLE else [row]
