@@ -126,7 +126,8 @@ def test_rows_are_run_as_the_evaluator_runs_them():
     rows = trier.ground.rows
     sets = [frozenset(random.Random(i).sample(rows, 3)) for i in range(5)]
     theirs = [loss.mean for loss in trier.labs[-2].losses(map(Kept, sets))]
-    assert [float(losses.mean()) for losses in trier.row_losses(sets, len(trier.labs) - 2)] == pytest.approx(theirs, abs=1e-4)
+    ours = [float(losses.mean()) for losses in trier.row_losses(sets, len(trier.labs) - 2)]
+    assert ours == pytest.approx(theirs, abs=1e-4)
 
 
 def test_rare_errors_are_not_taken_for_frequent_ones():
