@@ -34,7 +34,7 @@ def proof(case: Case, suffices: Sufficiency, found: Collection[Units]) -> tuple[
     pass, one of each row or more.
     """
     size, rows = max(map(len, found)), case.data.ground.rows
-    if not few(suffices, rows, size):
+    if not few(suffices, rows, size) or any(many_ways(case, units) for units in found):
         return None
     case.watch(f"trying every set of up to {size} rows")
     passing: list[Units] = []
@@ -63,9 +63,14 @@ def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
     return number <= FEW or (every.possible and number <= SETS and every.work() <= WORK)
 
 
+def many_ways(case: Case, units: Units) -> bool:
+    """Whether the rows of a circuit alone have too many sets of paths: its heads divide their attention."""
+    return number_of(worth_trying(case, map(row_of, units)), len(units)) > PATHS
+
+
 def worth_trying(case: Case, rows: Iterable[Row]) -> Pool:
     """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row."""
-    rows = sorted(rows)
+    rows = sorted(set(rows))
     patterns = case.half.patterns_under(case.rows(rows))
     share = lambda path: max(case.strengths[path], case.half.attention(path, patterns))  # noqa: E731
     paths = {row: [path for path in case.data.ground.paths_in(row) if share(path) >= WORTH] for row in rows}
