@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -27,9 +27,10 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
-STAGES = (2, 4, 8, 16, 128)  # sequences, after which a set that is clearly over the threshold is given up
-FAR = 4.0  # times the threshold that is, of each of two sequences, and
-ERRORS = 3.0  # standard errors over it of more: rare and large errors are not taken for frequent ones
+STAGES = (2, 4, 8, 16, 32, 128)  # sequences, after which a set that is surely over the threshold is given up
+DOUBT = 1e-3  # greatest probability that it is not
+ERRORS = 3.0  # standard errors over the threshold that are as sure, of this many sequences
+MANY = 16
 SURE = 2048  # sequences that decide on what is left
 TOGETHER = 512  # sequences in one forward pass
 WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
@@ -75,20 +76,20 @@ class Trier:
         """The sets of rows that suffice live."""
         left = list(sets)
         for stage in range(len(STAGES)):
-            losses = self.row_losses(left, stage)
-            left = [rows for rows, of_rows in zip(left, losses, strict=True) if not over(of_rows, self.threshold)]
+            stay = ~over(self.row_losses(left, stage), self.threshold)
+            left = list(itertools.compress(left, stay.tolist()))
         return left
 
     @torch.no_grad()
-    def row_losses(self, sets: Sequence[frozenset[Row]], stage: int) -> list[Tensor]:
-        """Of every sequence, live, all other rows uniform."""
+    def row_losses(self, sets: Sequence[frozenset[Row]], stage: int) -> Tensor:
+        """Of every sequence, live, all other rows uniform (set, sequence)."""
         batch, shape = self.batches[stage], self.model.architecture
         ground = self.labs[stage].ground
         held = torch.stack([ground.holders(role) for role in self.roles], 1).float()  # batch role position
         even = null("uniform", ground.sees)
         place = {role: i for i, role in enumerate(self.roles)}
         per = max(1, TOGETHER // len(batch))
-        found: list[Tensor] = []
+        found: list[Tensor] = [torch.empty(0, len(batch))]
         single = torch.vmap(lambda output, target: self.task.loss(output[None], target[None]))
         for start in range(0, len(sets), per):
             some = sets[start : start + per]
@@ -108,8 +109,8 @@ class Trier:
             inputs = batch.inputs.repeat(len(some), *[1] * (batch.inputs.ndim - 1))
             outputs = self.model(inputs, replace=replace, at=self.task.query_positions)
             targets = batch.targets.repeat(len(some), *[1] * (batch.targets.ndim - 1))
-            found += [*single(outputs, targets).unflatten(0, (len(some), -1))]
-        return found
+            found.append(single(outputs, targets).unflatten(0, (len(some), -1)))
+        return torch.cat(found)
 
     # Paths ---------------------------------------------------------------------------------------------------
 
@@ -122,19 +123,20 @@ class Trier:
         left = [units for units in left if frozenset(map(row_of, units)) in rows]
         worst: dict[Units, float] = {}
         for lab in self.labs:
-            both = self.path_losses(lab, left)
-            left = [units for units in left if not any(over(one, self.threshold) for one in both[units])]
-            worst = {units: float(both[units].mean(1).max()) for units in left}
+            live, hand = self.path_losses(lab, left)
+            stay = ~(over(live, self.threshold) | over(hand, self.threshold))
+            worst = dict(zip(left, torch.maximum(live.mean(1), hand.mean(1)).tolist(), strict=True))
+            left = list(itertools.compress(left, stay.tolist()))
         sure = {units for units in left if self.fits(units)}
         self.margin = max([self.margin, *(worst[units] / self.threshold for units in sure)])
         self.known |= dict.fromkeys(sure, True)
         return [units for units in sets if self.known[units]]
 
-    def path_losses(self, lab: Evaluator, sets: Sequence[Units]) -> dict[Units, Tensor]:
-        """Of every sequence, live and by hand."""
+    def path_losses(self, lab: Evaluator, sets: Sequence[Units]) -> tuple[Tensor, Tensor]:
+        """Of every sequence, live and by hand, each (set, sequence)."""
         hand = [Hard({u: self.weights[u] for u in units if isinstance(u, Path)}) for units in sets]
-        losses = lab.sequence_losses([*map(Kept, sets), *hand]) if sets else torch.empty(0)
-        return {units: losses[[i, len(sets) + i]] for i, units in enumerate(sets)}
+        losses = lab.sequence_losses([*map(Kept, sets), *hand]) if sets else torch.empty(0, len(lab.batch))
+        return losses[: len(sets)], losses[len(sets) :]
 
     @cached_property
     def many(self) -> Evaluator:
@@ -155,9 +157,12 @@ class Trier:
         """Whether the greatest of the three losses of a set, and the least of its accuracies, do on many sequences."""
         hand = Hard({u: self.weights[u] for u in units if isinstance(u, Path)})
         changes = [Kept(frozenset(map(row_of, units))), Kept(units), hand]
-        if any(float(lab_losses(self.many, [change])[0]) >= self.threshold for change in changes):
-            return False
-        return all(self.shares([change])[0] >= self.accuracy for change in changes)
+        for change in changes:
+            [outputs] = self.many.outputs([change])
+            right = float(self.many.hits_of(outputs).float().mean())
+            if float(self.many.losses_of(outputs).mean()) >= self.threshold or right < self.accuracy:
+                return False
+        return True
 
     def minimal(self, units: Units) -> bool:
         """Whether a set suffices and no proper subset does; of large ones, all removals of up to three are tried."""
@@ -166,12 +171,32 @@ class Trier:
         return bool(self.suffice([units])) and not self.suffice(subsets)
 
 
-def over(losses: Tensor, threshold: float) -> bool:
-    """Whether a set is clearly over the threshold, by its losses of some sequences."""
-    if len(losses) == STAGES[0]:
-        return bool(losses.min() >= FAR * threshold)
-    error = float(losses.std()) / math.sqrt(len(losses))
-    return float(losses.mean()) - ERRORS * error >= threshold
+def over(losses: Tensor, threshold: float) -> Tensor:
+    """Which sets are surely over the threshold, by the losses of some sequences (set, sequence).
+
+    A loss is not negative, so if its mean is below the threshold at most one sequence in c loses c times as much
+    (Markov). More that do are chance, of a probability that is a binomial's. So errors that are rare and large are not
+    taken for frequent ones, whatever the losses' distribution.
+    """
+    limits = torch.tensor(limits_of(losses.shape[1]), dtype=losses.dtype) * threshold
+    surely = (losses.sort(1, descending=True).values >= limits).any(1)
+    if losses.shape[1] < MANY or not len(losses):
+        return surely
+    return surely | (losses.mean(1) - ERRORS * losses.std(1) / math.sqrt(losses.shape[1]) >= threshold)
+
+
+@cache
+def limits_of(n: int) -> list[float]:
+    """For k = 1 … n: how many times the threshold k of n sequences may lose, each, before that is no chance."""
+    found = []
+    for k in range(1, n + 1):
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            share = (low + high) / 2
+            tail = sum(math.comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(k, n + 1))
+            low, high = (share, high) if tail <= DOUBT else (low, share)
+        found.append(1 / low)
+    return found
 
 
 def lab_losses(lab: Evaluator, changes: Sequence[Kept | Hard]) -> Tensor:

@@ -87,6 +87,8 @@ class CarrierSearch:
 
     def minimal(self, left: Sequence[Row], test: Test, near: Rows) -> Rows:
         """The rows of a minimal set of paths; where there is none, of a minimal set of rows."""
+        if self.by_hand:
+            self.case.watch(f"looking for others that do (found so far: {len(self.by_hand)})")
         carried = minimal_rows(self.case, left, test, near)
         if carried in self.at_work:
             remember(self.case, carried, self.at_work[carried](self.case.data))

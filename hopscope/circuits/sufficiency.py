@@ -115,7 +115,7 @@ class Sufficiency:
         near = set(every.below(FAR * self.case.threshold))
         far = [group for group in groups if group not in near and group not in self.alive]
         self.alive |= dict.fromkeys(far, False)
-        self.case.write("4 joint", f"{len(far)} sets", "rows live, all else null", None, "rejected", n=FIRST)
+        self.tell_number(len(far), "rows live, all else null", FIRST)
         return [group for group in groups if group in near]
 
     def every_set(self, rows: Sequence[Row], size: int) -> EverySet:
@@ -143,9 +143,13 @@ class Sufficiency:
                 far += 1
             else:
                 self.case.write("4 joint", names(units), words, Loss.of(found), said(bool(verdict)))
-        if far:
-            self.case.write("4 joint", f"{far} sets", words, None, "rejected", n=STAGES[0])
+        self.tell_number(far, words, STAGES[0])
         return [bool(verdict) for verdict in verdicts]
+
+    def tell_number(self, sets: int, words: str, n: int) -> None:
+        """Note how many sets were rejected, on so many sequences or fewer."""
+        if sets:
+            self.case.write("4 joint", f"{sets} sets", words, None, "rejected", n=n)
 
     def decided(self, losses: Tensor, hits: Sequence[Tensor], seen: int) -> bool | None:
         """The decision on a change after so many sequences; None where more are needed."""

@@ -102,14 +102,8 @@ def chosen(circuit: Circuit) -> frozenset[Unit]:
     return frozenset(unit(found.path) for found in circuit.paths) | frozenset(map(unit, circuit.rows))
 
 
-#: At 0.028 of 0.05, with circuits at 0.04: which of its heads' small habits are needed depends on the sequences.
-FAINT = pytest.mark.xfail(reason="circuits so near the threshold differ with the search's seed", strict=False)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", [pytest.param(f, marks=FAINT) if "faint" in f.stem else f for f in FILES], ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
     """As docs/circuits.md defines it, on sequences that no search saw; what one seed accepts, all do."""
     model, task = trained(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from argparse import Namespace
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from bench.adversaries import BUILDS, CONTROLS, KINDS, SMALL_TASKS, adversary, lying, named
-from bench.exhaustive import Trier, all_circuits
+from bench.exhaustive import Trier, all_circuits, over
 from bench.hand_made import copiers, split_answer
 from bench.verdicts import (
     OURS,
@@ -126,8 +127,19 @@ def test_rows_are_run_as_the_evaluator_runs_them():
     rows = trier.ground.rows
     sets = [frozenset(random.Random(i).sample(rows, 3)) for i in range(5)]
     theirs = [loss.mean for loss in trier.labs[-2].losses(map(Kept, sets))]
-    ours = [float(losses.mean()) for losses in trier.row_losses(sets, len(trier.labs) - 2)]
-    assert ours == pytest.approx(theirs, abs=1e-4)
+    assert trier.row_losses(sets, len(trier.labs) - 2).mean(1).tolist() == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [2, 8, 32])
+def test_sets_under_the_threshold_are_hardly_ever_given_up(n):
+    """Losses of many shapes, each with its mean just below the threshold; and what is far over it is given up."""
+    random = torch.Generator().manual_seed(n)
+    drawn = torch.rand((20_000, n), generator=random)
+    for rate in (1.0, 0.5, 0.1, 0.01):  # all lose the threshold, or one in 1/rate so many times as much
+        assert float(over(0.99 * (drawn < rate).float() / rate, 1.0).float().mean()) < 0.01
+    assert float(over(-0.99 * drawn.log(), 1.0).float().mean()) < 0.01  # exponential
+    assert bool(over(torch.full((1, n), 40.0), 1.0).all())
+    assert not over(torch.full((1, n), math.nan), 1.0).any()
 
 
 def test_rare_errors_are_not_taken_for_frequent_ones():
@@ -138,7 +150,7 @@ def test_rare_errors_are_not_taken_for_frequent_ones():
     lab = Evaluator(made.model, made.task.sample(8192, 5))
     [account] = lab.accounts([Kept(units)])
     assert float(account.losses.mean()) < 0.8 * trier.threshold and float(account.hits.float().mean()) > 0.96
-    assert float(trier.labs[-2].loss(Kept(units)).mean) > 1.5 * trier.threshold
+    assert float(Evaluator(made.model, trier.batches[3]).loss(Kept(units)).mean) > 1.5 * trier.threshold
     assert trier.suffice([units]) == [units]
 
 
