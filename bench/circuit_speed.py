@@ -3,8 +3,8 @@
     python -m bench.circuit_speed [RUN ...] [--rounds 3] [--json FILE]
 
 Each round sweeps ACDC (ten thresholds, then its smallest circuit under the task's threshold), then searches: until the
-circuit is known, and with hypotheses, necessity, certificates and validation. One thread, so that what else the machine
-does costs either alike. The file keeps what was measured before, of other versions too: docs/circuits_benchmark.md
+circuit is known, and with hypotheses, necessity, certificates and validation. `acdc_live` and `live` are both circuits'
+losses on the same fresh sequences. One thread, so that what else the machine does costs either alike. The file keeps what was measured before, of other versions too: docs/circuits_benchmark.md
 tells the medians.
 """
 
@@ -24,7 +24,7 @@ from bench.circuits import chosen
 from hopscope.circuits.baselines.acdc import acdc
 from hopscope.circuits.baselines.base import smallest
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.metrics import Yardstick
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
@@ -38,8 +38,13 @@ def swept(run: Run) -> dict[str, Any]:
     began = time.process_time()
     [proposal] = acdc(lab)
     least = smallest(proposal, lab, run.task.circuit_threshold(lab.model, lab.nothing))
-    paths = None if least.circuit is None else len(least.circuit)
-    return {"acdc": round(time.process_time() - began, 2), "acdc_paths": paths, "acdc_loss": least.loss}
+    about: dict[str, Any] = {"acdc": round(time.process_time() - began, 2), "acdc_paths": None, "acdc_loss": least.loss}
+    if least.circuit is None:
+        return about
+    fresh = Evaluator(
+        run.model, run.task.sample(Discovery().report, generator(0, "circuit report", 0, run.model.device))
+    )
+    return about | {"acdc_paths": len(least.circuit), "acdc_live": fresh.loss(Kept(least.circuit)).mean}
 
 
 def searched(run: Run) -> dict[str, Any]:
