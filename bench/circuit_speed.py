@@ -4,8 +4,8 @@
 
 Each round sweeps ACDC (ten thresholds, then its smallest circuit under the task's threshold), then searches: until the
 circuit is known, and with hypotheses, necessity, certificates and validation. `acdc_live` and `live` are both circuits'
-losses on the same fresh sequences. One thread, so that what else the machine does costs either alike. The file keeps what was measured before, of other versions too: docs/circuits_benchmark.md
-tells the medians.
+losses on the same fresh sequences. One thread, so that what else the machine does costs either alike. The file keeps
+what was measured before, of other versions too: docs/circuits_benchmark.md tells the medians.
 """
 
 from __future__ import annotations

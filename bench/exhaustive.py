@@ -28,7 +28,7 @@ from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
 STAGES = (2, 4, 8, 16, 32, 128)  # sequences, after which a set that is surely over the threshold is given up
-DOUBT = 1e-3  # greatest probability that it is not
+DOUBT = 1e-3  # greatest probability that it is not, at each
 ERRORS = 3.0  # standard errors over the threshold that are as sure, of this many sequences
 MANY = 16
 SURE = 2048  # sequences that decide on what is left
@@ -160,7 +160,7 @@ class Trier:
         for change in changes:
             [outputs] = self.many.outputs([change])
             right = float(self.many.hits_of(outputs).float().mean())
-            if float(self.many.losses_of(outputs).mean()) >= self.threshold or right < self.accuracy:
+            if not float(self.many.losses_of(outputs).mean()) < self.threshold or right < self.accuracy:
                 return False
         return True
 
@@ -194,7 +194,7 @@ def limits_of(n: int) -> list[float]:
         for _ in range(40):
             share = (low + high) / 2
             tail = sum(math.comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(k, n + 1))
-            low, high = (share, high) if tail <= DOUBT else (low, share)
+            low, high = (share, high) if tail <= DOUBT / n else (low, share)
         found.append(1 / low)
     return found
 

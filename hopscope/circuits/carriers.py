@@ -30,7 +30,7 @@ class Carriers:
 
     Attributes:
         rows: minimal sets of rows that carry the answers with the patterns that they have, those of few rows first.
-        by_hand: the paths by which they do so by hand; of rows that no paths replace, none.
+        by_hand: the sets of paths by which some of them do so by hand, those of few paths first.
         complete: whether the search came to its end.
     """
 
@@ -104,7 +104,7 @@ class CarrierSearch:
             return rows
         named = [path for path in paths if isinstance(path, Path)]
         without = {row: frozenset(path for path in named if row_of(path) != row) for row in rows}
-        return [row for row in rows if tested_by_hand(self.case, without[row], self.bound).clear]
+        return [row for row in rows if tested_by_hand(self.case, without[row], self.bound).clearly_fails]
 
 
 def carrying(case: Case, bound: float, patterns: Patterns, words: str) -> Test:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ Watch = Callable[[str], None]
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
 ACCEPTS = 16  # from so many on (ours)
 SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
+ASLEEP = 0.01  # by hand, the least share of a row's attention that a path of the circuit has (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
 
 
@@ -42,6 +44,10 @@ class Outcome(NamedTuple):
     passed: bool
     loss: Loss
     clear: bool
+
+    @property
+    def clearly_fails(self) -> bool:
+        return self.clear and not self.passed
 
 
 def drawn_for(trial: int) -> tuple[str, str]:
@@ -172,7 +178,7 @@ class Case:
             losses.append(stage.losses_of(outputs))
             loss = Loss.of(torch.cat(losses))
             error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
-            if left < -SURE * error:
+            if not math.isfinite(loss.mean) or left < -SURE * error:
                 return Outcome(False, loss, True)
             hits += [stage.hits_of(outputs)] if self.least > 0 else []
             right = self.right(hits)
@@ -215,8 +221,12 @@ class Case:
         return Frozen(frozenset(units), patterns, self.settings.null)
 
     def by_hand(self, units: Iterable[Unit]) -> Hard:
-        """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model."""
-        return Hard({u: self.strengths[u] for u in units if isinstance(u, Path)}, self.settings.null)
+        """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
+
+        A path that gets nothing there, such as a backup's, has some weight, too.
+        """
+        weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
+        return Hard(weights, self.settings.null)
 
     def silenced(self, units: Iterable[Unit], null: str | None = None) -> Silenced:
         """The model as it is, but for some units."""

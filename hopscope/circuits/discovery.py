@@ -16,6 +16,7 @@ which are judged on sequences that nothing was chosen by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.carriers import find_carriers
@@ -36,7 +37,7 @@ from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
 LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
-HAIR = 0.02  # of the threshold: circuits whose losses differ by less are as good (ours)
+HAIR = 0.02  # of the threshold, by which losses of circuits are told apart (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
 
@@ -115,7 +116,10 @@ class Detective(Case):
 
         Identity is the second choice: a head that unsays the own token does its work by attending to itself.
         """
+        before = self.identity
         found = self.candidates(carriers, bound)
+        if self.identity != before:  # other nulls, other losses
+            self.suffices = Sufficiency(self)
         if self.settings.null != "uniform" or self.passing(found[0]):
             return found
         self.one_null = False
@@ -198,13 +202,13 @@ class Detective(Case):
         return circuits[:most], Completeness("not claimed", short) if short else Completeness("searched", how)
 
     def best_first(self, circuits: Sequence[Units]) -> list[Units]:
-        """Of as many units those of less loss live first, on the sequences of the selection, if by more than a hair."""
+        """Those of few units first; of as many, those of less loss live, in steps of a hair, on the selection."""
         if len(circuits) == 1:
             return list(circuits)
         losses = self.selection.losses(map(self.kept, circuits))
-        hairs = [round(loss.mean / (HAIR * self.threshold)) for loss in losses]
+        hairs = [loss.mean // (HAIR * abs(self.threshold) + 1e-9) for loss in losses]
         least = dict(zip(circuits, hairs, strict=True))
-        return sorted(circuits, key=lambda units: (len(units), least[units]))
+        return sorted(circuits, key=lambda units: (len(units), not math.isfinite(least[units]), least[units]))
 
     def minimised_in_turn(self, passing: Sequence[Units]) -> tuple[list[Units], str]:
         """What nothing can be left out of, from the smallest set on; and what was not tried, in words.

@@ -16,14 +16,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.changes import NULLS, Pattern, nulls
+from hopscope.circuits.changes import Pattern, nulls
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.units import Row
 from hopscope.models.base import Blind, Sparing
 
 Rows = frozenset[Row]
 State = tuple[Row, ...]  # rows that are kept so far
-RESAMPLED = NULLS[2]  # this null depends on what heads compute
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class EverySet:
     @property
     def possible(self) -> bool:
         """Whether sets can share passes."""
-        return bool(self.evaluator.model.starts_at_layers) and self.null != RESAMPLED
+        return bool(self.evaluator.model.starts_at_layers) and self.null != "resample"
 
     def sets(self) -> list[Rows]:
         """All of them, of few rows first."""
@@ -55,11 +54,15 @@ class EverySet:
 
     def work(self) -> float:
         """Multiplications, about: each weight of a layer once for every position and every set that is apart there."""
-        model, batch = self.evaluator.model, self.evaluator.batch
         below = itertools.accumulate(len(self.in_layer(layer)) for layer in self.layers)
         apart = sum(math.comb(n, k) for n in below for k in range(self.size + 1))
-        per_layer = sum(weight.numel() for weight in model.parameters()) / len(self.layers)
-        return apart * per_layer * batch.inputs.shape[1] * len(batch)
+        return apart * self.per_sequence / len(self.layers) * len(self.evaluator.batch)
+
+    @property
+    def per_sequence(self) -> float:
+        """Multiplications of a whole pass over one sequence, about."""
+        weights = sum(weight.numel() for weight in self.evaluator.model.parameters())
+        return weights * self.evaluator.batch.inputs.shape[1]
 
     @torch.no_grad()
     def below(self, bound: float) -> list[Rows]:

@@ -49,7 +49,7 @@ class Report:
             valid += self.validated([one for one in circuits if one != chosen])
             spared = spared_paths(self.case, paths)
             takeovers = find_takeovers(self.case, spared, [one for one, _ in valid])
-            claim = claimed(claim, [one for one, _ in valid], spared)
+            claim = claimed(claim, [one for one, _ in valid], spared, len(circuits) - len(valid))
         return Circuit(
             paths=self.measured(paths, chosen, rules, trial.demands.loss),
             rows=tuple(sorted(rows_of(chosen))),
@@ -158,8 +158,13 @@ def rows_of(units: Units) -> frozenset[Row]:
     return frozenset(unit for unit in units if isinstance(unit, Row))
 
 
-def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path]) -> Completeness:
-    """What may be claimed of other circuits in the end."""
+def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path], failed: int) -> Completeness:
+    """What may be claimed of other circuits in the end, where some that were found failed on the report's sequences."""
+    if failed and claim.claim == "proven":
+        undecided = (
+            f"{failed} of the sets that passed failed on the report's sequences, so what is at the threshold is open"
+        )
+        claim = Completeness("searched", f"{claim.how}; {undecided}")
     alone = [path for path in spared if all(path in units for units in listed)]
     if alone and claim.claim != "proven":
         told = ", ".join(map(str, alone))

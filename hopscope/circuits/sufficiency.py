@@ -26,8 +26,8 @@ from hopscope.problem.paths import Path
 
 STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sequences in all, after which sets are decided (ours)
 LAST = 1024  # but for a closer look, where nothing passes
-FIRST = 2  # sequences tell nothing of their spread; a set is rejected by them
-FAR = 4.0  # where in each its loss is so many times the threshold (ours)
+FIRST = 2  # sequences, too few to tell the spread of losses
+FAR = 8.0  # times the threshold: a set that loses so much in each of the first is rejected (ours)
 ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one set in seven hundred
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
@@ -62,6 +62,8 @@ class Sufficiency:
     def first_two_steps(self) -> list[tuple[int, Evaluator]]:
         """The first stage in two, the first of which rejects most sets."""
         whole = self.drawn[0]
+        if len(whole.batch) <= FIRST:  # whoever owns the data has no more
+            return [(STAGES[0], whole)]
         return [(FIRST, whole.part(slice(0, FIRST))), (STAGES[0], whole.part(slice(FIRST, None)))]
 
     def look_closer(self) -> None:
@@ -112,11 +114,17 @@ class Sufficiency:
         groups = every.sets()
         if not every.possible:
             return groups
-        near = set(every.below(FAR * self.case.threshold))
+        near = set(every.below(self.far))
         far = [group for group in groups if group not in near and group not in self.alive]
         self.alive |= dict.fromkeys(far, False)
         self.tell_number(len(far), "rows live, all else null", FIRST)
         return [group for group in groups if group in near]
+
+    @property
+    def far(self) -> float:
+        """The loss that is hopeless in both of two sequences; of losses that may be negative, none is."""
+        bounded = self.case.task.floor >= 0 and self.case.threshold > 0
+        return FAR * self.case.threshold if bounded else math.inf
 
     def every_set(self, rows: Sequence[Row], size: int) -> EverySet:
         """All sets of some rows, on the first sequences."""
@@ -161,7 +169,7 @@ class Sufficiency:
         if last:
             return mean + fair * error < bound and right.low >= accuracy
         if seen == FIRST:
-            return False if float(losses.min()) >= FAR * bound else None
+            return False if float(losses.min()) >= self.far else None
         if not math.isfinite(mean) or mean - SURE * error >= bound or right.high < accuracy:
             return False
         sure = mean + self.case.sure * error < bound and self.case.right(hits, self.case.sure).low >= accuracy
@@ -173,7 +181,7 @@ class Sufficiency:
         """All minimal sufficient sets among a few units, whatever the order in which they undo each other."""
         ordered = sorted(units, key=str)
         rows = sorted(set(map(row_of, units)))
-        self.near_among(rows, len(rows))
+        self.near_among(rows, len(rows))  # most sets are rejected here, in one pass
         found: list[Units] = []
         for size in range(len(ordered) + 1):
             sets = [frozenset(chosen) for chosen in itertools.combinations(ordered, size)]

@@ -37,7 +37,7 @@ def find_supports(case: Case, carriers: Units, bound: float) -> tuple[list[froze
         return outcome(chosen).passed
 
     def needed(chosen: frozenset[Row]) -> list[Row]:
-        return [row for row in chosen if outcome(chosen - {row}).clear]
+        return [row for row in chosen if outcome(chosen - {row}).clearly_fails]
 
     for candidates in ([row for row in rows if row.layer < last], rows):
         choose_nulls(case, candidates)
