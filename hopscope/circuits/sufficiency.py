@@ -161,7 +161,8 @@ class Sufficiency:
 
     def decided(self, losses: Tensor, hits: Sequence[Tensor], seen: int) -> bool | None:
         """The decision on a change after so many sequences; None where more are needed."""
-        mean, error = float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
+        mean = float(losses.mean())
+        error = float(losses.std()) / math.sqrt(len(losses)) if len(losses) > 1 else math.inf
         bound, accuracy = self.case.threshold, self.case.accuracy
         last = seen == self.last
         fair = FAIR if self.case.sure == SURE else SURE
