@@ -62,7 +62,7 @@ class EverySet:
     def per_sequence(self) -> float:
         """Multiplications of a whole pass over one sequence, about."""
         weights = sum(weight.numel() for weight in self.evaluator.model.parameters())
-        return weights * self.evaluator.batch.inputs.shape[1]
+        return max(1, weights) * self.evaluator.batch.inputs.shape[1]
 
     @torch.no_grad()
     def below(self, bound: float) -> list[Rows]:

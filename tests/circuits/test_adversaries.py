@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
 
 from bench.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 from hopscope.builds.build import Build, build
+from hopscope.circuits.circuit import Completeness
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.losses import Account, Loss, Share
-from hopscope.circuits.report import UNCLAIMED
+from hopscope.circuits.report import UNCLAIMED, claimed
 from hopscope.circuits.sufficiency import FIRST, LAST, STAGES, Sufficiency
 from hopscope.circuits.truths import verified
 from hopscope.circuits.units import NO_ROLE, Row, row_of
@@ -144,6 +146,31 @@ def test_a_backup_is_found_and_told():
 def test_a_double_is_no_backup():
     [takeover] = found_in(copiers(20.0, 20.0)).takeovers
     assert takeover.kind == "double" and takeover.before > 0.9
+
+
+def test_a_backup_that_the_search_did_not_meet_is_in_the_proof():
+    """With no search for others nobody has seen it at work, and by hand it had no weight."""
+    circuit = discover(backup().model, TASK, Discovery(alternatives=1))
+    assert circuit.completeness.claim == "proven"
+    assert set(circuit.alternatives) == set(found_in(backup()).alternatives)
+    assert {(2, 0)} in [{(p.layer, p.head) for p in one if p.query == "query"} for one in circuit.alternatives]
+
+
+def test_a_proof_whose_circuits_fail_on_fresh_data_is_none():
+    proven, sets = Completeness("proven", "all tried", 2), [frozenset("ab"), frozenset("ac")]
+    assert claimed(proven, sets, [], 0) == proven
+    less = claimed(proven, sets, [], 3)
+    assert less.claim == "searched" and "3 of the sets" in less.how
+
+
+@pytest.mark.parametrize("loss", [math.inf, math.nan])
+def test_circuits_whose_loss_is_no_number_come_last(loss, monkeypatch):
+    case = Detective(copiers(20.0).model, TASK, Discovery(), lambda _: None)
+    sets = [frozenset("ab"), frozenset("cd"), frozenset("e"), frozenset("fg")]
+    losses = [Loss(one, one, one, 8) for one in (loss, 0.01, 1.0, 0.001)]
+    monkeypatch.setattr(case.selection, "losses", lambda _: losses)
+    monkeypatch.setattr(Detective, "kept", lambda self, units: units)
+    assert case.best_first(sets) == [sets[2], sets[3], sets[1], sets[0]]
 
 
 def test_heads_that_undo_each_other_hide_no_circuit():

@@ -441,6 +441,21 @@ def test_a_model_is_solved_near_the_floor_wherever_that_is():
     assert task.learnt_below == pytest.approx(-0.625, abs=1e-3)
 
 
+@pytest.mark.parametrize("off", [1.0, 0.125])
+def test_losses_below_zero_are_no_obstacle(rows, off):
+    """A threshold below 0, or hardly above it, is no scale for a loss: as a multiple of it nothing is hopeless."""
+    found = find(rows, loss=lambda outputs, targets: F.cross_entropy(outputs, targets) - off, floor=-off)
+    assert found.verdict == "circuit" and found.circuit.completeness.claim == "proven"
+    assert len(found.circuit.paths) == 2 and found.circuit.losses["live"].mean < found.circuit.threshold < 0.01
+
+
+@pytest.mark.parametrize("left", [2, 3, 4, 6])
+def test_few_rows_beside_the_search_are_enough_to_begin_with(left):
+    """One or two sequences for the first step of the joint test."""
+    found = find(drawn(2 * (64 + 64) + left), settings=Discovery(discovery=64, selection=64, report=64), roles=pairs)
+    assert found.verdict == "circuit"
+
+
 def test_by_default_each_row_counts_as_much_however_many_answers_it_asks():
     outputs, targets = torch.randn(8, 2, 5, generator=torch.Generator().manual_seed(0)), torch.arange(16).view(8, 2) % 5
     targets[:3, 1] = NOT_ASKED
