@@ -43,6 +43,7 @@ class Sufficiency:
         self.case = case
         self.alive: dict[frozenset[Row], bool] = {}
         self.known: dict[Units, bool] = {}
+        self.undecided: set[frozenset[Unit]] = set()  # rejected for want of sequences, not by them
         self.drawn: list[Evaluator] = []
         self.last = LAST
 
@@ -151,8 +152,15 @@ class Sufficiency:
                 far += 1
             else:
                 self.case.write("4 joint", names(units), words, Loss.of(found), said(bool(verdict)))
+            if not verdict and self.is_open(found):
+                self.undecided.add(frozenset(units))
         self.tell_number(far, words, STAGES[0])
         return [bool(verdict) for verdict in verdicts]
+
+    def is_open(self, losses: Tensor) -> bool:
+        """Whether all sequences were seen, and losses are not clearly over the threshold by then."""
+        error = float(losses.std()) / math.sqrt(len(losses))
+        return len(losses) >= self.last and float(losses.mean()) - SURE * error < self.case.threshold
 
     def tell_number(self, sets: int, words: str, n: int) -> None:
         """Note how many sets were rejected, on so many sequences or fewer."""

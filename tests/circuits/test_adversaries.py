@@ -223,6 +223,7 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     drawn = suffices.sequences
     assert drawn == (LAST if kind == "near" else FIRST)
+    assert suffices.undecided == ({half} if kind == "near" else set())
     suffices.look_closer()
     assert suffices.decide([case.kept(half)], [half], "live") == [False]
     assert suffices.sequences - drawn == (STAGES[-1] if kind == "near" else FIRST)
