@@ -159,8 +159,7 @@ class Sufficiency:
 
     def is_open(self, losses: Tensor) -> bool:
         """Whether all sequences were seen, and losses are not clearly over the threshold by then."""
-        error = float(losses.std()) / math.sqrt(len(losses))
-        return len(losses) >= self.last and float(losses.mean()) - SURE * error < self.case.threshold
+        return len(losses) >= self.last and float(losses.mean()) - SURE * error_of(losses) < self.case.threshold
 
     def tell_number(self, sets: int, words: str, n: int) -> None:
         """Note how many sets were rejected, on so many sequences or fewer."""
@@ -169,8 +168,7 @@ class Sufficiency:
 
     def decided(self, losses: Tensor, hits: Sequence[Tensor], seen: int) -> bool | None:
         """The decision on a change after so many sequences; None where more are needed."""
-        mean = float(losses.mean())
-        error = float(losses.std()) / math.sqrt(len(losses)) if len(losses) > 1 else math.inf
+        mean, error = float(losses.mean()), error_of(losses)
         bound, accuracy = self.case.threshold, self.case.accuracy
         last = seen == self.last
         fair = FAIR if self.case.sure == SURE else SURE
@@ -228,6 +226,11 @@ class Sufficiency:
             if passing:
                 return passing[0]
         return None
+
+
+def error_of(losses: Tensor) -> float:
+    """The standard error of their mean; of one loss nothing is known of it."""
+    return float(losses.std()) / math.sqrt(len(losses)) if len(losses) > 1 else math.inf
 
 
 def smallest_first(case: Case, sets: Iterable[Units]) -> list[Units]:
