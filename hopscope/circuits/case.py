@@ -161,7 +161,7 @@ class Case:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, changed: Callable[[Evaluator], Change], bound: float) -> Outcome:
+    def test(self, changed: Callable[[Evaluator], Change], bound: float, *, accuracy: bool = True) -> Outcome:
         """Whether a change keeps discovery's loss under a bound and enough answers right; on few, where they tell.
 
         Most sets that a search tries are far from the bound. The first stage only ever rejects, for it may lack what a
@@ -170,9 +170,11 @@ class Case:
         Args:
             changed: the change, of given sequences: patterns that it holds are of those.
             bound: a loss.
+            accuracy: whether enough answers must be right, too.
         """
         losses: list[Tensor] = []
         hits: list[Tensor] = []
+        least = self.least if accuracy else 0.0
         for stage in self.stages:
             [outputs] = stage.outputs([changed(stage)])
             losses.append(stage.losses_of(outputs))
@@ -180,14 +182,14 @@ class Case:
             error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
             if not math.isfinite(loss.mean) or left < -SURE * error:
                 return Outcome(False, loss, True)
-            hits += [stage.hits_of(outputs)] if self.least > 0 else []
+            hits += [stage.hits_of(outputs)] if least > 0 else []
             right = self.right(hits)
-            if right.high < self.least:
+            if right.high < least:
                 return Outcome(False, loss, True)
-            sure = left > SURE * error and right.mean >= self.least
+            sure = left > SURE * error and right.mean >= least
             if sure and loss.n >= self.accepts:
                 break
-        return Outcome(loss.mean < bound and right.mean >= self.least, loss, sure)
+        return Outcome(loss.mean < bound and right.mean >= least, loss, sure)
 
     def right(self, hits: Sequence[Tensor], errors: float = SURE) -> Share:
         """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""

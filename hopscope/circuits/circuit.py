@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from hopscope.circuits.case import names
 from hopscope.circuits.certificates import Supply
+from hopscope.circuits.families import Family
 from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.takeovers import Takeover
 from hopscope.circuits.units import Row
@@ -89,6 +90,7 @@ class Circuit:
         alternative_rows: rows that no path names, which each of the alternatives needs.
         alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live` and `rows`.
         takeovers: what does a path's work when that is silenced.
+        family: of which it is one, where there are too many circuits to list.
         log: every hypothesis tried.
     """
 
@@ -107,6 +109,7 @@ class Circuit:
     alternative_rows: tuple[frozenset[Row], ...] = ()
     alternative_losses: tuple[dict[str, Loss], ...] = ()
     takeovers: tuple[Takeover, ...] = ()
+    family: Family | None = None
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
@@ -149,6 +152,7 @@ class Circuit:
                 "completeness": self.completeness.as_dict(),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
+                "family": self.family and self.family.as_dict(),
             },
             "takeovers": [takeover.as_dict() for takeover in self.takeovers],
             "supplies": [supply.as_dict() for supply in self.supplies],

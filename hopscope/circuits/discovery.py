@@ -24,7 +24,7 @@ from hopscope.circuits.case import Case, Units, Watch
 from hopscope.circuits.case import Discovery as Discovery
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.completeness import EACH_TRIED, TOGETHER_TRIED, proof
-from hopscope.circuits.hypotheses import LEAST_SHARE
+from hopscope.circuits.families import widened
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import TOGETHER, Sufficiency, smallest_first
@@ -36,7 +36,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
-LARGE = 24  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
+LARGE = 20  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 HAIR = 0.02  # of the threshold, by which losses of circuits are told apart (ours)
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn as bounds of the search
 
@@ -108,33 +108,38 @@ class Detective(Case):
         carriers = find_carriers(self, bound)
         if not carriers.by_hand:
             return self.report_on(self.whole_rows(carriers.rows), [], Completeness("not claimed", "nothing was found"))
-        candidates, _ = self.candidates(carriers.by_hand, max(bound, self.bound))
-        return self.report_on(candidates[0], [], Completeness("not claimed", "the model has not solved its task"))
+        found, _ = self.supported(carriers.by_hand[0], max(bound, self.bound))
+        unclaimed = Completeness("not claimed", "the model has not solved its task")
+        return self.report_on(found[0] if found else carriers.by_hand[0], [], unclaimed)
 
     def under_both_nulls(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
         """Candidates; where none suffices, once more with rows that harm by attending evenly looking at themselves.
 
         Identity is the second choice: a head that unsays the own token does its work by attending to itself.
         """
-        before = self.identity
-        found = self.candidates(carriers, bound)
-        if self.identity != before:  # other nulls, other losses
-            self.suffices = Sufficiency(self)
-        if self.settings.null != "uniform" or self.passing(found[0]):
-            return found
+        first = self.supported(carriers[0], bound)
+        if self.settings.null != "uniform" or self.passing(first[0][:1] or carriers[:1]):
+            return self.candidates(carriers, bound, first)
         self.one_null = False
-        others = self.candidates(carriers, bound)
-        self.suffices = Sufficiency(self)
-        if self.passing(others[0]):
-            return others
+        other = self.supported(carriers[0], bound)
+        if self.passing(other[0][:1] or carriers[:1]):
+            return self.candidates(carriers, bound, other)
         self.one_null, self.identity = True, frozenset()
         self.suffices = Sufficiency(self)
-        return found
+        return self.candidates(carriers, bound, first)
+
+    def supported(self, carriers: Units, bound: float) -> tuple[list[Units], bool]:
+        """Carriers with each set of supports of their own, if there is any; and whether these are all."""
+        before = self.identity
+        supports, complete = find_supports(self, carriers, bound)
+        if self.identity != before:  # other nulls, other losses
+            self.suffices = Sufficiency(self)
+        return [carriers | self.named(rows) for rows in supports], complete
 
     def whole_rows(self, found: Sequence[frozenset[Row]]) -> Units:
         """What is shown where no paths suffice by hand: the rows that carry, by all their paths if these work live."""
         strongest = self.named(found[0]) if found else frozenset[Row | Path]()
-        wider = self.widened(strongest)
+        wider = widened(self, strongest)
         return wider if self.test(lambda _: self.kept(wider), self.bound).passed else strongest
 
     def named(self, rows: Iterable[Row]) -> Units:
@@ -142,14 +147,18 @@ class Detective(Case):
         rows = list(rows)
         return frozenset[Row | Path](self.name(rows)) | {row for row in rows if row.query == NO_ROLE}
 
-    def candidates(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
+    def candidates(
+        self, carriers: Sequence[Units], bound: float, first: tuple[list[Units], bool]
+    ) -> tuple[list[Units], bool]:
         """All carriers with the supports of the first; where none of these works live, with supports of their own."""
-        supports, complete = find_supports(self, carriers[0], bound)
-        found = [units | self.named(rows) for units in carriers for rows in supports]
-        for units in carriers[1:] if self.solved else ():
-            if not any(self.suffices.all_of([units | self.named(rows) for rows in supports])):
-                own, all_ = find_supports(self, units, bound)
-                found += [units | self.named(rows) for rows in own]
+        found, complete = list(first[0]), first[1]
+        supports = [units - carriers[0] for units in first[0]]
+        for units in carriers[1:]:
+            alike = [units | rows for rows in supports]
+            found += alike
+            if not any(self.suffices.all_of(alike)):
+                own, all_ = self.supported(units, bound)
+                found += own
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
 
@@ -158,7 +167,7 @@ class Detective(Case):
 
         They are not where only parts of them suffice, such as are needed live: of many, one each is tried.
         """
-        wider = [self.widened(units) for units in candidates]
+        wider = [widened(self, units) for units in candidates]
         found = self.passing(candidates) or self.passing(wider)
         if not found:
             self.suffices.look_closer()
@@ -178,11 +187,6 @@ class Detective(Case):
     def passing(self, candidates: Sequence[Units]) -> list[Units]:
         """Those that suffice."""
         return [units for units, passed in zip(candidates, self.suffices.all_of(candidates), strict=True) if passed]
-
-    def widened(self, units: Units) -> Units:
-        """With all paths of the same rows that have a share of the attention: a row may do its work by several."""
-        every = (path for row in set(map(row_of, units)) for path in self.data.ground.paths_in(row))
-        return units | {path for path in every if self.strengths[path] >= LEAST_SHARE}
 
     def minimal_circuits(self, passing: Sequence[Units], complete: bool) -> tuple[list[Units], Completeness]:
         """All minimal circuits among what was found, and what is claimed of others."""
@@ -221,9 +225,9 @@ class Detective(Case):
             if len(units) > LARGE and found:
                 left += 1
                 continue
-            part, forced = self.suffices.minimised(units)
-            found.append(part)
-            once += not forced
+            parts, all_ = self.suffices.minimised(units)
+            found += parts
+            once += not all_
         if left:
             return found, f"sets of more than {LARGE} paths were not taken apart: {left}"
         return found, f"sets in which one of several smaller circuits was looked for: {once}" if once else ""

@@ -13,6 +13,7 @@ from hopscope.circuits.case import Case, Units, names, said
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import AsIs, Change, Hard
+from hopscope.circuits.families import Family, family_of
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.rules import choose_rules
@@ -45,11 +46,13 @@ class Report:
         verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=chosen in circuits)
         valid: Validated = [(chosen, trial.losses)] if paths else []
         takeovers: list[Takeover] = []
+        family: Family | None = None
         if verdict == "circuit":
             valid += self.validated([one for one in circuits if one != chosen])
             spared = spared_paths(self.case, paths)
             takeovers = find_takeovers(self.case, spared, [one for one, _ in valid])
             claim = claimed(claim, [one for one, _ in valid], spared, len(circuits) - len(valid))
+            family = family_of(self.case, self.suffices, chosen) if claim.claim == "not claimed" else None
         return Circuit(
             paths=self.measured(paths, chosen, rules, trial.demands.loss),
             rows=tuple(sorted(rows_of(chosen))),
@@ -65,6 +68,7 @@ class Report:
             alternative_rows=tuple(rows_of(one) for one, _ in valid),
             alternative_losses=tuple({test: losses[test] for test in TESTS} for _, losses in valid),
             takeovers=tuple(takeovers),
+            family=family,
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=self.case.log,
         )

@@ -1,6 +1,7 @@
 """Whether other seeds of the search, and so other sequences, come to the same circuit.
 
-Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement.
+Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement. Where
+there are too many to list, it must be one of the other's family: of the same rows, with the same core.
 """
 
 from __future__ import annotations
@@ -61,6 +62,11 @@ def lists(circuit: Circuit) -> set[Chosen]:
     return {chosen(circuit), *(frozenset[Path | Row](paths) | rows for paths, rows in others)}
 
 
+def knows(one: Circuit, other: Circuit) -> bool:
+    """Whether a search lists what another chose, or tells of a family that holds it."""
+    return chosen(other) in lists(one) or bool(one.family and one.family.holds(chosen(other)))
+
+
 def shared(one: Chosen, two: Chosen) -> float:
     """Jaccard's similarity; two empty circuits are the same."""
     return len(one & two) / len(one | two) if one | two else 1.0
@@ -70,7 +76,7 @@ def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
     """Two searches or more, against each other."""
     seeds, found = tuple(seeds), list(circuits)
     pairs = list(itertools.combinations(found, 2))
-    alike = [chosen(a) in lists(b) and chosen(b) in lists(a) and a.verdict == b.verdict for a, b in pairs]
+    alike = [knows(a, b) and knows(b, a) and a.verdict == b.verdict for a, b in pairs]
     similar = [shared(chosen(a), chosen(b)) for a, b in pairs]
     paths = tuple(frozenset(f.path for f in circuit.paths) for circuit in found)
     verdicts = tuple(circuit.verdict for circuit in found)

@@ -198,25 +198,23 @@ class Sufficiency:
                 break
         return found
 
-    def minimised(self, units: Units) -> tuple[Units, bool]:
-        """A sufficient set from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`.
+    def minimised(self, units: Units) -> tuple[list[Units], bool]:
+        """Sufficient sets in one, from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`.
 
-        And whether there was no choice of what to leave out: of a larger set one smaller circuit is found, and others
-        are not looked for.
+        And whether these are all: of a larger set from which something can be left out, one smaller circuit is found.
         """
-        case, forced = self.case, True
+        case, all_ = self.case, True
         while len(units) > EXHAUSTIVE:
             smaller = self.without_some(units)
             if smaller is None:
-                return units, forced
-            forced = False
+                return [units], all_
+            all_ = False
             ordered = sorted(smaller, key=lambda unit: (-case.effects.get(frozenset([row_of(unit)]), 0.0), str(unit)))
             fewer = minimal(ordered, lambda chosen: self(chosen))
             if not self(fewer):  # heads undo each other: what each step passed need not pass together
-                return smaller, forced
+                return [smaller], all_
             units = fewer
-        found = self.minimal_sets(units)
-        return (smallest_first(case, found)[0] if found else units), forced and len(found) <= 1
+        return smallest_first(case, self.minimal_sets(units)) or [units], all_
 
     def without_some(self, units: Units) -> Units | None:
         """The set without a few units, if it still suffices."""

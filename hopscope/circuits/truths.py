@@ -34,7 +34,7 @@ def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, An
         found, how = suffices.minimal_sets(together), f"all subsets of the {len(together)} paths were tried"
     else:
         working = [units for units, passed in zip(planned, suffices.all_of(planned), strict=True) if passed]
-        found = list(dict.fromkeys(suffices.minimised(units)[0] for units in working))
+        found = list(dict.fromkeys(suffices.minimised(units)[0][0] for units in working))
         how = f"of each circuit all removals of up to {REMOVALS} paths were tried, or all subsets"
     circuits = [[path.as_dict() for path in sorted(p for p in units if isinstance(p, Path))] for units in found]
     spare = sorted(map(str, together - frozenset().union(*found)))

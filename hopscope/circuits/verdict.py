@@ -105,7 +105,7 @@ class Trial:
 
 
 def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: Callable[[], Evaluator]) -> Trial:
-    """Put a circuit on trial; where that leaves something open, once more with further sequences beside the first.
+    """Put a circuit on trial; where that leaves something open, with half of some further sequences; and with all.
 
     What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
     """
@@ -113,8 +113,15 @@ def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: 
     found = Trial.of(task, accounts)
     if found.settled():
         return found
-    further = dict(zip(changes, more().accounts(list(changes.values())), strict=True))
-    return Trial.of(task, {name: pooled(accounts[name], further[name]) for name in changes})
+    others = more()
+    half = len(others.batch) // 2
+    for some in (slice(0, half), slice(half, None)) if half else (slice(None),):
+        further = dict(zip(changes, others.part(some).accounts(list(changes.values())), strict=True))
+        accounts = {name: pooled(accounts[name], further[name]) for name in changes}
+        found = Trial.of(task, accounts)
+        if found.settled():
+            break
+    return found
 
 
 # In words --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.families import Family
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
 from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
@@ -245,6 +246,8 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 def others(circuit: Circuit) -> list[str]:
     """The other minimal circuits, by what they exchange; and what is claimed of more."""
     n, claim = len(circuit.alternatives), circuit.completeness.claim
+    if circuit.family:
+        return kin(circuit.family)
     if n < 2:
         return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
     loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
@@ -253,6 +256,16 @@ def others(circuit: Circuit) -> list[str]:
         return [f"{found} with the same paths. {more}"]
     shared = count(firm, "path") if firm else "no path"
     return [f"{found}. They share {shared} and differ in {loose}, which are interchangeable. {more}"]
+
+
+def kin(family: Family) -> list[str]:
+    """What all circuits of a family have in common."""
+    rows, core = count(len(family.rows), "row"), listed(map(told, sorted(family.core))) if family.core else ""
+    many = f"Heads divide their attention, so there are too many circuits to list: {family.found} other orders of leaving out"
+    sentence = f"{many} came to {family.found} others, all of the same {rows}."
+    if not core:
+        return [sentence]
+    return [sentence, f"Whatever else these rows attend to, {core} {'is' if len(family.core) == 1 else 'are'} needed."]
 
 
 MORE = {

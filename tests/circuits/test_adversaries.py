@@ -241,7 +241,7 @@ def test_large_circuits_lose_what_three_removals_can_take():
 
     suffices.all_of = all_of
     assert suffices.without_some(frozenset(knot | set(units[3:]))) is not None
-    assert suffices.minimised(frozenset(units)) == (frozenset(needed), False)  # what else could go is not followed
+    assert suffices.minimised(frozenset(units)) == ([frozenset(needed)], False)  # what else could go is not followed
 
 
 def test_truths_of_builds_have_no_path_to_spare():

@@ -421,13 +421,13 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
 
 
 def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known():
-    """Smallest first; one of 25 paths or more is passed over, and nothing is claimed of what else there is."""
-    small, large, larger = (frozenset(map(str, range(n))) for n in (2, 25, 30))
+    """Smallest first; one of 21 paths or more is passed over, and nothing is claimed of what else there is."""
+    small, large, larger = (frozenset(map(str, range(n))) for n in (2, 21, 30))
     taken = []
     case = SimpleNamespace(
-        suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or (units, len(units) < 30))
+        suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or ([units], len(units) < 30))
     )
-    passed_over = "sets of more than 24 paths were not taken apart: {}".format
+    passed_over = "sets of more than 20 paths were not taken apart: {}".format
     assert (
         Detective.minimised_in_turn(case, [larger, small, large])
         == (taken, passed_over(2))

@@ -7,19 +7,21 @@ import json
 import pytest
 
 from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.families import Family
 from hopscope.circuits.stability import compared
+from hopscope.circuits.units import row_of
 from hopscope.cli import main
 from hopscope.problem.paths import Path
 
 A, B, C = (Path.parse(text) for text in ("L0H0 value[1]->key[1]", "L1H0 query->value[1]", "L1H1 query->value[1]"))
 
 
-def found(*paths, others=(), verdict="circuit"):
+def found(*paths, others=(), verdict="circuit", family=None):
     every = (frozenset(paths), *map(frozenset, others))
     named = tuple(Found(path, 1.0, "role", 1.0, 1.0, 1.0) for path in paths)
     empty = tuple(frozenset() for _ in every)
     done = Completeness("searched")
-    return Circuit(named, (), {}, {}, verdict, "", 0.05, every, done, {}, alternative_rows=empty)
+    return Circuit(named, (), {}, {}, verdict, "", 0.05, every, done, {}, alternative_rows=empty, family=family)
 
 
 def test_alternatives_are_no_disagreement():
@@ -33,6 +35,18 @@ def test_what_the_other_does_not_list_is():
     assert stable.agree == pytest.approx(1 / 3) and stable.jaccard == pytest.approx((1 + 2 * 2 / 3) / 3)
     assert compared([0, 1], [found(A, B), found(A, B, verdict="partial")]).agree == 0
     assert compared([0, 1], [found(), found()]).jaccard == 1
+
+
+def test_of_a_family_rows_and_core_must_be_the_same():
+    """A and B are paths of rows of their own; D is another path of B's row, and C one of a further head."""
+    d = Path.parse("L1H0 query->value[2]")
+    of = lambda core: Family(frozenset(map(row_of, (A, B))), frozenset(core), 4, 9)  # noqa: E731
+    first = found(A, B, family=of([A]))
+    assert compared([0, 1], [first, found(A, d, family=of([A]))]).agree == 1
+    assert compared([0, 1], [first, found(A, d)]).agree == 0  # which knows nothing of the first
+    assert compared([0, 1], [first, found(A, d, family=of([A, d]))]).agree == 0  # the first lacks what that needs
+    assert compared([0, 1], [first, found(A, C, family=of([A]))]).agree == 0  # another row
+    assert compared([0, 1], [first, found(A, d, verdict="partial", family=of([A]))]).agree == 0
 
 
 def test_the_command_writes_it_into_circuit_json(tmp_path, capsys):

@@ -1,0 +1,101 @@
+"""Families: circuits of the same rows, where heads divide their attention and there are too many circuits to list.
+
+A head that spreads its attention over a dozen paths can often do with any five of them. In one trained model of
+`two_hop` 1,600 minimisations in random order came to 1,407 different sets. What can be told of such a model is which
+rows it uses, and which of their paths are needed whatever else these rows attend to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hopscope.circuits.case import Case, Units, names
+from hopscope.circuits.hypotheses import LEAST_SHARE
+from hopscope.circuits.search import minimal
+from hopscope.circuits.sufficiency import EXHAUSTIVE, Sufficiency
+from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.core.seeds import generator
+from hopscope.problem.paths import Path
+
+ORDERS = 8  # most orders in which paths are left out, to see whether they come to the same circuit (ours)
+OTHERS = 4  # different ones, of which there is a family (ours)
+LIVE = "live, all else null"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Circuits of the same rows.
+
+    Attributes:
+        rows: of every one that was found.
+        core: paths that are in each of these, and without which all other paths of the rows that get attention do not
+            suffice live.
+        found: how many sets that suffice other orders of leaving out came to, no two of them the same.
+        paths: of the rows, that get attention.
+    """
+
+    rows: frozenset[Row]
+    core: frozenset[Path]
+    found: int
+    paths: int
+
+    def holds(self, units: Units) -> bool:
+        """Whether a circuit is one of them, as far as rows and core tell."""
+        return frozenset(map(row_of, units)) == self.rows and self.core <= units
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in circuit.json."""
+        core = [path.as_dict() for path in sorted(self.core)]
+        return {"rows": names(self.rows), "core": core, "found": self.found, "paths": self.paths}
+
+
+def widened(case: Case, units: Units) -> Units:
+    """With all paths of the same rows that have a share of the attention: a row may do its work by several."""
+    every = (path for row in set(map(row_of, units)) for path in case.data.ground.paths_in(row))
+    return units | {path for path in every if case.strengths[path] >= LEAST_SHARE}
+
+
+def family_of(case: Case, suffices: Sufficiency, circuit: Units) -> Family | None:
+    """The family of a large circuit, if leaving out in other orders comes to others of the same rows, each time.
+
+    Args:
+        case: of the model.
+        suffices: the joint test.
+        circuit: of more paths than can be tried exhaustively.
+    """
+    every = widened(case, circuit)
+    if len(circuit) <= EXHAUSTIVE or every == circuit:
+        return None
+    case.watch("leaving out paths in other orders")
+    live = lambda units: suffices.decide([case.kept(units)], [units], LIVE)[0]  # noqa: E731
+    if not live(every):
+        return None
+    rows, found = frozenset(map(row_of, circuit)), [circuit]
+    for order in range(ORDERS):
+        units = minimal(shuffled(case, every, order), live)
+        if units in found or frozenset(map(row_of, units)) != rows:
+            return None
+        found += [units] if suffices(units) else []
+        if len(found) > OTHERS:
+            return Family(rows, core_of(case, suffices, every, found), OTHERS, len(every))
+    return None
+
+
+def shuffled(case: Case, units: Units, order: int) -> list[Unit]:
+    """Units in a random order."""
+    drawn = torch.randperm(len(units), generator=generator(case.settings.seed, "order of paths", order))
+    ordered = sorted(units, key=str)
+    return [ordered[i] for i in drawn.tolist()]
+
+
+def core_of(case: Case, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> frozenset[Path]:
+    """Paths of each circuit without which all the others of these rows clearly do not suffice live."""
+    shared = sorted(unit for unit in frozenset.intersection(*circuits) if isinstance(unit, Path))
+    without = [every - {path} for path in shared]
+    passed = suffices.decide([case.kept(units) for units in without], without, LIVE)
+    clear = [not one and units not in suffices.undecided for one, units in zip(passed, without, strict=True)]
+    return frozenset(path for path, needed in zip(shared, clear, strict=True) if needed)
