@@ -29,7 +29,7 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import TOGETHER, Sufficiency, smallest_first
 from hopscope.circuits.supports import find_supports
-from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path

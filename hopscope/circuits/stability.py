@@ -1,7 +1,7 @@
 """Whether other seeds of the search, and so other sequences, come to the same circuit.
 
-Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement. Where
-there are too many to list, it must be one of the other's family: of the same rows, with the same core.
+Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement.
+Where there are too many to list, it must be one of the other's family: of the same rows, with the other's core.
 """
 
 from __future__ import annotations

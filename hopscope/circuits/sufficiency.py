@@ -199,7 +199,7 @@ class Sufficiency:
         return found
 
     def minimised(self, units: Units) -> tuple[list[Units], bool]:
-        """Sufficient sets in one, from which nothing can be left out: no subset of up to `EXHAUSTIVE`, else no `REMOVALS`.
+        """Minimal sets in a sufficient one: they fail without any part, or, over `EXHAUSTIVE`, any `REMOVALS`.
 
         And whether these are all: of a larger set from which something can be left out, one smaller circuit is found.
         """

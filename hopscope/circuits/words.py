@@ -261,8 +261,8 @@ def others(circuit: Circuit) -> list[str]:
 def kin(family: Family) -> list[str]:
     """What all circuits of a family have in common."""
     rows, core = count(len(family.rows), "row"), listed(map(told, sorted(family.core))) if family.core else ""
-    many = f"Heads divide their attention, so there are too many circuits to list: {family.found} other orders of leaving out"
-    sentence = f"{many} came to {family.found} others, all of the same {rows}."
+    came = f"{family.found} other orders of leaving out came to {family.found} others, all of the same {rows}"
+    sentence = f"Heads divide their attention, so there are too many circuits to list: {came}."
     if not core:
         return [sentence]
     return [sentence, f"Whatever else these rows attend to, {core} {'is' if len(family.core) == 1 else 'are'} needed."]

@@ -10,8 +10,8 @@ import torch
 
 from bench.hand_made import copiers
 from bench.trained import TRAINED, trained
-from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.case import names
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept
 from hopscope.circuits.families import OTHERS
@@ -129,7 +129,7 @@ def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
 
 
 def test_of_a_family_the_core_is_needed_whatever_else_there_is():
-    """By the other evaluator, on other sequences: all other paths of the rows that get attention do not do without it."""
+    """By the other evaluator, on other sequences: the other paths of the rows do not do without it."""
     model, task = trained(TRAINED / "two_hop.safetensors")
     circuit = discover(model, task, Discovery(seed=1))
     family, lab = circuit.family, plain(model, task, 1024)
