@@ -108,33 +108,28 @@ class Detective(Case):
         carriers = find_carriers(self, bound)
         if not carriers.by_hand:
             return self.report_on(self.whole_rows(carriers.rows), [], Completeness("not claimed", "nothing was found"))
-        found, _ = self.supported(carriers.by_hand[0], max(bound, self.bound))
-        unclaimed = Completeness("not claimed", "the model has not solved its task")
-        return self.report_on(found[0] if found else carriers.by_hand[0], [], unclaimed)
+        candidates, _ = self.candidates(carriers.by_hand, max(bound, self.bound))
+        return self.report_on(candidates[0], [], Completeness("not claimed", "the model has not solved its task"))
 
     def under_both_nulls(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
         """Candidates; where none suffices, once more with rows that harm by attending evenly looking at themselves.
 
         Identity is the second choice: a head that unsays the own token does its work by attending to itself.
         """
-        first = self.supported(carriers[0], bound)
-        if self.settings.null != "uniform" or self.passing(first[0][:1] or carriers[:1]):
-            return self.candidates(carriers, bound, first)
-        self.one_null = False
-        other = self.supported(carriers[0], bound)
-        if self.passing(other[0][:1] or carriers[:1]):
-            return self.candidates(carriers, bound, other)
-        self.one_null, self.identity = True, frozenset()
-        self.suffices = Sufficiency(self)
-        return self.candidates(carriers, bound, first)
-
-    def supported(self, carriers: Units, bound: float) -> tuple[list[Units], bool]:
-        """Carriers with each set of supports of their own, if there is any; and whether these are all."""
         before = self.identity
-        supports, complete = find_supports(self, carriers, bound)
+        found = self.candidates(carriers, bound)
         if self.identity != before:  # other nulls, other losses
             self.suffices = Sufficiency(self)
-        return [carriers | self.named(rows) for rows in supports], complete
+        if self.settings.null != "uniform" or self.passing(found[0]):
+            return found
+        self.one_null = False
+        others = self.candidates(carriers, bound)
+        self.suffices = Sufficiency(self)
+        if self.passing(others[0]):
+            return others
+        self.one_null, self.identity = True, frozenset()
+        self.suffices = Sufficiency(self)
+        return found
 
     def whole_rows(self, found: Sequence[frozenset[Row]]) -> Units:
         """What is shown where no paths suffice by hand: the rows that carry, by all their paths if these work live."""
@@ -147,18 +142,14 @@ class Detective(Case):
         rows = list(rows)
         return frozenset[Row | Path](self.name(rows)) | {row for row in rows if row.query == NO_ROLE}
 
-    def candidates(
-        self, carriers: Sequence[Units], bound: float, first: tuple[list[Units], bool]
-    ) -> tuple[list[Units], bool]:
+    def candidates(self, carriers: Sequence[Units], bound: float) -> tuple[list[Units], bool]:
         """All carriers with the supports of the first; where none of these works live, with supports of their own."""
-        found, complete = list(first[0]), first[1]
-        supports = [units - carriers[0] for units in first[0]]
-        for units in carriers[1:]:
-            alike = [units | rows for rows in supports]
-            found += alike
-            if not any(self.suffices.all_of(alike)):
-                own, all_ = self.supported(units, bound)
-                found += own
+        supports, complete = find_supports(self, carriers[0], bound)
+        found = [units | self.named(rows) for units in carriers for rows in supports]
+        for units in carriers[1:] if self.solved else ():
+            if not any(self.suffices.all_of([units | self.named(rows) for rows in supports])):
+                own, all_ = find_supports(self, units, bound)
+                found += [units | self.named(rows) for rows in own]
                 complete = complete and all_
         return list(dict.fromkeys(found)) or [carriers[0]], complete
 
