@@ -47,6 +47,18 @@ class Family:
         """Whether a circuit is one of them, as far as rows and core tell."""
         return frozenset(map(row_of, units)) == self.rows and self.core <= units
 
+    def words(self) -> list[str]:
+        """Sentences on what all of them have in common."""
+        found, rows = self.found, len(self.rows)
+        came = (
+            f"{found} other orders of leaving out came to {found} others, all of the same {rows} row{'s' * (rows > 1)}"
+        )
+        many = f"Heads divide their attention, so there are too many circuits to list: {came}."
+        if not self.core:
+            return [many]
+        core = ", ".join(str(path).replace("->", "→") for path in sorted(self.core))
+        return [many, f"Needed whatever else these rows attend to: {core}."]
+
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""
         core = [path.as_dict() for path in sorted(self.core)]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.algorithm import algorithm_words
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.families import Family
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
 from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
@@ -118,8 +117,7 @@ def joins_fact(path: Path) -> bool:
 def attends(found: Found, roles: Sequence[str], beside: Sequence[Found]) -> str:
     """A clause: who attends to whom, how, and how strongly; the head where the layer uses several, or not the first."""
     path = found.path
-    several = len({other.path.head for other in beside}) > 1 or path.head > 0
-    head = f"head {path.head}, " if several else ""
+    head = f"head {path.head}, " if path.head > 0 or any(other.path.head > 0 for other in beside) else ""
     target = role_words(path.key, roles) + (" of other chains" if path.chain == "other" else "")
     rule = f", {RULES[found.hypothesis]}" if found.hypothesis in RULES else ""
     return f"{role_words(path.query, roles)} attends to {target}{rule} ({head}{strengths([found])})"
@@ -188,8 +186,8 @@ def unnamed(circuit: Circuit) -> list[str]:
     """Rows that have no path's name."""
     if not circuit.rows:
         return []
-    rows = f"{count(len(circuit.rows), 'row')} at positions without a role: {listed(map(str, circuit.rows))}"
-    return [f"The circuit also needs {rows}."]
+    rows = listed(map(str, circuit.rows))
+    return [f"The circuit also needs {count(len(circuit.rows), 'row')} at positions without a role: {rows}."]
 
 
 # What it is worth ------------------------------------------------------------------------------------------------
@@ -218,8 +216,8 @@ def costs(circuit: Circuit) -> list[str]:
         most, least = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
         sentence = f"{ONE_LESS} is between {least} and {most}."
     else:
-        said = listed(f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in ranked)
-        sentence = f"{ONE_LESS} is {said}."
+        each = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in ranked)
+        sentence = f"{ONE_LESS} is {listed(each)}."
     spare = [told(found.path) for found in ranked if found.removal_loss < circuit.threshold]
     if not spare or not circuit.accepted:
         return [sentence]
@@ -232,8 +230,7 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
     heads |= {(row.layer, row.head) for row in circuit.rows}
     layers = len({layer for layer, _ in heads})
     words = f"The circuit uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
-    hops = getattr(task, "n_hops", None)
-    asked = f"for D = {hops}" if hops else "for this task"
+    asked = f"for D = {hops}" if (hops := getattr(task, "n_hops", None)) else "for this task"
     if least is None:
         return f"{words}."
     if layers == least:
@@ -245,9 +242,9 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 
 def others(circuit: Circuit) -> list[str]:
     """The other minimal circuits, by what they exchange; and what is claimed of more."""
-    n, claim = len(circuit.alternatives), circuit.completeness.claim
     if circuit.family:
-        return kin(circuit.family)
+        return circuit.family.words()
+    n, claim = len(circuit.alternatives), circuit.completeness.claim
     if n < 2:
         return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
     loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
@@ -256,16 +253,6 @@ def others(circuit: Circuit) -> list[str]:
         return [f"{found} with the same paths. {more}"]
     shared = count(firm, "path") if firm else "no path"
     return [f"{found}. They share {shared} and differ in {loose}, which are interchangeable. {more}"]
-
-
-def kin(family: Family) -> list[str]:
-    """What all circuits of a family have in common."""
-    rows, core = count(len(family.rows), "row"), listed(map(told, sorted(family.core))) if family.core else ""
-    came = f"{family.found} other orders of leaving out came to {family.found} others, all of the same {rows}"
-    sentence = f"Heads divide their attention, so there are too many circuits to list: {came}."
-    if not core:
-        return [sentence]
-    return [sentence, f"Whatever else these rows attend to, {core} {'is' if len(family.core) == 1 else 'are'} needed."]
 
 
 MORE = {

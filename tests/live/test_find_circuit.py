@@ -152,7 +152,8 @@ def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows):
     told = found.circuit.losses["model"]
     reported = [row for (purpose, _), dealt in found.task.deck.dealt.items() for row in dealt if purpose in REPORTS]
     searched = [row for (purpose, _), dealt in found.task.deck.dealt.items() for row in dealt if purpose not in REPORTS]
-    assert len({*map(int, reported)}) == len(reported) == told.n and not {*map(int, reported)} & {*map(int, searched)}
+    assert len({*map(int, reported)}) == len(reported) >= told.n and not {*map(int, reported)} & {*map(int, searched)}
+    reported = reported[: told.n]  # a trial that is settled leaves the rest unread
     outputs = model(inputs[reported])[:, -1].detach()
     assert told.mean == pytest.approx(float(F.cross_entropy(outputs, targets[reported])), rel=1e-4)
 
