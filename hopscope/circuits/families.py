@@ -2,7 +2,7 @@
 
 A head that spreads its attention over a dozen paths can often do with any five of them. In one trained model of
 `two_hop` 1,600 minimisations in random order came to 1,407 different sets. What can be told of such a model is which
-rows it uses, and which of their paths are needed whatever else these rows attend to.
+rows it uses, and which of their paths all others that get attention cannot replace.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Family:
 
     Attributes:
         rows: of every one that was found.
-        core: paths that are in each of these, and without which all other paths of the rows that get attention do not
-            suffice live.
+        core: paths that are in each of these, and without which all other paths of the rows that get attention (a share
+            of `LEAST_SHARE`) do not suffice live; of those that get less nothing is said.
         found: how many sets that suffice other orders of leaving out came to, no two of them the same.
         paths: of the rows, that get attention.
     """
@@ -57,7 +57,7 @@ class Family:
         if not self.core:
             return [many]
         core = ", ".join(str(path).replace("->", "→") for path in sorted(self.core))
-        return [many, f"Needed whatever else these rows attend to: {core}."]
+        return [many, f"All have these, which the other {self.paths - 1} paths of these rows cannot replace: {core}."]
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""

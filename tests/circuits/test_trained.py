@@ -128,8 +128,8 @@ def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
         assert compared(list(SEEDS), circuits).agree == 1, told
 
 
-def test_of_a_family_the_core_is_needed_whatever_else_there_is():
-    """By the other evaluator, on other sequences: the other paths of the rows do not do without it."""
+def test_of_a_family_the_core_cannot_be_replaced():
+    """By the other evaluator, on other sequences: the other paths with attention do not do without it."""
     model, task = trained(TRAINED / "two_hop.safetensors")
     circuit = discover(model, task, Discovery(seed=1))
     family, lab = circuit.family, plain(model, task, 1024)
