@@ -128,10 +128,16 @@ def test_circuits_are_sufficient_and_minimal_and_seeds_agree(file):
         assert compared(list(SEEDS), circuits).agree == 1, told
 
 
-def test_of_a_family_the_core_cannot_be_replaced():
-    """By the other evaluator, on other sequences: the other paths with attention do not do without it."""
+@pytest.fixture(scope="module")
+def divided():
+    """A model whose heads divide their attention, its task, and its circuit."""
     model, task = trained(TRAINED / "two_hop.safetensors")
-    circuit = discover(model, task, Discovery(seed=1))
+    return model, task, discover(model, task, Discovery(seed=1))
+
+
+def test_of_a_family_the_core_cannot_be_replaced(divided):
+    """By the other evaluator, on other sequences: the other paths with attention do not do without it."""
+    model, task, circuit = divided
     family, lab = circuit.family, plain(model, task, 1024)
     assert circuit.accepted and family is not None and len(family.core) >= 6
     assert family.holds(frozenset(found.path for found in circuit.paths))
@@ -146,11 +152,9 @@ def test_of_a_family_the_core_cannot_be_replaced():
     assert "too many circuits to list" in paragraph(circuit, task)
 
 
-def test_of_many_paths_those_that_are_needed_live_are_tried_by_hand_alone():
+def test_of_many_paths_those_that_are_needed_live_are_tried_by_hand_alone(divided):
     """Of the rows of this model 39 paths work live and not by hand, and the strongest of each row not live."""
-    [file] = [file for file in FILES if file.stem == "two_hop"]
-    model, task = trained(file)
-    circuit = discover(model, task, Discovery(seed=1))
+    _, _, circuit = divided
     assert circuit.accepted, circuit.reason
     assert circuit.completeness.claim == "not claimed"  # there are others
     assert any(line["stage"] == "4 joint" and len(line["unit"]) == 39 for line in circuit.log)
