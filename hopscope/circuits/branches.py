@@ -83,7 +83,9 @@ class Branching:
         for begin in range(0, len(apart), per_tile):
             some = apart[begin : begin + per_tile]
             parts = [part for _, part in some]
-            copies = stream[torch.tensor([parent for parent, _ in some], device=stream.device)]
+            parents = [parent for parent, _ in some]
+            alike = parents == [*range(len(stream))]
+            copies = stream if alike else stream[torch.tensor(parents, device=stream.device)]
             until = self.next_branch(parts, layer)
             later = self.run(layer, until, copies, [self.changes[part[0]] for part in parts])
             if until == self.n_layers:
@@ -121,7 +123,8 @@ class Branching:
 
         def replaced(layer: int, actual: Tensor) -> Tensor:
             copies = actual.unflatten(0, (len(changes), -1))
-            return torch.cat([c.pattern(layer, copies[i], self.evaluator.ground) for i, c in enumerate(changes)])
+            patterns = [c.pattern(layer, copies[i], self.evaluator.ground) for i, c in enumerate(changes)]
+            return patterns[0] if len(patterns) == 1 else torch.cat(patterns)
 
         blind = {layer for layer in range(start, stop) if all(is_blind(change, layer) for change in changes)}
         made = {layer: partial(replaced, layer) for layer in range(start, stop)}

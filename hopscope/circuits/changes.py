@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
-from hopscope.interventions.patterns import null, prescribed
+from hopscope.interventions.patterns import prescribed
 from hopscope.problem.paths import Path
 
 NULLS = ("uniform", "identity", "resample")
@@ -55,8 +55,8 @@ class Change(Protocol):
 
 
 def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
-    """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch."""
-    return actual.roll(1, 0) if kind == "resample" else null(kind, ground.sees).expand_as(actual)
+    """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch; to be read."""
+    return actual.roll(1, 0) if kind == "resample" else ground.null(kind).expand_as(actual)
 
 
 def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground: Ground) -> Pattern:
@@ -64,13 +64,24 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
 
     A row of which nothing is kept is the null pattern; of which all is kept, the given one.
     """
-    mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
-    for unit in units:
-        mask[:, unit.head] |= ground.entries(unit)
+    units = list(units)
+    if not units:
+        return nothing
+    mask = mask_of(units, pattern, ground)
+    if all(isinstance(unit, Row) for unit in units):
+        return torch.where(mask, pattern, nothing)
     kept = pattern * mask
     elsewhere = nothing * ~mask
     lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
     return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+
+
+def mask_of(units: Iterable[Unit], pattern: Pattern, ground: Ground) -> Bool[Tensor, "batch head query key"]:
+    """The entries of a layer's pattern that some units are."""
+    mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
+    for unit in units:
+        mask[:, unit.head] |= ground.entries(unit)
+    return mask
 
 
 @dataclass(frozen=True)
@@ -169,9 +180,7 @@ class Silenced:
         here = [unit for unit in self.units if unit.layer == layer]
         if not here:
             return actual
-        mask = torch.zeros(actual.shape, dtype=torch.bool, device=actual.device)
-        for unit in here:
-            mask[:, unit.head] |= ground.entries(unit)
+        mask = mask_of(here, actual, ground)
         taken = (actual * mask).sum(-1, keepdim=True)
         nothing = idle(self.null, actual, ground)
         whole = mask.sum(-1, keepdim=True) == ground.sees.sum(-1)[:, None]
@@ -215,21 +224,19 @@ class Hard:
 
 
 def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
-    """A layer's null patterns, where some rows have another than the rest."""
-    nothing = idle(kind, actual, ground).clone()
-    for row in identity:
-        if row.layer == layer:
-            at = ground.holders(row.query)[..., None]
-            nothing[:, row.head] = torch.where(at, null("identity", ground.sees), nothing[:, row.head])
-    return nothing
+    """A layer's null patterns, where some rows have another than the rest; to be read."""
+    nothing = idle(kind, actual, ground)
+    own = ground.null("identity").expand_as(nothing[:, 0])
+    return with_rows(nothing, dict.fromkeys(identity, own), layer, ground)
 
 
 def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, ground: Ground) -> Pattern:
     """A layer's pattern with some rows as given."""
-    for row, given in rows.items():
-        if row.layer == layer:
-            at = ground.holders(row.query)[..., None]
-            pattern[:, row.head] = torch.where(at, given, pattern[:, row.head])
+    here = {row: given for row, given in rows.items() if row.layer == layer}
+    pattern = pattern.clone() if here else pattern
+    for row, given in here.items():
+        at = ground.holders(row.query)[..., None]
+        pattern[:, row.head] = torch.where(at, given, pattern[:, row.head])
     return pattern
 
 

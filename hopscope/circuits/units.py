@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.interventions.patterns import visible
+from hopscope.interventions.patterns import null, visible
 from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import RELATIONS, Relation
@@ -66,6 +66,7 @@ class Ground:
         self.roles = batch.searched
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
         self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
+        self.idle: dict[str, Float[Tensor, "query key"]] = {}
 
     @cached_property
     def query_roles(self) -> list[str]:
@@ -93,6 +94,12 @@ class Ground:
                 mask = self.roles.pairs(unit.query, unit.key, unit.chain) & self.sees
             self.masks[key] = mask
         return self.masks[key]
+
+    def null(self, kind: str) -> Float[Tensor, "query key"]:
+        """The pattern of a head that does nothing, of a kind that does not depend on the sequence."""
+        if kind not in self.idle:
+            self.idle[kind] = null(kind, self.sees)
+        return self.idle[kind]
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -65,7 +65,7 @@ class OneRow:
         return self.row.layer
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        return with_rows(actual.clone(), {self.row: self.given}, layer, ground) if layer == self.row.layer else actual
+        return with_rows(actual, {self.row: self.given}, layer, ground) if layer == self.row.layer else actual
 
 
 def views(

@@ -71,6 +71,8 @@ def prescribed(
         several: as `ideal` has it.
     """
     weights = paths if isinstance(paths, Mapping) else dict.fromkeys(paths, 1.0)
+    if not weights:
+        return base
     total, shares = torch.zeros_like(base), torch.zeros(base.shape[:3], device=base.device)
     for path, weight in weights.items():
         rows, held = ideal(path, roles, sees, several)

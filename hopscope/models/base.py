@@ -12,7 +12,8 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, Self, TypeVar
 
 import torch
 from jaxtyping import Float, Shaped
@@ -25,6 +26,7 @@ from hopscope.tasks.base import Task
 #: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
 Replacement = Tensor | Callable[[Tensor], Tensor]
 Replacements = Mapping[str, Replacement]
+T = TypeVar("T")
 
 ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
 AFTER_PATTERN = ("attn.hook_z", "hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
@@ -53,10 +55,9 @@ class Sparing(dict[str, Replacement]):
 
     elsewhere: Callable[[int], tuple[Tensor, Tensor] | None] = staticmethod(lambda layer: None)
 
-    def within(self, block: int) -> Sparing:
+    def within(self, block: int, local: Replacements) -> Sparing:
         """The part that concerns one block, under names local to it."""
-        prefix = f"blocks.{block}."
-        found = Sparing({n.removeprefix(prefix): r for n, r in self.items() if n.startswith(prefix)})
+        found = Sparing(local)
         found.elsewhere = lambda _: self.elsewhere(block)  # type: ignore[method-assign]
         return found
 
@@ -87,16 +88,30 @@ class Tap:
 
     def within(self, block: int) -> Tap | None:
         """The part that concerns one block, under names local to it; None if there is nothing to do there."""
-        prefix = f"blocks.{block}."
-        replace = {n.removeprefix(prefix): r for n, r in self.replace.items() if n.startswith(prefix)}
-        keep = [n.removeprefix(prefix) for n in self.keep if n.startswith(prefix)]
-        replace = self.replace.within(block) if isinstance(self.replace, Sparing) else replace
-        return Tap(replace, keep, prefix) if replace or keep else None
+        keep = self.keep_by_block.get(block, {})
+        replace: Replacements = self.replace_by_block.get(block, {})
+        if isinstance(self.replace, Sparing):
+            replace = self.replace.within(block, replace)
+        return Tap(replace, keep, f"blocks.{block}.") if replace or keep else None
+
+    @cached_property
+    def replace_by_block(self) -> dict[int, dict[str, Replacement]]:
+        """What is replaced in each block, under names local to it."""
+        return by_block(self.replace)
+
+    @cached_property
+    def keep_by_block(self) -> dict[int, dict[str, None]]:
+        """What is read in each block, under names local to it."""
+        return by_block(dict.fromkeys(self.keep))
 
     def blind(self, name: str, *behind: str) -> bool:
         """Whether an activation need not be computed, nor those that nothing but it depends on."""
         touched = any(other in self.replace or other in self.keep for other in behind)
         return self.sparing and isinstance(self.replace.get(name), Blind) and not touched
+
+    def unasked(self, name: str) -> bool:
+        """Whether an activation is neither read nor replaced, in a pass that may differ in last digits."""
+        return self.sparing and name not in self.replace and name not in self.keep
 
     def given(self, name: str, within: str) -> bool:
         """Whether an activation is given as a tensor, and nothing within what makes it is read or replaced."""
@@ -120,6 +135,16 @@ class Tap:
         if name in self.keep:
             self.kept[self.prefix + name] = actual
         return actual
+
+
+def by_block(named: Mapping[str, T]) -> dict[int, dict[str, T]]:
+    """What concerns each block, under names local to it."""
+    found: dict[int, dict[str, T]] = {}
+    for name, value in named.items():
+        if name.startswith("blocks."):
+            _, block, local = name.split(".", 2)
+            found.setdefault(int(block), {})[local] = value
+    return found
 
 
 def passes(tap: Tap | None, name: str, actual: Tensor) -> Tensor:

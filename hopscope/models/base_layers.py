@@ -97,8 +97,12 @@ class AttentionLayer(Ruled):
         tap: Tap | None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
         at: slice | None = None,
+        onto: Float[Tensor, "batch position d_model"] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the layer adds to the stream, at the positions `at`; `tokens` are the model's inputs, for some rules."""
+        """What the layer adds to the stream, at the positions `at`; `tokens` are the model's inputs, for some rules.
+
+        If `onto` is given, the sum of that and this: which spares passes over memory, and may change last digits.
+        """
         own = {**self.variant, **self.drawn} if self.drawn else self.variant
         if tap is not None and self.rule.keeps_values and tap.blind("attn.hook_pattern", "attn.hook_q", "attn.hook_k"):
             pattern, v = self.unread(x, tap, own)
@@ -109,7 +113,11 @@ class AttentionLayer(Ruled):
             pattern, x = pattern if tap is None else pattern[:, :, at], x[:, at]
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
         parts, weight = self.rule.read_out(z, x, self.W_O, own)
-        return F.linear(parts.flatten(2), weight.flatten(0, -2).T, self.b_O)
+        parts, weight = parts.flatten(2), weight.flatten(0, -2)
+        if onto is not None and parts.dtype == onto.dtype:
+            return (onto + self.b_O).flatten(0, 1).addmm_(parts.flatten(0, 1), weight).view(onto.shape)
+        added = F.linear(parts, weight.T, self.b_O)
+        return added if onto is None else onto + added
 
     def attended(
         self,
@@ -184,11 +192,13 @@ class Block(nn.Module):
     ) -> Float[Tensor, "batch position d_model"]:
         """The stream behind the layer, at the positions where anything reads it, `at`: elsewhere nothing asks."""
         resid = passes(tap, "hook_resid_pre", resid)
+        onto = resid if at is None else resid[:, at]
         if tap is not None and at is None and tap.given("hook_attn_out", "attn."):
-            attended = passes(tap, "hook_attn_out", resid)
+            resid = onto + passes(tap, "hook_attn_out", resid)
+        elif tap is not None and tap.unasked("hook_attn_out"):
+            resid = self.attn(self.ln1(resid), mask, tap, tokens, at, onto)
         else:
-            attended = passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, at))
-        resid = (resid if at is None else resid[:, at]) + attended
+            resid = onto + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, at))
         if self.mlp is not None and self.ln2 is not None:
             elsewhere = tap.elsewhere() if tap is not None and at is None else None
             if elsewhere is not None:
