@@ -20,9 +20,11 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
 from pathlib import Path as Files
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -356,6 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of everything (0)")
     parser.add_argument("--replay", metavar="NAME", help="only this one, seed/kind/number")
     parser.add_argument("--kinds", metavar="A,B", help="only these")
+    parser.add_argument("--workers", type=int, default=1, help="models at a time, one thread each (1)")
     parser.add_argument("--json", metavar="FILE", help="also write everything here")
     parser.add_argument("--tables", metavar="FILE", help="only the tables of what was written there")
     options = parser.parse_args(arguments)
@@ -367,16 +370,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(line(examine(named(options.replay))))
         return
     print(f"seed {options.seed}; any of these again: {REPLAY} NAME", flush=True)
-    outcomes, began = [], time.process_time()
     chosen = options.kinds.split(",") if options.kinds else KINDS
-    for kind, number in interleaved(options.each, options.controls):
-        if kind not in chosen:
-            continue
-        outcomes.append(examine(adversary(options.seed, kind, number), number < options.others))
-        print(line(outcomes[-1]), flush=True)
-        if options.json:
-            write(options.json, options, outcomes, time.process_time() - began)
-    print(f"\n{report(outcomes)}\n\n{time.process_time() - began:.0f} s of the processor", file=sys.stdout)
+    wanted = [(kind, i) for kind, i in interleaved(options.each, options.controls) if kind in chosen]
+    jobs = [(options.seed, kind, i, i < options.others) for kind, i in wanted]
+    outcomes, seconds = [], 0.0
+    with ProcessPoolExecutor(options.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        for outcome, took in pool.map(examined, jobs):
+            outcomes.append(outcome)
+            seconds += took
+            print(line(outcome), flush=True)
+            if options.json:
+                write(options.json, options, outcomes, seconds)
+    print(f"\n{report(outcomes)}\n\n{seconds:.0f} s of the processor", file=sys.stdout)
+
+
+def examined(job: tuple[int, str, int, bool]) -> tuple[Outcome, float]:
+    """One of the models, and the processor's seconds for it."""
+    seed, kind, number, baselines = job
+    return cast(tuple[Outcome, float], clocked(lambda: examine(adversary(seed, kind, number), baselines)))
 
 
 def stored(file: Files) -> list[Outcome]:

@@ -22,9 +22,9 @@ def test_what_was_measured_before_is_kept(tmp_path, monkeypatch, capsys):
     """Beside earlier ones of any version; and the search on the way says when the circuit is known."""
     file = tmp_path / "speed.json"
     file.write_text(json.dumps([{"hopscope": "earlier", "model": "demo", "rounds": []}]))
-    monkeypatch.setattr(circuit_speed, "swept", lambda run: {"acdc": 1.0})
-    monkeypatch.setattr(circuit_speed, "searched", lambda run: {"known": 0.5, "whole": 1.0})
+    monkeypatch.setattr(circuit_speed, "swept", lambda run, few: {"acdc": 1.0, "acdc_paths": few + 1})
+    monkeypatch.setattr(circuit_speed, "searched", lambda run: {"known": 0.5, "whole": 1.0, "paths": 5})
     circuit_speed.main(["--rounds", "2", "--json", str(file)])
     first, new = json.loads(file.read_text())
-    assert first["hopscope"] == "earlier" and len(new["rounds"]) == 2
+    assert first["hopscope"] == "earlier" and [one["acdc_paths"] for one in new["rounds"]] == [6, 6]
     assert "ACDC's time is 2.0 times" in capsys.readouterr().out
