@@ -16,7 +16,6 @@ from torch import Tensor
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
-from hopscope.core.allocator import keep_freed_memory
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -93,7 +92,6 @@ class Case:
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
-        keep_freed_memory()  # the next pass asks for as much
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
         self.began = time.monotonic()

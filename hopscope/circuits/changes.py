@@ -73,7 +73,8 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
     kept = pattern * mask
     elsewhere = nothing * ~mask
     lacking, filled = 1 - kept.sum(-1, keepdim=True), elsewhere.sum(-1, keepdim=True)
-    return kept + torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+    shared = torch.where(filled > 0, elsewhere * (lacking / filled.clamp(min=1e-30)), 0.0)
+    return torch.where(mask.any(-1, keepdim=True), kept + shared, nothing)
 
 
 def mask_of(units: Iterable[Unit], pattern: Pattern, ground: Ground) -> Bool[Tensor, "batch head query key"]:

@@ -1,6 +1,6 @@
-"""The C library's allocator, told to keep what a step of training frees, and to keep it in huge pages.
+"""The C library's allocator, told to keep what a step of training or a pass frees, and to keep it in huge pages.
 
-The next step asks for the same memory again. By default glibc hands large blocks back to the system, which must clear
+The next one asks for the same memory again. By default glibc hands large blocks back to the system, which must clear
 every page before it lends it again: thousands of page faults a step. See mallopt(3): nothing is trimmed from the heap's
 end, and no block is mapped on its own. What a process holds is then the most that it ever needed at once.
 

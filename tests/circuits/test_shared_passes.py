@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hopscope.circuits.branches import is_separable
+from hopscope.circuits.changes import idle
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Frozen, Hard, Kept, Silenced
 from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.units import Row, row_of
@@ -258,3 +259,26 @@ def test_work_is_counted_by_sets_that_are_apart():
 def test_a_null_of_other_sequences_and_heads_that_read_tokens_are_left_to_whole_passes(name, null):
     evaluator = lab(name)
     assert not EverySet(evaluator, evaluator.ground.rows, 1, null, frozenset()).possible
+
+
+@pytest.mark.parametrize("attention", ["softmax", "linear"])
+@pytest.mark.parametrize("null", ["uniform", "resample"])
+def test_a_row_of_which_nothing_is_kept_is_null_whatever_else_is_kept(attention, null):
+    """Also where rows do not sum to 1; and one of which all is kept is as it was."""
+    task = Retrieval(n_hops=1)
+    architecture = Architecture(n_layers=1, attention=attention, mlp=False, **WIDTH)
+    model = Transformer.for_task(architecture, task, generator(5, "shared passes", 0)).eval()
+    evaluator = Evaluator(model, task.sample(6, 7))
+    ground, actual = evaluator.ground, evaluator.patterns[0]
+    nothing = idle(null, actual, ground)
+    path = ground.paths[0]
+    row = row_of(path)
+    here = ground.entries(row).any(-1)[:, None]  # batch head query
+    for units in ([], [path], [row], [path, row]):
+        found = Kept(frozenset(units), null).pattern(0, actual, ground)
+        assert torch.equal(found[~here], nothing[~here])
+        if not units or row in units:
+            assert torch.equal(found[here], (actual if units else nothing)[here])
+    part = Kept(frozenset([path]), null).pattern(0, actual, ground)
+    mask = ground.entries(path)[:, None]
+    assert torch.equal(part[mask], actual[mask]) and not torch.equal(part[here], actual[here])

@@ -65,8 +65,10 @@ def run(
         return
     say_unverified([source.path])
     with Narrator("loading") as watch:
+        from hopscope.core.allocator import keep_freed_memory
         from hopscope.drawing.circuit_report import investigate
 
+        keep_freed_memory()  # the next pass asks for as much; who searches in a process of their own decides there
         found = investigate(source, place, settings, step=step, seeds=seeds, watch=watch)
     if as_json:
         print_json(as_value(found))
