@@ -103,6 +103,9 @@ class AttentionLayer(Ruled):
 
         If `onto` is given, the sum of that and this: which spares passes over memory, and may change last digits.
         """
+        if at is not None and not self.rule.writes_locally:
+            added = self.forward(x, mask, tap, tokens)[:, at]
+            return added if onto is None else onto + added
         own = {**self.variant, **self.drawn} if self.drawn else self.variant
         if tap is not None and self.rule.keeps_values and tap.blind("attn.hook_pattern", "attn.hook_q", "attn.hook_k"):
             pattern, v = self.unread(x, tap, own)
@@ -114,7 +117,7 @@ class AttentionLayer(Ruled):
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
         parts, weight = self.rule.read_out(z, x, self.W_O, own)
         parts, weight = parts.flatten(2), weight.flatten(0, -2)
-        if onto is not None and parts.dtype == onto.dtype:
+        if onto is not None and onto.dtype == parts.dtype == self.b_O.dtype:
             return (onto + self.b_O).flatten(0, 1).addmm_(parts.flatten(0, 1), weight).view(onto.shape)
         added = F.linear(parts, weight.T, self.b_O)
         return added if onto is None else onto + added

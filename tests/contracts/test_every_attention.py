@@ -8,6 +8,7 @@ import torch
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.models import Architecture, Transformer
+from hopscope.models.base import Blind, Sparing
 from hopscope.tasks.retrieval import Retrieval
 
 TASK = Retrieval()
@@ -73,3 +74,33 @@ def test_every_parameter_learns(architecture):
     TASK.loss(model(batch.inputs, at=TASK.query_positions), batch.targets).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     assert all(p.grad.abs().sum() > 0 for name, p in model.named_parameters() if "b_QKV" not in name)
+
+
+def with_own_drawn(architecture: Architecture) -> Transformer:
+    """A model whose variants' own parameters are not at their starts, where gates are even."""
+    model, random = make(architecture), generator(1, "own")
+    with torch.no_grad():
+        for block in model.blocks:
+            for own in block.attn.variant.values():
+                own += torch.randn(own.shape, generator=random)
+    return model.eval()
+
+
+def test_answers_at_some_positions_are_those_of_the_whole_pass(architecture):
+    """However much a pass leaves out: where patterns are set, and where a CPU trains in bfloat16."""
+    model, inputs, at = with_own_drawn(architecture), TASK.sample(4).inputs, slice(-3, None)
+    idle = torch.eye(TASK.n_positions).expand(4, 2, -1, -1)
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(2)]
+    with torch.no_grad():
+        for given in (lambda _: idle, Blind(lambda _: idle)):
+            replace = dict.fromkeys(names, given)
+            spared, whole = model(inputs, replace=Sparing(replace), at=at), model(inputs, replace=replace)[:, at]
+            torch.testing.assert_close(spared, whole, atol=1e-5, rtol=1e-5)
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.testing.assert_close(model(inputs, at=at), model(inputs)[:, at], atol=0.05, rtol=0.05)
+            torch.testing.assert_close(
+                model(inputs, replace=Sparing(replace), at=at).float(),
+                model(inputs, replace=replace)[:, at].float(),
+                atol=0.05,
+                rtol=0.05,
+            )

@@ -36,6 +36,8 @@ class Attention(Variant, ABC):
     reads_tokens: ClassVar[bool] = False
     #: Whether `attend` leaves the values as they are: under a given pattern it need not be asked.
     keeps_values: ClassVar[bool] = False
+    #: Whether what is written at a position depends, beside the heads' results there, on the stream there alone.
+    writes_locally: ClassVar[bool] = True
     #: Whether keys and values hold what the position before holds, too: exact depths are then those of
     #: `hopscope.theory.shifted`, otherwise those of `hopscope.theory.depth`.
     shifted: ClassVar[bool] = False

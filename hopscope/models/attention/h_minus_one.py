@@ -6,6 +6,7 @@ The paper's experts and gate, and its training, which takes turns between the tw
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -30,6 +31,8 @@ class HMinusOne(Attention):
     gates on it; the last updates of each period weigh all experts, and train the gates alone. With the gate `even`
     there is nothing to train of it: that is dropout of one head, with the others scaled up.
     """
+
+    writes_locally: ClassVar[bool] = False
 
     hidden: int = setting(16, "hidden width of the gate's MLP", low=1, high=65536)
     gate: str = setting("learnt", "whether the gate is learnt or even", choices=("learnt", "even"))
