@@ -85,6 +85,7 @@ class Case:
         least: the share of right answers that it must have.
         threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
             sequences.
+        joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         one_null: whether all rows have the same null.
         trial: the number of the trial for which the report's sequences are.
@@ -97,6 +98,7 @@ class Case:
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
+        self.joint: list[Evaluator] = []
         self.trial, self.sure = 1, SURE
         self.report = self.evaluator(drawn_for(1)[0], settings.report)
         self.strengths = dict(self.data.prepared().strengths)
@@ -198,7 +200,8 @@ class Case:
     @cached_property
     def stages(self) -> list[Evaluator]:
         """Discovery's sequences, by the stage at which they are added."""
-        ends = [0, *(end for end in STAGES if end < len(self.data.batch)), len(self.data.batch)]
+        whole = len(self.data.batch)  # no part is of one sequence, which has no other to be resampled from
+        ends = [0, *(end for end in STAGES if end + 1 < whole), whole]
         return [self.data.part(slice(*ends_)) for ends_ in itertools.pairwise(ends)]
 
     @cached_property

@@ -141,7 +141,9 @@ class Frozen:
 
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units), given_in(layer, self.rows)
-        return (type(self), id(self.whole), self.null, *here) if any(here) else ("idle", self.null)
+        if any(here) or self.null == "resample":  # what is idle then has the given patterns, of another sequence
+            return type(self), id(self.whole), self.null, *here
+        return "idle", self.null
 
     def blind(self, layer: int) -> bool:
         return True

@@ -35,7 +35,7 @@ class Family:
         core: paths that are in each of these, and without which all other paths of the rows that get attention (a share
             of `LEAST_SHARE`) do not suffice live; of those that get less nothing is said.
         found: how many sets that suffice other orders of leaving out came to, no two of them the same.
-        paths: of the rows, that get attention.
+        paths: number of paths of the rows that get attention, with those of the circuit that get less.
     """
 
     rows: frozenset[Row]
@@ -74,6 +74,8 @@ def widened(case: Case, units: Units) -> Units:
 def family_of(case: Case, suffices: Sufficiency, circuit: Units) -> Family | None:
     """The family of a large circuit, if leaving out in other orders comes to others of the same rows, each time.
 
+    Orders leave out what is not needed live. Of what is left those that fail by hand are not counted.
+
     Args:
         case: of the model.
         suffices: the joint test.
@@ -93,7 +95,8 @@ def family_of(case: Case, suffices: Sufficiency, circuit: Units) -> Family | Non
             return None
         found += [units] if suffices(units) else []
         if len(found) > OTHERS:
-            return Family(rows, core_of(case, suffices, every, found), OTHERS, len(every))
+            paths = sum(isinstance(unit, Path) for unit in every)
+            return Family(rows, core_of(case, suffices, every, found), OTHERS, paths)
     return None
 
 

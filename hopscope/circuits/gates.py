@@ -1,8 +1,8 @@
 """A gate of 0–1 on every path, which gradients can pass: attribution, learned masks, and what to add to a circuit.
 
-Where all gates are 0 or 1 the spread form is the evaluator's `Kept`. The plain form, gate·A + (1 − gate)·null entry by
-entry, is that of attribution: its rows need not sum to 1. On the way from all 0 to all 1 with equal gates both are
-the same.
+Where all gates are 0 or 1, and rows of patterns sum to 1, the spread form is the evaluator's `Kept`. The plain form,
+gate·A + (1 − gate)·null entry by entry, is that of attribution: its rows need not sum to 1. On the way from all 0 to
+all 1 with equal gates both are the same.
 """
 
 from __future__ import annotations

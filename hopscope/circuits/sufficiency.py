@@ -44,16 +44,21 @@ class Sufficiency:
         self.alive: dict[frozenset[Row], bool] = {}
         self.known: dict[Units, bool] = {}
         self.undecided: set[frozenset[Unit]] = set()  # rejected for want of sequences, not by them
-        self.drawn: list[Evaluator] = []
+        self.drawn = case.joint
         self.last = LAST
 
     def stages(self) -> Iterator[tuple[int, Evaluator]]:
-        """How many sequences were seen after every stage, and those that it adds; drawn when first asked for."""
+        """How many sequences were seen after every stage, and those that it adds; drawn when first asked for.
+
+        The last stage is that after which whoever owns the data has no more.
+        """
         for i, (before, seen) in enumerate(itertools.pairwise((0, *STAGES))):
             if before == self.last:
                 break
             if i == len(self.drawn):
                 self.drawn.append(self.case.evaluator(f"joint {i}", seen - before))
+            if i + 1 == len(self.drawn) and not self.case.task.has_more_to_search:
+                self.last = seen
             if i == 0:
                 yield from self.first_two_steps
             else:
@@ -135,31 +140,33 @@ class Sufficiency:
     def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
         """Whether each change keeps the loss under the threshold."""
         verdicts: list[bool | None] = [None] * len(changes)
+        to_the_end: set[int] = set()
         losses: list[list[Tensor]] = [[] for _ in changes]
         hits: list[list[Tensor]] = [[] for _ in changes]
         for seen, stage in self.stages():
             open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
             if not open_:
                 break
+            to_the_end = {*open_} if seen == self.last else to_the_end
             copies = stage.outputs([changes[i] for i in open_])
             for i, outputs, new in zip(open_, copies, stage.losses_of_copies(copies), strict=True):
                 losses[i].append(new)
                 hits[i] += [stage.hits_of(outputs)] if self.case.accuracy > 0 else []
                 verdicts[i] = self.decided(torch.cat(losses[i]), hits[i], seen)
         far = 0  # of the many that are far away only the number is told
-        for units, verdict, found in zip(about, verdicts, map(torch.cat, losses), strict=True):
+        for i, (units, verdict, found) in enumerate(zip(about, verdicts, map(torch.cat, losses), strict=True)):
             if not verdict and len(found) <= STAGES[0]:
                 far += 1
             else:
                 self.case.write("4 joint", names(units), words, Loss.of(found), said(bool(verdict)))
-            if not verdict and self.is_open(found):
+            if not verdict and i in to_the_end and self.is_open(found):
                 self.undecided.add(frozenset(units))
         self.tell_number(far, words, STAGES[0])
         return [bool(verdict) for verdict in verdicts]
 
     def is_open(self, losses: Tensor) -> bool:
-        """Whether all sequences were seen, and losses are not clearly over the threshold by then."""
-        return len(losses) >= self.last and float(losses.mean()) - SURE * error_of(losses) < self.case.threshold
+        """Whether losses on all sequences are not clearly over the threshold."""
+        return float(losses.mean()) - SURE * error_of(losses) < self.case.threshold
 
     def tell_number(self, sets: int, words: str, n: int) -> None:
         """Note how many sets were rejected, on so many sequences or fewer."""

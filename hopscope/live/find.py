@@ -61,9 +61,9 @@ def find_circuit(
 
     Args:
         model: a `HookedTransformer`, or a module that keeps the contract of `hopscope.models.base.Model`.
-        inputs: tokens (int, row position) or features (float, row position feature); 256 rows or more, of which 2048
-            are enough for all the search asks for. Rows are divided: no number that is reported is from a row on
-            which the search went.
+        inputs: tokens (int, row position) or features (float, row position feature); 256 rows or more. 2048
+            do for most models; more are used where something is close to its threshold. Rows are divided: no number
+            that is reported is from a row on which the search went.
         targets: the right answers, in whatever form the loss wants; one row for each row of inputs.
         loss: of outputs and targets, the mean over rows as a tensor without dimensions; by default cross-entropy
             for whole numbers and mean squared error for others. It must be differentiable.

@@ -66,7 +66,10 @@ def shaped(outputs: Tensor, at: int | slice) -> Tensor:
 
 
 class Deck:
-    """Rows for each purpose: none for two, as long as they last, and never one of the report's for the search.
+    """Rows for each purpose: none of the report's for the search, and none twice for the report.
+
+    The search's go to discovery, to selection, and to the joint test of circuits. That sees each of its own once, and
+    then, once, those of the first two.
 
     Args:
         n: number of rows.
@@ -76,14 +79,15 @@ class Deck:
 
     def __init__(self, n: int, settings: Discovery, device: torch.device):
         order = torch.randperm(n, generator=generator(settings.seed, "given rows"), device="cpu")
+        first = settings.discovery + settings.selection
         self.whole = {"search": order[: n // 2], "report": order[n // 2 :]}
-        self.left = dict(self.whole)
+        self.left = {"search": torch.cat([order[: n // 2], order[:first]]), "report": order[n // 2 :]}
         self.dealt: dict[tuple[int, int], Tensor] = {}
         told = [purpose for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)]
         self.reports = {generator(settings.seed, f"circuit {p}", 0, device).initial_seed() for p in told}
 
     def deal(self, n: int, purpose: int) -> Tensor:
-        """Up to n rows; for one purpose the same again. A search that has seen all its rows sees them anew."""
+        """Up to n rows; for one purpose the same again. Whoever asks after that sees all rows anew."""
         if (purpose, n) not in self.dealt:
             pool = "report" if purpose in self.reports else "search"
             left = self.left[pool] if len(self.left[pool]) else self.whole[pool]
@@ -162,6 +166,10 @@ class Given(Task):
     def has_further(self, n: int) -> bool:
         """Of those that are kept for reports."""
         return len(self.deck.left["report"]) >= n
+
+    @property
+    def has_more_to_search(self) -> bool:
+        return len(self.deck.left["search"]) > 0
 
     def inputs(self, draw: Draw) -> Tensor:
         return self.data.inputs[draw["row"]]

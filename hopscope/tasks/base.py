@@ -131,6 +131,11 @@ class Task(Settings, Thresholds, ABC):
         """Whether n sequences are left that none so far was; of a task that draws them there always are."""
         return True
 
+    @property
+    def has_more_to_search(self) -> bool:
+        """Whether a search may ask for further sequences that it has not judged circuits on."""
+        return True
+
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
         super().__init_subclass__(**more)

@@ -350,6 +350,15 @@ def test_a_circuit_without_paths_can_be_told():
     assert empty.backbone == [] and empty.interchangeable == [] and not empty.accepted
 
 
+@pytest.mark.parametrize("n", [8, 17, 33, 64])
+def test_no_part_of_the_search_s_sequences_is_of_one(n):
+    """Under resample its only other sequence would be itself."""
+    run = load(SHIPPED)
+    case = Detective(run.model, run.task, Discovery(discovery=n), lambda _: None)
+    sizes = [len(stage.batch) for stage in case.stages]
+    assert sum(sizes) == n and min(sizes) > 1
+
+
 def in_float64(monkeypatch):
     """The demo's run in double precision, where the order of sums does not show."""
     run, inputs = load(SHIPPED), Retrieval.inputs

@@ -282,3 +282,17 @@ def test_a_row_of_which_nothing_is_kept_is_null_whatever_else_is_kept(attention,
     part = Kept(frozenset([path]), null).pattern(0, actual, ground)
     mask = ground.entries(path)[:, None]
     assert torch.equal(part[mask], actual[mask]) and not torch.equal(part[here], actual[here])
+
+
+def test_idle_layers_of_frozen_patterns_are_not_taken_for_those_of_live_ones():
+    """Under resample the one has the patterns of the model as it is, of the next sequence; the other what is live."""
+    evaluator = lab("MLP")
+    late = frozenset(row for row in evaluator.ground.rows if row.layer == 3)
+    by_hand = {path: 1.0 for path in evaluator.ground.paths if path.layer == 3}
+    changes = [Frozen(late, evaluator.patterns, "resample"), Kept(late, "resample"), Hard(by_hand, "resample")]
+    apart = [whole(evaluator, change) for change in changes]
+    assert not torch.allclose(apart[0], apart[1], atol=1e-3)
+    for change, alone in zip(changes, apart, strict=True):
+        torch.testing.assert_close(evaluator.outputs([change])[0], alone, **CLOSE)
+    for found, alone in zip(evaluator.outputs(changes), apart, strict=True):
+        torch.testing.assert_close(found, alone, **CLOSE)
