@@ -57,7 +57,7 @@ bench-circuits: $(VENV)/dev bench-builds  ## our circuits against baselines, and
 bench-builds: $(VENV)/dev  ## discovery on 100 hand-built models, with their truth hidden
 	$(BIN)/python -m bench.builds --n 100 --seed 0
 
-bench-verdicts: $(VENV)/dev  ## 460 adversaries of discovery, its verdicts and the baselines' (a quarter of an hour)
+bench-verdicts: $(VENV)/dev  ## 460 adversaries of discovery, its verdicts and the baselines' (twenty minutes on two cores)
 	$(BIN)/python -m bench.verdicts --seed 14 --others 4 --workers 2 --json bench/verdicts.json
 
 bench-questions: $(VENV)/dev  ## a million questions against the independent solver, and every shortcut
