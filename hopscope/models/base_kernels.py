@@ -22,6 +22,8 @@ from torch.autograd.function import once_differentiable
 
 #: Names and versions, for the record of what a run's bits depend on.
 KERNELS = {"gelu_bfloat16": "1", "last_layer_bfloat16": "1"}
+#: Of rules whose output looks back (`Attention.writes_locally`): attention at all positions, the MLP at those read.
+LOOKING_BACK = {"last_layer_bfloat16": "2"}
 #: Numbers that are worked on at a time, so that what is computed in between stays in a processor's cache.
 PIECE = 1 << 17
 CUBIC = 0.044715

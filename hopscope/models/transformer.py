@@ -22,7 +22,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
-from hopscope.models.base_kernels import KERNELS, where_read
+from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, where_read
 from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm, mask_of
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
@@ -341,6 +341,7 @@ class Transformer(Model):
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         ours = KERNELS if dtype == "bfloat16" and self.device.type == "cpu" else {}
+        ours = ours | LOOKING_BACK if ours and not self.architecture.rule.writes_locally else ours
         return {name: ours[name] for name in ours if self.architecture.mlp or not name.startswith("gelu")}
 
     def compile_parts(self) -> None:

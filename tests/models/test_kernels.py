@@ -122,7 +122,9 @@ def test_the_last_layer_is_computed_where_it_is_read(attention, positions, monke
         block.mlp.register_forward_pre_hook(lambda _, given: rows.append(given[0].shape[1]))
     low = made.outputs(batch).detach()
     n = batch.inputs.shape[1]
-    assert rows == queries == [n, n, len(range(n)[batch.task.query_positions])]
+    read = len(range(n)[batch.task.query_positions])
+    assert rows == [n, n, read]
+    assert queries == ([n, n, read] if made.model.architecture.rule.writes_locally else [n, n, n])
     as_pytorch_has_it(monkeypatch)
     everywhere, exact = made.outputs(batch), made.model(batch.inputs, at=batch.task.query_positions)
     assert (low - exact).norm() < 1.5 * (everywhere - exact).norm()
@@ -141,3 +143,5 @@ def test_only_what_uses_them_records_them():
     assert trainer("bfloat16").model.kernels("bfloat16") == base_kernels.KERNELS
     assert trainer("bfloat16", mlp=False).model.kernels("bfloat16") == {"last_layer_bfloat16": "1"}
     assert trainer("float32").model.kernels("float32") == {}
+    looks_back = {"last_layer_bfloat16": "2"}
+    assert trainer("bfloat16", attention="h_minus_one", mlp=False).model.kernels("bfloat16") == looks_back
