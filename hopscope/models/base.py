@@ -12,7 +12,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import torch
@@ -85,6 +84,9 @@ class Tap:
         self.keep = frozenset(keep)
         self.prefix = prefix
         self.kept: dict[str, Tensor] = {}
+        # At once: a property made when asked has a lock in Python 3.11, which `torch.compile` cannot see through.
+        self.replace_by_block = by_block(self.replace)
+        self.keep_by_block = by_block(dict.fromkeys(self.keep))
 
     def within(self, block: int) -> Tap | None:
         """The part that concerns one block, under names local to it; None if there is nothing to do there."""
@@ -93,16 +95,6 @@ class Tap:
         if isinstance(self.replace, Sparing):
             replace = self.replace.within(block, replace)
         return Tap(replace, keep, f"blocks.{block}.") if replace or keep else None
-
-    @cached_property
-    def replace_by_block(self) -> dict[int, dict[str, Replacement]]:
-        """What is replaced in each block, under names local to it."""
-        return by_block(self.replace)
-
-    @cached_property
-    def keep_by_block(self) -> dict[int, dict[str, None]]:
-        """What is read in each block, under names local to it."""
-        return by_block(dict.fromkeys(self.keep))
 
     def blind(self, name: str, *behind: str) -> bool:
         """Whether an activation need not be computed, nor those that nothing but it depends on."""
