@@ -32,7 +32,7 @@ def slope(lab: Patching, inputs: Tensor) -> Tensor:
     """By how much the loss falls per unit of (clean − null) on each edge, (target, source)."""
     wiring = lab.wiring
     shape = len(wiring.targets), len(wiring.sources)
-    whole = torch.ones(1, *shape, device=inputs.device)
+    whole = torch.ones(1, *shape, dtype=torch.bool, device=inputs.device)
     with torch.enable_grad():
         extra = torch.zeros(shape, device=inputs.device, requires_grad=True)
         [outputs] = lab.run(whole, inputs=inputs, extra=extra)

@@ -19,15 +19,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.components.graph import Edge, Wiring
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import Evaluator, tile_for
 from hopscope.circuits.losses import Account, Loss
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model, Replacement
 from hopscope.tasks.base import Batch
 
 Stream = Float[Tensor, "... batch position d_model"]
-#: For each change, what is kept: (target, source); 1 or True where the edge is in.
-Mask = Float[Tensor, "change target source"] | Bool[Tensor, "change target source"]
+#: For each change, what is kept: (target, source), True where the edge is in.
+Mask = Bool[Tensor, "change target source"]
 
 #: What a source that is cut off puts out, from what it puts out on every sequence, (source, batch, position, d_model).
 ACTIVATION_NULLS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -36,12 +36,32 @@ ACTIVATION_NULLS: dict[str, Callable[[Tensor], Tensor]] = {
     "resample": lambda clean: clean.roll(1, 1),
 }
 Reader = Callable[..., tuple[Tensor, Tensor]]
-TILE = 1024  # sequences in one pass, all changes together
 NEEDS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z", "hook_attn_out")
 
 
 class Enough(Exception):
     """All that was wanted of a forward pass is known."""
+
+
+class Written:
+    """What every source puts out, for every change, as far as a pass has come.
+
+    Attributes:
+        each: by source, (change, batch, position, d_model).
+        bias: the sum of the layers' biases so far.
+        whole: the sum of all, which is what is read where no edge is cut.
+    """
+
+    def __init__(self, each: Sequence[Stream], bias: Tensor, whole: Stream):
+        self.each, self.bias, self.whole = list(each), bias, whole
+
+    def add(self, outputs: Iterable[Stream], bias: Tensor | None = None) -> None:
+        """The outputs of the sources that come next, and the bias of their layer."""
+        for one in outputs:
+            self.each.append(one)
+            self.whole = self.whole + one
+        if bias is not None and bias.any():
+            self.bias, self.whole = self.bias + bias, self.whole + bias
 
 
 class Patching:
@@ -51,16 +71,17 @@ class Patching:
         model: that can start at any layer, and end there.
         batch: two sequences or more.
         null: what stands for nothing, one of `ACTIVATION_NULLS`.
-        tile: sequences in one pass.
+        tile: sequences in one pass, all changes together; by default as many as stay in a processor's cache.
 
     Raises:
         BadInput: the model lacks layers or names of activations, or there is no such null.
     """
 
-    def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int = TILE):
+    def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int | None = None):
         if null not in ACTIVATION_NULLS:
             raise BadInput(f"null must be one of {', '.join(ACTIVATION_NULLS)} for components; got {null!r}")
-        self.model, self.batch, self.kind, self.tile = model, batch, null, tile
+        self.model, self.batch, self.kind = model, batch, null
+        self.tile = tile_for(model, batch) if tile is None else tile
         self.wiring = Wiring.of(model.architecture)
         check(model, self.wiring)
         self.evaluator = Evaluator(model, batch)
@@ -115,13 +136,13 @@ class Patching:
         _, cache = self.model(self.batch.inputs, cache=["blocks.0.hook_resid_pre", *names, *mlps])
         found = [cache["blocks.0.hook_resid_pre"]]
         for layer in layers:
-            found += self.heads_out(layer, cache[names[layer]]).unbind()
+            found += self.heads_out(layer, cache[names[layer]])
             found += [cache[mlps[layer]]] if mlps else []
         return torch.stack(found)
 
-    def heads_out(self, layer: int, z: Float[Tensor, "... position head d_head"]) -> Float[Tensor, "head ... d_model"]:
+    def heads_out(self, layer: int, z: Float[Tensor, "... position head d_head"]) -> list[Stream]:
         """What each head adds to the stream."""
-        return torch.stack([z[..., head, :] @ weight for head, weight in enumerate(self.out[layer][0])])
+        return [z[..., head, :] @ weight for head, weight in enumerate(self.out[layer][0])]
 
     # Passes --------------------------------------------------------------------------------------------------
 
@@ -169,9 +190,12 @@ class Patching:
         """
         wiring, n = self.wiring, len(mask)
         self.forwards += n * (1 - start / (wiring.n_layers + 1))
-        now = [one.expand(n, *one.shape) for one in self.clean[: wiring.before(start)]]
+        known = self.clean[: wiring.before(start)]
         if inputs is not None:
-            now[0] = inputs.expand(n, *inputs.shape)
+            known = torch.cat([inputs[None], known[1:]])
+        bias = sum((bias for _, bias in self.out[:start]), torch.zeros_like(self.out[0][1]))
+        whole = known.sum(0) + bias
+        now = Written([one.expand(n, *one.shape) for one in known], bias, whole.expand(n, *whole.shape))
         for layer in range(start, wiring.n_layers):
             read = lambda target, count=1: self.read(mask, now, target, count, extra)  # noqa: E731
             self.add_layer(layer, now, read)
@@ -189,42 +213,57 @@ class Patching:
         return found
 
     def read(
-        self, mask: Mask, now: Sequence[Stream], target: int, count: int, extra: Tensor | None
+        self, mask: Mask, now: Written, target: int, count: int, extra: Tensor | None
     ) -> tuple[Float[Tensor, "stream batch position d_model"], Tensor]:
         """The different streams that some targets read, and which of them each reads, (change, target).
 
         Targets of one change that read the same are given one stream: in most layers all do.
         """
-        n, sources = len(mask), len(now)
+        n, sources = len(mask), len(now.each)
         wanted = mask[:, target : target + count, :sources].flatten(0, 1)
         change = torch.arange(n, device=wanted.device).repeat_interleave(count)
         which = torch.arange(n * count, device=wanted.device)
         if extra is None and count > 1:
             keys = torch.cat([change[:, None], wanted.long()], 1)
             unique, which = torch.unique(keys, dim=0, return_inverse=True)
-            change, wanted = unique[:, 0], unique[:, 1:]
-        layer = self.wiring.layer_of(target)
-        behind_heads = target == self.wiring.heads_at(layer) + 3 * self.wiring.n_heads  # an MLP
-        stream = self.null[:sources].sum(0) + sum(bias for _, bias in self.out[: layer + behind_heads])
-        streams = stream.expand(len(change), *stream.shape)
-        for source in range(sources):
-            carried = now[source][change] - self.null[source]
-            streams = streams + wanted[:, source, None, None, None].to(carried) * carried
+            change, wanted = unique[:, 0], unique[:, 1:].bool()
+        streams = self.carried(now, change, wanted)
         if extra is not None:
             given = self.clean[:sources] - self.null[:sources]
             more = torch.einsum("ts,sbpd->tbpd", extra[target : target + count, :sources], given)
             streams = streams + more.repeat(n, 1, 1, 1)
         return streams, which.unflatten(0, (n, count))
 
-    def add_layer(self, layer: int, now: list[Stream], read: Reader) -> None:
+    def carried(
+        self, now: Written, change: Tensor, wanted: Bool[Tensor, "stream source"]
+    ) -> Float[Tensor, "stream batch position d_model"]:
+        """For some streams, each of a change, the sum of what the wanted sources put out now and of the others' nulls.
+
+        It is put together from whichever is nearer, all sources' outputs or all nulls: most streams lack few edges.
+        """
+        sources = len(now.each)
+        few = wanted.sum(1) * 2 < sources
+        streams = now.whole[change]
+        if few.any():
+            streams[few] = self.null[:sources].sum(0) + now.bias
+        for source, differs in enumerate((wanted == few[:, None]).unbind(1)):
+            if differs.any():
+                more = now.each[source][change[differs]] - self.null[source]
+                streams[differs] += torch.where(few[differs], 1, -1).to(more)[:, None, None, None] * more
+        return streams
+
+    def add_layer(self, layer: int, now: Written, read: Reader) -> None:
         """Add what the heads and the MLP of a layer put out to what earlier sources do."""
-        n, size = len(now[0]), len(self.batch)
-        given: dict[str, Replacement] = dict(
-            self.projections(layer, *read(self.wiring.heads_at(layer), 3 * self.wiring.n_heads))
-        )
+        n, size = len(now.whole), len(self.batch)
+        streams, which = read(self.wiring.heads_at(layer), 3 * self.wiring.n_heads)
+        alike = len(streams) == n  # every head of a change reads the same stream, which the layer can be given as it is
+        given: dict[str, Replacement] = {} if alike else dict(self.projections(layer, streams, which))
+        # Otherwise the stream is not read: queries, keys and values are given, and what the MLP reads.
+        stream = streams.flatten(0, 1) if alike else self.clean[0].repeat(n, 1, 1)
 
         def heads(z: Tensor) -> Tensor:
-            now.extend(self.heads_out(layer, z).unflatten(1, (n, size)).unbind())
+            outputs, bias = self.heads_out(layer, z), self.out[layer][1]
+            now.add((one.unflatten(0, (n, size)) for one in outputs), bias)
             if not self.wiring.mlp:
                 raise Enough
             return z
@@ -233,14 +272,13 @@ class Patching:
             return read(self.wiring.heads_at(layer) + 3 * self.wiring.n_heads)[0].flatten(0, 1)
 
         given[self.name(layer, "attn.hook_z")] = heads
-        some = self.clean[0].repeat(n, 1, 1)  # is not read: queries, keys and values are given, and what the MLP reads
         if not self.wiring.mlp:
-            self.until_enough(layer, some, given)
+            self.until_enough(layer, stream, given)
             return
         name = self.name(layer, "hook_mlp_out")
         given[self.name(layer, "hook_resid_mid")] = mlp
-        _, cache = self.model(**self.entry(layer, some, given), cache=[name], stop_at_layer=layer + 1)
-        now.append(cache[name].unflatten(0, (n, size)))
+        _, cache = self.model(**self.entry(layer, stream, given), cache=[name], stop_at_layer=layer + 1)
+        now.add([cache[name].unflatten(0, (n, size))])
 
     def projections(self, layer: int, streams: Tensor, which: Tensor) -> dict[str, Tensor]:
         """Queries, keys and values of a layer, of the streams from which each head takes each of them."""
