@@ -139,12 +139,20 @@ def nodes_with(edges: Mapping[str, Component], names: Iterable[str]) -> dict[str
 
 
 def graph_of(found: ComponentCircuit, shape: Shape) -> ComponentGraph:
-    """A circuit of edges, or of nodes with all of their edges, in EAP-IG's terms; scores are measured effects."""
+    """A circuit of edges, or of nodes with the edges between them, in EAP-IG's terms; scores are measured effects.
+
+    A node of a circuit of edges has the score of its best edge. An edge of a circuit of nodes has its source's.
+    """
     names = component_nodes(shape.n_layers, shape.n_heads)
     every = component_edges(shape.n_layers, shape.n_heads)
-    effect = lambda edge: found.effects.get(edge, found.effects.get(ends(edge)[0], 0.0))  # noqa: E731
-    edges = {edge: Component(edge in found.edges, round(effect(edge), 6)) for edge in every}
-    return ComponentGraph(cfg_of(shape), nodes_with(edges, names), edges)
+    effect = {unit: round(value, 6) for unit, value in found.effects.items()}
+    if found.unit == "edges":
+        edges = {edge: Component(edge in found.edges, effect.get(edge, 0.0)) for edge in every}
+        return ComponentGraph(cfg_of(shape), nodes_with(edges, names), edges)
+    kept = {*found.kept, "input", "logits"}  # which are never cut
+    between = {edge: {*ends(edge)[:2]} <= kept for edge in every}
+    edges = {edge: Component(inside, effect.get(ends(edge)[0], 0.0)) for edge, inside in between.items()}
+    return ComponentGraph(cfg_of(shape), {n: Component(n in kept, effect.get(n, 0.0)) for n in names}, edges)
 
 
 def cfg_of(shape: Shape) -> dict[str, Any]:
@@ -195,7 +203,7 @@ def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
     """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
     nodes = {name: {"in_graph": n.in_graph, "score": n.score} for name, n in graph.nodes.items()}
     edges = {name: {"score": e.score, "in_graph": e.in_graph} for name, e in graph.edges.items()}
-    return json.dumps({"cfg": graph.cfg, "nodes": nodes, "edges": edges, OURS: dict(ours)}, allow_nan=False)
+    return json.dumps({OURS: dict(ours), "cfg": graph.cfg, "nodes": nodes, "edges": edges}, allow_nan=False)
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:

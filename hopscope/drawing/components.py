@@ -7,8 +7,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopscope.circuits.components.circuit import ComponentCircuit
+from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
 from hopscope.circuits.exports import eap_ig_json, graph_of
+from hopscope.circuits.metrics import normalised
 from hopscope.core.storage import clear_errors, enlist, unlist, write_file
 from hopscope.drawing.style import GREY, canvas, colour, save, styled
 from hopscope.models.base import Shape
@@ -16,7 +17,7 @@ from hopscope.models.base import Shape
 
 @styled
 def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> Figure:
-    """Faithfulness of the first k units of each ranking, and the circuit that was found.
+    """Faithfulness of the first k units of each ranking, dotted by signed scores, and the circuit that was found.
 
     Args:
         found: the circuit with its curves.
@@ -25,14 +26,18 @@ def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> F
     figure, ax = canvas(ax, 7.6, 3.8)
     for height in (0.0, 1.0):
         ax.axhline(height, color=GREY, lw=0.8)
-    for index, (name, curve) in enumerate(found.curves.items()):
-        inside = [(k, f) for k, f in zip(curve.sizes, curve.faithfulness, strict=True) if k]
-        ax.plot(*zip(*inside, strict=True), color=colour(index), lw=1.6, marker=".", label=f"ranked by {name}")
+    methods = [name for name in found.curves if not name.endswith(SIGNED)]
+    for index, name in enumerate(methods):
+        for ranking, style in ((name, "-"), (name + SIGNED, ":")):
+            if ranking in found.curves:
+                curve = found.curves[ranking]
+                inside = [(k, f) for k, f in zip(curve.sizes, curve.faithfulness, strict=True) if k]
+                label = f"ranked by {name}" if ranking == name else None
+                ax.plot(*zip(*inside, strict=True), color=colour(index), lw=1.6, ls=style, marker=".", label=label)
     if found.kept:
-        one = next(iter(found.curves.values()))
-        loss = found.losses["circuit"].mean
-        at = (one.null - loss) / (one.null - one.model)
-        ax.plot([len(found.kept)], [at], "*", ms=12, color=colour(len(found.curves)), label="the circuit")
+        one = found.curves[methods[0]]
+        at = normalised(found.losses["circuit"].mean, one.model, one.null)
+        ax.plot([len(found.kept)], [at], "*", ms=12, color=colour(len(methods)), label="the circuit")
     ax.set(xscale="log", xlabel=f"{found.unit} kept", ylabel="faithfulness", ylim=(-0.6, 1.4))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.3)
     return figure
@@ -52,6 +57,6 @@ def store_components(found: ComponentCircuit, shape: Shape, folder: Path) -> lis
     enlist(folder, names)
     return [
         (stored, f"every one of the {found.unit}, measured, and the circuit"),
-        (figure, "faithfulness over sizes"),
+        (figure, "faithfulness over sizes (dotted: ranked by signed scores)"),
         ([graph], "the circuit as EAP-IG and MIB read it"),
     ]

@@ -8,7 +8,6 @@ is run from its first layer on.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -16,13 +15,11 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file
 from hopscope.models.base import Model
 from hopscope.models.transformer import Transformer
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.base import Task
 
-FILES = ("config.json", "weights.safetensors", "inputs.safetensors", "load.py")
 LOAD = '''"""Loads this model: python -i load.py (pip install "transformer-lens<4" safetensors)."""
 
 import json
@@ -41,7 +38,8 @@ projection = load_file(here / "inputs.safetensors")
 
 
 def run(inputs):
-    return model(inputs @ projection["W_E"] + projection["b_E"], start_at_layer=0)
+    places = model.W_pos[: inputs.shape[1]]  # of which a model that is given a stream adds none
+    return model(inputs @ projection["W_E"] + projection["b_E"] + places, start_at_layer=0)
 """
 
 
@@ -49,11 +47,15 @@ def transformer_lens_files(model: Model, task: Task) -> dict[str, bytes]:
     """The files, by name.
 
     Raises:
-        BadInput: the model has an attention variant or a position code that TransformerLens lacks.
+        BadInput: the model has an attention variant or a position code that TransformerLens lacks, or layers that do
+            not stand one on the other.
     """
+    name = model.architecture.name()
     if not isinstance(model, Transformer):
-        raise BadInput(f"TransformerLens has transformers alone; this model is a {model.architecture.name()}")
+        raise BadInput(f"TransformerLens has transformers alone; this model is a {name}")
     weights, projection = split_inputs(to_transformer_lens(model), config(model, task))
+    if not model.starts_at_layers:
+        raise BadInput(f"TransformerLens has layers that stand one on the other; those of this {name} do not")
     files = {
         "config.json": json.dumps(config(model, task), indent=1).encode(),
         "weights.safetensors": safetensors.torch.save(weights),
@@ -95,13 +97,3 @@ def split_inputs(weights: dict[str, Tensor], about: dict[str, Any]) -> tuple[dic
         return nothing | weights, {}
     projection = {"W_E": weights.pop("embed.W_E"), "b_E": weights.pop("embed.b_E")}
     return nothing | {"embed.W_E": torch.zeros(about["d_vocab"], width)} | weights, projection
-
-
-def write_transformer_lens(model: Model, task: Task, folder: Path) -> list[Path]:
-    """Write them into a folder. Raises BadInput as above, CannotSave."""
-    files = transformer_lens_files(model, task)
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        write_file(folder / name, data)
-    return [folder / name for name in files]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,18 +15,24 @@ import torch.nn.functional as F
 
 from bench.hand_made import TASK, copiers
 from hopscope.circuits.components.attribution import eap, eap_ig
-from hopscope.circuits.components.graph import component_edges
+from hopscope.circuits.components.circuit import SizeCurve
+from hopscope.circuits.components.graph import component_edges, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.components.search import Components, Hunt, find_components
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.exports import read_eap_ig, to_eap_ig
+from hopscope.circuits.metrics import MIB_GRID
 from hopscope.cli import main
+from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.drawing.components import store_components
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.last_successor import LastSuccessor
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.training.loop import train
 
 
 def drawn(task, **shape):
@@ -38,6 +45,12 @@ def drawn(task, **shape):
             draw = scale * torch.randn(parameter.shape, generator=random)
             parameter.copy_(1 + draw if name.endswith(".w") else draw)
     return model.double().eval()
+
+
+def in_double(batch):
+    """The same sequences, their inputs in double precision where they are numbers."""
+    batch.__dict__["inputs"] = batch.inputs.double() if batch.inputs.is_floating_point() else batch.inputs
+    return batch
 
 
 class ByDefinition:
@@ -101,8 +114,7 @@ def test_every_edge_is_patched_as_the_definition_has_it(case, null):
     """Each edge cut alone, each kept alone, and random halves: the answers to the last digits."""
     task, shape = SHAPES[case]
     model, batch = drawn(task, **shape), task.sample(6, 1)
-    inputs = batch.inputs.double() if batch.inputs.is_floating_point() else batch.inputs
-    batch.__dict__["inputs"] = inputs
+    inputs = in_double(batch).inputs
     lab, truth = Patching(model, batch, null, tile=64), ByDefinition(model, inputs, null)
     every = frozenset(lab.wiring.edges)
     assert sorted(every) == sorted(
@@ -122,6 +134,14 @@ def test_every_edge_is_patched_as_the_definition_has_it(case, null):
     torch.testing.assert_close(lab.outputs([every])[0], model(inputs, at=task.query_positions), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("attention", ["switch_head", "h_minus_one"])
+def test_heads_that_write_more_than_a_map_of_their_z_are_refused(attention):
+    """Gates look at the stream, so what heads are thought to write does not add up to what they do."""
+    model = drawn(TASK, attention=attention).float()
+    with pytest.raises(BadInput, match="--unit paths"):
+        Patching(model, TASK.sample(4, 1))
+
+
 # Gradients -------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +152,7 @@ def small():
 
 
 def loss_with(lab, extra=None, inputs=None):
-    ones = torch.ones(1, len(lab.wiring.targets), len(lab.wiring.sources))
+    ones = torch.ones(1, len(lab.wiring.targets), len(lab.wiring.sources), dtype=torch.bool)
     with torch.no_grad():
         [outputs] = lab.run(ones, inputs=inputs, extra=extra)
     return float(lab.batch.task.loss(outputs, lab.batch.targets))
@@ -145,6 +165,21 @@ def test_eap_is_the_slope_of_cutting_an_edge(small):
         extra = torch.zeros(len(small.wiring.targets), len(small.wiring.sources))
         extra[small.wiring.places[small.wiring.edges.index(edge)]] = h
         assert scores[edge] == pytest.approx(-(loss_with(small, extra) - loss_with(small, -extra)) / (2 * h), abs=2e-3)
+
+
+def test_eap_is_in_the_loss_that_edges_are_cut_in():
+    """Where sequences ask for different numbers of answers each sequence counts as much, as it does for `effect`."""
+    task = LastSuccessor()
+    lab = Patching(drawn(task).double(), in_double(task.sample(8, 1)), "resample")
+    scores, h, (target, source) = eap(lab), 1e-2, lab.wiring.places[-1]
+    extra, rises = torch.zeros(len(lab.wiring.targets), len(lab.wiring.sources), dtype=torch.float64), []
+    for sign in (1, -1):
+        extra[target, source] = sign * h
+        whole = torch.ones(1, *extra.shape, dtype=torch.bool)
+        with torch.no_grad():
+            [outputs] = lab.run(whole, extra=extra)
+        rises.append(float(lab.evaluator.losses_of(outputs).mean()))
+    assert scores[lab.wiring.edges[-1]] == pytest.approx((rises[1] - rises[0]) / (2 * h), rel=1e-3)
 
 
 def test_eap_ig_adds_up_over_the_edges_out_of_the_input(small):
@@ -204,6 +239,43 @@ def test_more_sequences_are_drawn_where_few_leave_it_open():
     assert found.accuracies["model"].n == 16 + 7 * 16 and found.verdict == "circuit"
 
 
+def test_curves_are_ranked_by_absolute_and_by_signed_scores():
+    """MIB takes CMD from the one and CPR from the other: here areas by hand, of sets that are cut anew."""
+    hunt = Hunt(copiers(20.0, -6.0).model.eval(), TASK, QUICK.but(unit="nodes"), lambda _: None)
+    found = hunt.solve()
+    for name, by in (("EAP", abs), ("EAP, signed", float)):
+        scores = found.scores["EAP"]
+        ranking = sorted(scores, key=lambda unit: (-by(scores[unit]), unit))
+        losses = [hunt.losses([frozenset(ranking[: int(share * len(ranking))])])[0].mean for share in MIB_GRID]
+        f = [(hunt.nothing.mean - loss) / (hunt.nothing.mean - hunt.whole.mean) for loss in losses]
+        pairs = list(zip(itertools.pairwise(MIB_GRID), itertools.pairwise(f), strict=True))
+        cpr = sum((b - a) * (fa + fb) / 2 for (a, b), (fa, fb) in pairs)
+        cmd = sum((b - a) * (abs(1 - fa) + abs(1 - fb)) / 2 for (a, b), (fa, fb) in pairs)
+        assert found.curves[name].areas == pytest.approx((cpr, cmd), abs=1e-6)
+    assert found.curves["EAP"].losses != found.curves["EAP, signed"].losses
+
+
+def test_a_model_no_better_than_null_is_told_so(tmp_path):
+    """Of an untrained model faithfulness is undefined, and says so instead of ending in an error."""
+    curve = SizeCurve((0, 1), (1.0, 1.1), 1.1, 1.0)
+    assert all(math.isnan(area) for area in curve.areas)
+    assert curve.as_dict()["CPR"] is None and curve.as_dict()["CMD"] is None
+    task = Retrieval(n_hops=1, n_chains=2)
+    model = Transformer.for_task(Architecture(n_layers=1, n_heads=2, d_model=16), task, generator(1, "init")).eval()
+    found = find_components(model, task, QUICK.but(discovery=16, report=64))
+    worse = {name: replace(curve, null=0.5, model=1.0) for name, curve in found.curves.items()}
+    store_components(replace(found, curves=worse), model.architecture, tmp_path)
+    stored = json.loads((tmp_path / "edges.json").read_text())
+    assert stored["verdict"] == "none" and {curve["CPR"] for curve in stored["curves"].values()} == {None}
+
+
+@pytest.mark.parametrize("report", [64, 65, 200])
+def test_the_protocol_tells_how_many_sequences_were_reported_on(report):
+    found = find_components(copiers(20.0).model.eval(), TASK, QUICK.but(unit="nodes", report=report))
+    assert found.protocol["report"] == report
+    assert found.protocol["reported"] == found.accuracies["model"].n in (report, 8 * report)
+
+
 def test_curves_go_from_nothing_to_the_model():
     found = find_components(copiers(20.0).model.eval(), TASK, QUICK)
     for curve in found.curves.values():
@@ -251,6 +323,33 @@ def test_the_command_finds_edges_and_writes_eap_igs_graph(copier_run, capsys):
     assert (copier_run / "pictures" / "edges.png").stat().st_size > 5000
     assert main(["circuit", str(copier_run), "--unit", "nodes", "--null", "uniform"]) == 2
     assert "zero, mean, resample" in capsys.readouterr().err
+
+
+def test_the_graph_of_a_circuit_of_nodes_has_those_nodes(copier_run, tmp_path):
+    """What EAP-IG's reader is told: in the graph are the kept nodes with what was measured of them, and no others."""
+    command = ["circuit", str(copier_run), "--unit", "nodes", "--report", "128", "--out", str(tmp_path)]
+    assert main(command) == 0
+    stored = json.loads((tmp_path / "nodes.json").read_text())
+    graph = read_eap_ig((tmp_path / "pictures" / "nodes_eap_ig.json").read_text())
+    inside = {name for name, node in graph.nodes.items() if node.in_graph}
+    assert inside == {*stored["circuit"], "input", "logits"} and len(inside) < len(graph.nodes)
+    for name, about in stored["units"].items():
+        assert graph.nodes[name].score == pytest.approx(about["effect"], abs=2e-6)
+    for edge, found in graph.edges.items():
+        assert found.in_graph == ({*ends(edge)[:2]} <= inside)
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--selection", "--alternatives"])
+def test_options_of_paths_are_refused_for_edges(option, copier_run, capsys):
+    assert main(["circuit", str(copier_run), "--unit", "edges", option, "8"]) == 2
+    assert f"{option} is for --unit paths" in capsys.readouterr().err
+
+
+def test_a_dry_run_refuses_what_the_search_would(tmp_path, capsys):
+    config = Config(TASK, Architecture(n_layers=1, d_model=16, attention="switch_head"), Training(steps=0, val_size=4))
+    train(config, tmp_path / "run", threads=1, compile="off")
+    assert main(["circuit", str(tmp_path / "run"), "--unit", "edges", "--dry-run"]) == 2
+    assert "--unit paths" in capsys.readouterr().err
 
 
 def test_the_graph_of_a_circuit_of_paths_has_no_untested_edge():

@@ -2,7 +2,8 @@
 
 An edge's score is the first-order guess of how much the loss *rises* when the edge is cut: −(clean − null)·∂L/∂read,
 summed over positions and sequences. EAP takes the slope at the model as it is; EAP-IG its mean on the way of the inputs
-from null to clean, so that the scores of the edges out of `input` add up to what cutting all of it costs.
+from null to clean, so that the scores of the edges out of `input` add up to what cutting all of it costs. Under `zero`
+with layer norm few steps miss this sum: the norm takes out the scale, and nearly all of the change is at the very start.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def slope(lab: Patching, inputs: Tensor) -> Tensor:
     shape = len(wiring.targets), len(wiring.sources)
     whole = torch.ones(1, *shape, dtype=torch.bool, device=inputs.device)
     with torch.enable_grad():
-        extra = torch.zeros(shape, device=inputs.device, requires_grad=True)
+        extra = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
         [outputs] = lab.run(whole, inputs=inputs, extra=extra)
-        loss = lab.batch.task.loss(outputs, lab.batch.targets)
+        loss = lab.evaluator.losses_of(outputs).mean()  # of sequences, each counting as much, as where edges are cut
         [found] = torch.autograd.grad(loss, extra)
     return -found
 

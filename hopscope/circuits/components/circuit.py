@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as Files
@@ -12,10 +13,12 @@ from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.metrics import MIB_GRID, areas, normalised
 from hopscope.core.storage import clear_errors, enlist, unlist, write_json
 
+SIGNED = ", signed"  # ends the name of a ranking by signed scores
+
 
 @dataclass(frozen=True)
 class SizeCurve:
-    """Faithfulness of the first k units of a ranking (Mueller et al., MIB, 2025), by the units' absolute scores.
+    """Faithfulness of the first k units of a ranking (Mueller et al., MIB, 2025); no unit is pruned.
 
     Attributes:
         sizes: some of 0 … n, increasing, with both ends.
@@ -36,14 +39,13 @@ class SizeCurve:
 
     @property
     def areas(self) -> tuple[float, float]:
-        """CPR and CMD over MIB's ten shares of all units, a share being rounded down."""
+        """CPR and CMD over MIB's ten shares of all units, a share being rounded down; NaN where null is no worse."""
         known = dict(zip(self.sizes, self.faithfulness, strict=True))
         return areas(MIB_GRID, [known[grid_size(share, self.sizes[-1])] for share in MIB_GRID])
 
     def as_dict(self) -> dict[str, Any]:
-        cpr, cmd = self.areas
-        losses = [round(loss, 6) for loss in self.losses]
-        return {"sizes": list(self.sizes), "losses": losses, "CPR": round(cpr, 4), "CMD": round(cmd, 4)}
+        cpr, cmd = (None if math.isnan(area) else round(area, 4) for area in self.areas)
+        return {"sizes": list(self.sizes), "losses": [round(loss, 6) for loss in self.losses], "CPR": cpr, "CMD": cmd}
 
 
 def grid_size(share: float, n: int) -> int:
@@ -68,7 +70,8 @@ class ComponentCircuit:
         verdict: `circuit` or `none`.
         reason: why, and what to try.
         threshold: the loss below which a circuit is accepted.
-        curves: by ranking: `patching` (by `effects`), `EAP`, `EAP-IG`.
+        curves: by ranking: `patching` (by `effects`), `EAP`, `EAP-IG`, each by absolute scores, by which MIB has CMD,
+            and again by signed ones, `EAP, signed`, by which it has CPR.
         protocol: all that the numbers depend on.
     """
 

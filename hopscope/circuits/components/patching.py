@@ -4,7 +4,8 @@ What a component reads is a sum over all earlier ones. An edge that is in the ci
 *now*, downstream of all patches; one that is out adds what stands for nothing (ACDC, Conmy et al., 2023; Goldowsky-Dill
 et al., 2023): zero, the source's mean over sequences at that position, or its output on another sequence of the batch.
 Biases of attention stay. Only the common contract of models is used, names of activations and layers that run alone; so
-it holds for a HookedTransformer, too.
+it holds for a HookedTransformer, too. What a head writes must be a fixed linear map of its z. Where it depends on more,
+as with gates that look at the stream, outputs do not add up to the model's own, and it is refused.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ ACTIVATION_NULLS: dict[str, Callable[[Tensor], Tensor]] = {
     "resample": lambda clean: clean.roll(1, 1),
 }
 Reader = Callable[..., tuple[Tensor, Tensor]]
+EXACT = 64  # by how many units of rounding what sources put out may miss the stream, relative to their size
 NEEDS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z", "hook_attn_out")
 
 
@@ -74,7 +76,8 @@ class Patching:
         tile: sequences in one pass, all changes together; by default as many as stay in a processor's cache.
 
     Raises:
-        BadInput: the model lacks layers or names of activations, or there is no such null.
+        BadInput: the model lacks layers or names of activations, what its heads write is no linear map of their z, or
+            there is no such null.
     """
 
     def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int | None = None):
@@ -132,13 +135,22 @@ class Patching:
         layers = range(self.wiring.n_layers)
         names = [self.name(layer, "attn.hook_z") for layer in layers]
         mlps = [self.name(layer, "hook_mlp_out") for layer in layers] if self.wiring.mlp else []
+        first, last = "blocks.0.hook_resid_pre", self.name(self.wiring.n_layers - 1, "hook_resid_post")
         self.forwards += 1
-        _, cache = self.model(self.batch.inputs, cache=["blocks.0.hook_resid_pre", *names, *mlps])
-        found = [cache["blocks.0.hook_resid_pre"]]
+        _, cache = self.model(self.batch.inputs, cache=[first, *names, *mlps, last])
+        outputs = [cache[first]]
         for layer in layers:
-            found += self.heads_out(layer, cache[names[layer]])
-            found += [cache[mlps[layer]]] if mlps else []
-        return torch.stack(found)
+            outputs += self.heads_out(layer, cache[names[layer]])
+            outputs += [cache[mlps[layer]]] if mlps else []
+        found = torch.stack(outputs)
+        missed = (found.sum(0) + sum(bias for _, bias in self.out) - cache[last]).abs().max()
+        if missed > EXACT * torch.finfo(found.dtype).eps * found.abs().amax((1, 2, 3)).sum():
+            name = self.model.architecture.name()
+            raise BadInput(
+                f"what the heads of this {name} write depends on more than what they read (gates by position, say), so "
+                "that edges would describe another model; search for its paths (--unit paths)"
+            )
+        return found
 
     def heads_out(self, layer: int, z: Float[Tensor, "... position head d_head"]) -> list[Stream]:
         """What each head adds to the stream."""

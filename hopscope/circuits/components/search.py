@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
-from hopscope.circuits.components.circuit import ComponentCircuit, SizeCurve, grid_size
+from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit, SizeCurve, grid_size
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.losses import Account, Loss, Share, pooled
@@ -30,6 +30,7 @@ CHUNK = 64  # sequences of the report that are run together
 SELECTION = 256  # to check what the search found on
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn
 POINTS = 24  # sizes of a curve beside those of MIB
+SIGNS: dict[str, Callable[[float], float]] = {"": abs, SIGNED: float}  # what units are ranked by
 Watch = Callable[[str], None]
 Units = frozenset[str]
 
@@ -93,10 +94,11 @@ class Hunt:
         self.known: dict[Units, bool] = {}
 
     def patching(self, purpose: str, n: int, size: int | None = None) -> list[Patching]:
-        """The model on sequences for a purpose, in chunks."""
+        """The model on sequences for a purpose, in chunks of `size` or somewhat more."""
         batch = self.task.sample(n, generator(self.settings.seed, f"components {purpose}", 0, self.model.device))
-        parts = [batch.rows(slice(i, i + (size or n))) for i in range(0, n, size or n)]
-        return [Patching(self.model, part, self.settings.null) for part in parts if len(part) > 1]
+        count = max(1, n // (size or n))
+        parts = [batch.rows(slice(i * n // count, (i + 1) * n // count)) for i in range(count)]
+        return [Patching(self.model, part, self.settings.null) for part in parts]
 
     def edges(self, chosen: Iterable[str]) -> frozenset[Edge]:
         """What is kept where some units are."""
@@ -132,7 +134,11 @@ class Hunt:
         removals = self.removals(kept)
         scores = {name: self.by_unit(found) for name, found in (("EAP", eap(self.lab)), ("EAP-IG", eap_ig(self.lab)))}
         self.watch("measuring faithfulness over sizes")
-        curves = {name: self.curve(values, len(kept)) for name, values in ({"patching": effects} | scores).items()}
+        curves = {
+            f"{name}{sign}": self.curve(sorted(values, key=lambda unit: (-by(values[unit]), unit)), len(kept))
+            for name, values in ({"patching": effects} | scores).items()
+            for sign, by in SIGNS.items()
+        }
         ordered = tuple(sorted(kept, key=lambda unit: (-removals[unit], unit)))
         return self.report(ordered, effects, scores, removals, curves)
 
@@ -189,9 +195,9 @@ class Hunt:
         base, *without = self.losses([kept, *(kept - {unit} for unit in sorted(kept))])
         return {unit: loss.mean - base.mean for unit, loss in zip(sorted(kept), without, strict=True)}
 
-    def curve(self, scores: Mapping[str, float], size: int) -> SizeCurve:
-        """Losses of the first units by absolute score."""
-        ranking, n = sorted(scores, key=lambda unit: (-abs(scores[unit]), unit)), len(scores)
+    def curve(self, ranking: Sequence[str], size: int) -> SizeCurve:
+        """Losses of the first units of a ranking."""
+        n = len(ranking)
         steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
         sizes = sorted({0, size, n, *steps, *(grid_size(share, n) for share in MIB_GRID)})
         losses = self.losses([frozenset(ranking[:k]) for k in sizes])
@@ -218,6 +224,7 @@ class Hunt:
             **s.as_dict(),
             "units": len(self.units),
             "EAP-IG steps": STEPS,
+            "reported": len(named["model"].losses),
             "forwards": round(self.lab.forwards),
         }
         return ComponentCircuit(

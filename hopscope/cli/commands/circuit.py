@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
+from hopscope.circuits.components.search import Components
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import (
     DRY_RUN,
@@ -20,6 +22,7 @@ from hopscope.cli.options import (
     options_of,
     pick,
     print_json,
+    refuse_beside,
     say,
     say_unverified,
     show_page,
@@ -55,6 +58,8 @@ def run(
     if unit != "paths":
         if open_it:
             raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
+        alone = {setting.name for setting in fields(Discovery)} - {setting.name for setting in fields(Components)}
+        refuse_beside("is for --unit paths", "seeds", *sorted(alone))
         run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
         return
     settings, source, place = pick(Discovery, given), load(folder), out or place_for(folder, "circuit")
@@ -103,7 +108,8 @@ def run_components(
     folder: Path, step: int | None, out: Path | None, dry_run: bool, as_json: bool, given: dict[str, Any]
 ) -> None:
     """The same in edges, or in heads and MLPs."""
-    from hopscope.circuits.components.search import Components, find_components
+    from hopscope.circuits.components.patching import Patching
+    from hopscope.circuits.components.search import find_components
     from hopscope.drawing.components import store_components
 
     source, place = load(folder), out or place_for(folder, "circuit")
@@ -112,11 +118,12 @@ def run_components(
     sizes = [settings.discovery, settings.report]
     needed = demand_of_components(source.config.model, source.task, sizes)
     needed.refuse("this search", "make --discovery or --report smaller")
+    model = source.model if step is None else source.at(step)
     if dry_run:
+        Patching(model, source.task.sample(2, 0), settings.null)  # says whether this model's edges can be cut
         estimate(source, demand_of_components, sizes, step, as_json)
         return
     say_unverified([source.path])
-    model = source.model if step is None else source.at(step)
     with Narrator() as watch:
         found = find_components(model, source.task, settings, watch)
         found = replace(found, protocol={**found.protocol, **source.told_of(step)})
@@ -144,7 +151,8 @@ def tell_components(source: Run, found: ComponentCircuit) -> None:
         loss = found.losses[name]
         out.print(f"{loss.mean:8.4f}  {said} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     for name, curve in found.curves.items():
-        out.print("ranked by {}: CPR {:.3f}, CMD {:.3f}".format(name, *curve.areas))
+        cpr, cmd = ("undefined" if math.isnan(area) else f"{area:.3f}" for area in curve.areas)
+        out.print(f"ranked by {name}: CPR {cpr}, CMD {cmd}")
     count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
     out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from hopscope.cli.options import PATH, say, say_unverified
 from hopscope.core.places import check_out
-from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, discard, enlist, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
 
-SHOWN = "the model, as a HookedTransformer of TransformerLens"
+LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first says whose they are
+GRAPH = ("graph.json",)
+OURS = (b'"""Loads this model: python -i load.py', b'{"hopscope"', b'{"metadata": {"slug": "hopscope-')  # begin such files
 
 
 def watch(words: str) -> None:
@@ -22,14 +27,15 @@ def watch(words: str) -> None:
     print(f"hopscope: {words} …", file=sys.stderr)
 
 
-def to_transformer_lens(run: Run, folder: Path) -> tuple[list[Path], str]:
+def to_transformer_lens(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     """Weights, configuration and the lines that load them."""
-    from hopscope.runs.exporting import write_transformer_lens
+    from hopscope.runs.exporting import transformer_lens_files
 
-    return write_transformer_lens(run.model, run.task, folder), f"{SHOWN}: python -i {folder / 'load.py'}"
+    words = f"the model, as a HookedTransformer of TransformerLens: python -i {place / 'load.py'}"
+    return transformer_lens_files(run.model, run.task), words
 
 
-def to_neuronpedia(run: Run, folder: Path) -> tuple[list[Path], str]:
+def to_neuronpedia(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     """The circuit on one sequence as an attribution graph."""
     from hopscope.circuits.discovery import discover
     from hopscope.circuits.neuronpedia import attribution_graph
@@ -37,31 +43,74 @@ def to_neuronpedia(run: Run, folder: Path) -> tuple[list[Path], str]:
     circuit = discover(run.model, run.task, watch=watch)
     shape, name = run.model.architecture, f"hopscope-{run.task.name()}-{run.config.identity}"
     graph = attribution_graph(circuit, run.task.sample(1, 0), shape, run.task.name(), name)
-    return written(folder / "graph.json", json.dumps(graph, allow_nan=False)), "the circuit as an attribution graph"
+    words = f"the circuit as an attribution graph (verdict: {circuit.verdict}; {circuit.reason})"
+    return {"graph.json": json.dumps(graph, allow_nan=False).encode()}, words
 
 
-def to_eap_ig(run: Run, folder: Path) -> tuple[list[Path], str]:
+def to_eap_ig(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     """The circuit of edges, all measured."""
     from hopscope.circuits.components.search import find_components
     from hopscope.circuits.exports import eap_ig_json, graph_of
 
     found = find_components(run.model, run.task, watch=watch)
     text = eap_ig_json(graph_of(found, run.model.architecture), {"edges": {**found.protocol, "verdict": found.verdict}})
-    return written(folder / "graph.json", text), "the circuit of edges, as EAP-IG and MIB read it"
+    words = f"the circuit of edges, as EAP-IG and MIB read it (verdict: {found.verdict}; {found.reason})"
+    return {"graph.json": text.encode()}, words
 
 
-def written(path: Path, text: str) -> list[Path]:
-    with clear_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, text.encode())
-    return [path]
+class Format(NamedTuple):
+    """What a tool reads.
+
+    Attributes:
+        names: of all files that may be written; by the first one sees whether they are ours.
+        make: the files of a run that go to a place, by name, and what to say of them.
+    """
+
+    names: tuple[str, ...]
+    make: Callable[[Run, Path], tuple[dict[str, bytes], str]]
 
 
-FORMATS: dict[str, Callable[[Run, Path], tuple[list[Path], str]]] = {
-    "transformer-lens": to_transformer_lens,
-    "neuronpedia": to_neuronpedia,
-    "eap-ig": to_eap_ig,
+FORMATS = {
+    "transformer-lens": Format(LENS, to_transformer_lens),
+    "neuronpedia": Format(GRAPH, to_neuronpedia),
+    "eap-ig": Format(GRAPH, to_eap_ig),
 }
+
+
+def check_place(place: Path, names: Sequence[str]) -> None:
+    """Raise BadInput for files that would be replaced and are not of an earlier export."""
+    there = [place / name for name in names if os.path.lexists(place / name)]
+    if folders := [path for path in there if path.is_dir()]:
+        raise BadInput(f"could not write {folders[0]}: there is a folder of this name; choose another --out")
+    if there and not is_export(place / names[0]):
+        raise BadInput(f"could not write {there[0]}: it is there, and is no export of ours; choose another --out")
+
+
+def is_export(file: Path) -> bool:
+    """Whether a file begins as those do that are written here."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(64).startswith(OURS)
+
+
+def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str]) -> list[Path]:
+    """Write an export in the place of an earlier one; below its run it is listed there, as whatever else is found out.
+
+    Raises CannotSave, Damaged (the run's manifest).
+    """
+    inside = place.relative_to(run.path) if place.is_relative_to(run.path) else None
+    if inside is not None:
+        unlist(run.path, [str(inside / name) for name in names])
+    with clear_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+    for name in sorted(files, key=names.index):
+        write_file(place / name, files[name])
+    for name in {*names} - {*files}:
+        discard(place / name)
+    if inside is not None:
+        enlist(run.path, [str(inside / name) for name in files])
+    return [place / name for name in files]
 
 
 @click.command("export")
@@ -85,10 +134,8 @@ def command(folder: Path, tool: str, out: Path | None) -> None:
     place = out or place_for(folder, "export") / tool
     check_out(place, run.path, whole=False)
     say_unverified([run.path])
-    if place.is_relative_to(run.path):
-        inside = f"{place.relative_to(run.path)}/"
-        unlist(run.path, [name for name in listed(run.path) if name.startswith(inside)])
-    files, words = FORMATS[tool](run, place)
-    if place.is_relative_to(run.path):  # as whatever else is found out about it, and kept with it
-        enlist(run.path, [str(file.relative_to(run.path)) for file in files])
-    say(f"{' '.join(map(str, files))}\n    {words}")
+    names, make = FORMATS[tool]
+    check_place(place, names)
+    files, words = make(run, place)
+    written = write(run, place, files, names)
+    say(f"{' '.join(map(str, written))}\n    {words}")
