@@ -3,7 +3,7 @@
 An edge's score is the first-order guess of how much the loss *rises* when the edge is cut: −(clean − null)·∂L/∂read,
 summed over positions and sequences. EAP takes the slope at the model as it is; EAP-IG its mean on the way of the inputs
 from null to clean, so that the scores of the edges out of `input` add up to what cutting all of it costs. Under `zero`
-with layer norm few steps miss this sum: the norm takes out the scale, and nearly all of the change is at the very start.
+with layer norm few steps miss this sum: the norm takes out the scale, and nearly all of the change is at the start.
 """
 
 from __future__ import annotations

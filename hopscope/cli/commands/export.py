@@ -19,7 +19,8 @@ from hopscope.runs.run import Run, load, place_for
 
 LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first says whose they are
 GRAPH = ("graph.json",)
-OURS = (b'"""Loads this model: python -i load.py', b'{"hopscope"', b'{"metadata": {"slug": "hopscope-')  # begin such files
+#: How such files of ours begin.
+OURS = (b'"""Loads this model: python -i load.py', b'{"hopscope"', b'{"metadata": {"slug": "hopscope-')
 
 
 def watch(words: str) -> None:
