@@ -135,6 +135,7 @@ def divided():
     return model, task, discover(model, task, Discovery(seed=1))
 
 
+@pytest.mark.heavy
 def test_of_a_family_the_core_cannot_be_replaced(divided):
     """By the other evaluator, on other sequences: the other paths with attention do not do without it."""
     model, task, circuit = divided
@@ -152,6 +153,7 @@ def test_of_a_family_the_core_cannot_be_replaced(divided):
     assert "too many circuits to list" in paragraph(circuit, task)
 
 
+@pytest.mark.heavy
 def test_of_many_paths_those_that_are_needed_live_are_tried_by_hand_alone(divided):
     """Of the rows of this model 39 paths work live and not by hand, and the strongest of each row not live."""
     _, _, circuit = divided

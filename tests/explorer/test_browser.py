@@ -30,6 +30,8 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
+pytestmark = pytest.mark.heavy
+
 VIEWS = ("run", "circuit", "heads", "try", "compare", "census", "claims")
 #: Every view, the tour, and a claim that is open, with its figure and table.
 STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
@@ -364,7 +366,6 @@ def test_what_an_address_names_and_is_not_here_is_told(demo, opened):
 # How it is for all people ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(demo, opened, scheme):
     """In any view; the contrast of words is among what it looks at, and all that darkness changes."""

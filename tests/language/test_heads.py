@@ -285,6 +285,7 @@ def test_choices_are_the_tokens_at_which_the_answers_part(prompts):
 
 
 @has_smollm2
+@pytest.mark.heavy
 def test_in_smollm2_digits_come_after_a_space_of_their_own(opened):
     """` 1` is two tokens there, of which the first is shared: the answer is due after it."""
     tokenizer = opened.tokenizer
@@ -696,6 +697,7 @@ def smollm2(opened):
     return Lens(opened)
 
 
+@pytest.mark.heavy
 def test_the_induction_heads_of_smollm2_are_where_others_found_them(smollm2):
     """specs/ecosystem.md 1.5: L18H6 0.906, L17H3 0.789, L17H4 0.781; without the top eight the loss passes 8."""
     tokens = repeated_tokens(smollm2, seed=0)

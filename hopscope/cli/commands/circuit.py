@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from hopscope.circuits.components.search import Components
+from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli.options import (
     DRY_RUN,
@@ -109,7 +109,6 @@ def run_components(
 ) -> None:
     """The same in edges, or in heads and MLPs."""
     from hopscope.circuits.components.patching import Patching
-    from hopscope.circuits.components.search import find_components
     from hopscope.drawing.components import store_components
 
     source, place = load(folder), out or place_for(folder, "circuit")

@@ -88,11 +88,12 @@ def check_place(place: Path, names: Sequence[str]) -> None:
 
 
 def is_export(file: Path) -> bool:
-    """Whether a file begins as those do that are written here."""
-    if not file.is_file():
+    """Whether a file begins as those do that are written here; one that cannot be read is not ours."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(64).startswith(OURS)
+    except OSError:
         return False
-    with file.open("rb") as stream:
-        return stream.read(64).startswith(OURS)
 
 
 def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str]) -> list[Path]:
