@@ -1,9 +1,10 @@
-"""What tests and doctests share: types and shapes of tasks and measures are checked whenever they are called."""
+"""What tests and doctests share: an empty folder to run in, and types and shapes of tasks and measures are checked."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from jaxtyping import install_import_hook
 
 import tests.checking  # noqa: F401 - the hook looks it up by its name
@@ -20,3 +21,11 @@ SHARED = [
 ]
 
 install_import_hook([*SHARED, *(".".join(parts) for parts in OWN)], "tests.checking.checked")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _elsewhere(tmp_path_factory):
+    """Tests run in an empty folder, so that none depends on where pytest was started, or on what lies there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        yield

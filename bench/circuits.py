@@ -40,7 +40,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.run import Run, load
 from hopscope.training.loop import train
 
-DEMO = Files(__file__).parents[1] / "hopscope" / "assets" / "demo"
+DEMO = Files(__file__).parents[1] / "hopscope" / "assets" / "packaged"
 SEARCH, REPORT = Discovery().discovery, Discovery().report  # sequences, as our search has them
 READABLE = 12  # paths: up to here completeness and minimality are measured
 SUBSETS_ON = 64  # sequences, of the fresh ones

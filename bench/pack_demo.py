@@ -1,4 +1,4 @@
-"""Packs a finished demo run into the package: `python -m bench.pack_demo demo` writes hopscope/assets/demo.
+"""Packs a finished demo run into the package: `python -m bench.pack_demo demo` writes hopscope/assets/packaged.
 
 The last checkpoint keeps its float32 weights; the earlier ones, which show how heads emerge, are halved to float16 (a
 relative rounding of 5e-4, far below what attention patterns show), and optimizers are left out.
@@ -15,7 +15,7 @@ import safetensors.torch
 from hopscope.core.storage import LISTING, write_folder
 from hopscope.runs.run import Run, load
 
-ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "demo"
+ASSET = Path(__file__).parent.parent / "hopscope" / "assets" / "packaged"
 KEPT = [0, *range(60, 300, 20), *range(300, 401, 50), 600, 1000]
 
 

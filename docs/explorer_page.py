@@ -17,7 +17,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     with TemporaryDirectory() as folder:
         page = Path(folder) / NAME
-        export(Builder(["demo"]), page, "The demo's model · hopscope explorer")
+        export(Builder(["packaged"]), page, "The demo's model · hopscope explorer")
         content = page.read_bytes()
     assert len(content) < LARGEST, f"{NAME} is too large for a first page"
     files.append(File.generated(config, NAME, content=content))

@@ -44,7 +44,7 @@ STATES = {
 
 def other_run(runs: Path) -> Path:
     """The demo's training, shorter and with other seeds, trained unless it is there."""
-    demo = load("demo").config
+    demo = load("packaged").config
     config = Config(demo.task, demo.model, replace(demo.training, steps=500, **SEEDS))
     folder = runs / "demo-seed-1"
     if not folder.exists() or not load(folder).done:
@@ -87,7 +87,7 @@ def main() -> None:
     given = parser.parse_args()
     with TemporaryDirectory() as folder, chromium() as browser:
         file = Path(folder) / "page.html"
-        runs = ["demo", other_run(given.runs)]
+        runs = ["packaged", other_run(given.runs)]
         export(Builder(runs, which="all", results=ROOT / "results"), file)
         made = [shoot(browser, file.as_uri(), name, scheme) for name in STATES for scheme in ("light", "dark")]
     print(f"{len(made)} pictures, {sum(one.stat().st_size for one in made) / 1e6:.2f} MB")

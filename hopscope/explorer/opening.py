@@ -19,7 +19,7 @@ def explore(*runs: Run | Path | str, results: Path | str | None = None, height: 
     It shows the newest checkpoint first, and measures the others while one looks. What is chosen in it is its `state`,
     the text that stands behind `#` in the page's address: it can be read, and set.
 
-    >>> view = hopscope.explore("demo")  # doctest: +SKIP
+    >>> view = hopscope.explore("packaged")  # doctest: +SKIP
     >>> view.state = "view=circuit&step=160"  # doctest: +SKIP
 
     Args:

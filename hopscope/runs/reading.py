@@ -67,10 +67,13 @@ class RunReader:
         return f"Run({str(self.path)!r}: {self.config.task.name()}, step {self.step}{', done' if self.done else ''})"
 
     def meant(self) -> str:
-        """The run beside a folder that is none with the nearest name, `demo` among them, if one is near."""
-        beside = [path.parent for path in self.path.parent.glob("*/config.json")]
-        near = get_close_matches(self.path.name, [*(path.name for path in beside), "demo"], 1)
-        return f"; did you mean {str(self.path.with_name(near[0]))!r}?" if near and not self.path.exists() else ""
+        """What to do where a folder is no run: the run beside it with the nearest name, or the one of the package."""
+        if self.path.exists():
+            return ""
+        beside = [path.parent.name for path in self.path.parent.glob("*/config.json")]
+        if near := get_close_matches(self.path.name, beside, 1):
+            return f"; did you mean {str(self.path.with_name(near[0]))!r}?"
+        return "; train one first, or look at 'packaged', the run that comes with hopscope"
 
     # Reading -------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ from hopscope.runs.reading import FORMAT, RunReader, vouching
 from hopscope.runs.reading import OWN as OWN
 
 BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
-SHIPPED = Path(__file__).parents[1] / "assets" / "demo"  # packed by bench/pack_demo.py
+SHIPPED = Path(__file__).parents[1] / "assets" / "packaged"  # packed by bench/pack_demo.py
 LEFTOVERS = ("pictures",)  # of a run that is no more, or never was here: they keep no other from its folder
 WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
 
@@ -66,6 +66,8 @@ class Run(RunReader):
     @classmethod
     def create(cls, path: Path | str, config: Config) -> Run:
         """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
+        if is_shipped(path):
+            raise BadInput(f"{path} is the name of the run that comes with the package; choose another folder")
         run = cls(path)
         if not os.path.isfile(run.path / "config.json"):  # which takes a folder that may not be read for none
             check(config)
@@ -195,10 +197,10 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def load(path: Path | str) -> Run:
     """The run in a folder. Raises BadInput if there is none; warns if it was trained with other files from outside.
 
-    `demo`, where no run has that name, is the finished demo that comes with the package: D = 2 in 4 layers, with
-    checkpoints from before, while and after its heads emerge.
+    `packaged` is the finished run that comes with the package: D = 2 in 4 layers, with checkpoints from before, while
+    and after its heads emerge. The name always means that run, so no run of your own is begun in a folder called so.
 
-    >>> load("demo").task.n_hops
+    >>> load("packaged").task.n_hops
     2
     """
     if not isinstance(path, str | Path):
@@ -210,8 +212,8 @@ def load(path: Path | str) -> Run:
 
 
 def is_shipped(path: Path | str) -> bool:
-    """Whether a path means the run that comes with the package: what was found out about it may lie under its name."""
-    return str(path) == SHIPPED.name and not (Path(path) / "config.json").exists()
+    """Whether a name means the run that comes with the package, whatever folders there are."""
+    return str(path) == SHIPPED.name
 
 
 def place_for(path: Path, kind: str) -> Path:

@@ -243,7 +243,7 @@ def test_twins_are_reported_as_interchangeable():
 
 def test_supports_are_what_carriers_lack_to_work_by_themselves():
     """Of the demo's circuit the paths are taken away that only tell others where to attend."""
-    run = load("demo")
+    run = load("packaged")
     detective = Detective(run.model, run.task, SMALL, lambda _: None)
     carriers = frozenset(map(path, ["L1H0 query->value[1]", "L2H0 query->value[2]", "L3H0 query->value[2]"]))
     assert detective.data.loss(detective.kept(carriers)).mean > 0.3

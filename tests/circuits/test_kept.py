@@ -133,7 +133,7 @@ def test_a_damaged_one_is_made_anew_and_says_so(tmp_path, file):
 
 def test_nothing_is_kept_of_the_shipped_demo_or_where_nothing_can_be(tmp_path, monkeypatch):
     before = sorted(SHIPPED.parent.iterdir())
-    circuits.circuit_of(load("demo"), LITTLE)
+    circuits.circuit_of(load("packaged"), LITTLE)
     assert sorted(SHIPPED.parent.iterdir()) == before
     run = trained(tmp_path / "run")
     monkeypatch.setattr("hopscope.core.storage.write_synced", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from hopscope import load
 from hopscope.cli import main
 from hopscope.core import catalogue
+from hopscope.runs.run import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
 
 TINY = [
@@ -153,6 +155,18 @@ def test_show_for_people(ask, tiny_run):
     assert code == 0
     assert "not learnt" in out
     assert "right step, no chain followed" in out
+
+
+def test_a_hop_that_nothing_asked_for_is_shown_as_such(ask, tmp_path):
+    """Its loss is null in report.json; a run of before there were manifests is read as it is."""
+    shutil.copytree(SHIPPED, tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").unlink()
+    report = json.loads((SHIPPED / "report.json").read_text())
+    report["hop_losses"]["x1"] = None
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+    code, out, _ = ask("show", tmp_path / "run")
+    (line,) = [line for line in out.splitlines() if line.startswith("x1 ")]
+    assert code == 0 and "not asked" in line
 
 
 def test_draw_says_where_and_what(ask, tiny_run):

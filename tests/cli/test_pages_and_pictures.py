@@ -128,6 +128,6 @@ def test_a_circuits_page_and_an_exported_one_are_opened_too(tmp_path, capsys, br
     assert main([*line, "--open"]) == 0
     assert browser == [(tmp_path / "found" / "pictures" / "attention.html").as_uri()]
     monkeypatch.setattr(explore, "export_runs", lambda *_, **__: None)
-    assert main(["explore", "demo", "--export", str(tmp_path / "page.html")]) == 0 and len(browser) == 1
-    assert main(["explore", "demo", "--export", str(tmp_path / "page.html"), "--open"]) == 0
+    assert main(["explore", "packaged", "--export", str(tmp_path / "page.html")]) == 0 and len(browser) == 1
+    assert main(["explore", "packaged", "--export", str(tmp_path / "page.html"), "--open"]) == 0
     assert browser[1:] == [(tmp_path / "page.html").as_uri()]

@@ -113,7 +113,7 @@ def test_every_command_is_in_a_group_and_the_help_shows_all(capsys):
         ("circu", "circuit"),
         ("train retreival", "retrieval"),
         ("ask equation", "equations"),
-        ("show demo --jsn", "--json"),
+        ("show packaged --jsn", "--json"),
         ("reproduce curiculum", "curriculum"),
         ("sweep fig22", "fig2"),
         ("reproduce curriculum --scale quik", "quick"),
@@ -123,7 +123,6 @@ def test_every_command_is_in_a_group_and_the_help_shows_all(capsys):
         ("train retrieval --schedule cosin", "cosine"),
         ("evaluate --model known:oracle --protocol gredy_strict", "greedy_strict"),
         ("new taks x", "task"),
-        ("draw demmo", "'demo'"),
     ],
 )
 def test_what_was_meant_is_guessed(line, meant, capsys):
@@ -141,7 +140,7 @@ WORDED = {
     "trian": "there is no command 'trian' (did you mean 'train'?)",
     "runs nosuch": "there is no folder nosuch: 'hopscope train' makes the folder runs",
     "train retrieval --set x": "no such option '--set' (did you mean one of: '--preset', '--seed', '--steps'?); see",
-    "show demo --jsn": "no such option '--jsn' (did you mean '--json'?); see 'hopscope show --help'",
+    "show packaged --jsn": "no such option '--jsn' (did you mean '--json'?); see 'hopscope show --help'",
 }
 
 

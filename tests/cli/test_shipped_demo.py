@@ -1,8 +1,9 @@
-"""The demo that comes with the package, and what is found out about it, in an empty folder: in every order."""
+"""The run that comes with the package, and what is found out about it, beside a folder `demo` and in every order."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
@@ -16,10 +17,10 @@ from hopscope.runs.run import SHIPPED, Run
 
 PATH = "L0H0 value[1]->key[1]"
 COMMANDS = {
-    "show": ["show", "demo"],
-    "draw": ["draw", "demo"],
-    "circuit": ["circuit", "demo"],
-    "emerge": ["emerge", "demo", "--path", PATH, "--n", "8"],
+    "show": ["show", "packaged"],
+    "draw": ["draw", "packaged"],
+    "circuit": ["circuit", "packaged"],
+    "emerge": ["emerge", "packaged", "--path", PATH, "--n", "8"],
     "demo": ["demo", "--threads", "1"],
 }
 
@@ -62,28 +63,46 @@ def after(quick, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("order", [list(COMMANDS), list(COMMANDS)[::-1]], ids=["forwards", "backwards"])
 def test_commands_about_the_demo_come_in_any_order(after, order):
-    """Whatever ran before, each does its work; nothing but `demo` makes a run of that name. Of two, either is first."""
+    """Whatever ran before, each does its work, and `packaged` is the same run after `demo` has trained another."""
     folder = after()
     for number, name in enumerate(order):
         assert main(COMMANDS[name]) == 0, order[: number + 1]
         made = {path.name for path in folder.iterdir()}
         assert ("demo" in made) == ("demo" in order[: number + 1])
+        assert made <= {"demo", "packaged-pictures", "packaged-circuit", "packaged-emergence"}
+        assert load("packaged").path == SHIPPED
         if "demo" in made:
             run = load("demo")
             assert run.path.name == "demo" and run.done and run.config.model.n_layers == 1
             assert check(run.path).state == "whole"
-        else:
-            assert made <= {"demo-pictures", "demo-circuit", "demo-emergence"}
-            assert load("demo").path == SHIPPED
 
 
-def test_what_an_earlier_version_drew_of_the_demo_is_in_nobodys_way(after, monkeypatch):
-    """It made the folder demo/pictures, and from then on nothing named demo could be shown, or trained."""
+def test_no_folder_takes_the_name_of_the_packaged_run(after, capsys):
+    """Not one that lies there already, and none that a training would make."""
+    folder = after("demo")
+    shutil.copytree(folder / "demo", folder / "packaged")
+    assert load("packaged").path == load(Path("packaged")).path == SHIPPED
+    assert load(folder / "packaged").path == folder / "packaged"
+    shutil.rmtree(folder / "packaged")
+    assert main(["demo", "--out", "packaged"]) == 2
+    assert "is the name of the run that comes with the package; choose another folder" in capsys.readouterr().err
+    assert not (folder / "packaged").exists()
+
+
+def test_a_folder_that_is_no_run_says_which_runs_there_are(after, capsys):
+    after("demo")
+    assert main(["show", "demmo"]) == 2
+    assert "did you mean 'demo'?" in capsys.readouterr().err
+    assert main(["show", "somewhere"]) == 2
+    assert "look at 'packaged', the run that comes with hopscope" in capsys.readouterr().err
+
+
+def test_what_an_earlier_version_drew_of_the_demo_is_in_nobodys_way(after):
+    """It made the folder demo/pictures, and from then on no demo could be trained."""
     folder = after()
     (folder / "demo" / "pictures").mkdir(parents=True)
     (folder / "demo" / "pictures" / "problem.svg").write_text("<svg/>")
-    for name in ("show", "draw", "circuit", "emerge", "demo", "show", "draw"):
-        assert main(COMMANDS[name]) == 0, name
+    assert main(COMMANDS["demo"]) == 0 and main(["draw", "demo"]) == 0
     assert Run("demo").done and (folder / "demo" / "pictures" / "problem.png").exists()
 
 
@@ -93,7 +112,6 @@ def test_a_folder_of_something_else_is_still_refused(after, capsys):
     (folder / "demo" / "thesis.tex").write_text("")
     assert main(COMMANDS["demo"]) == 2
     assert "holds files but no run" in capsys.readouterr().err
-    assert main(COMMANDS["show"]) == 0  # the one of the package is meant
 
 
 def test_the_package_is_never_written_to(after):
@@ -104,7 +122,7 @@ def test_the_package_is_never_written_to(after):
 
 def test_the_demo_that_is_shipped_is_whole(tmp_path, capsys):
     assert check(SHIPPED).state == "whole" and not check(SHIPPED).unverified
-    assert main(["verify", "demo"]) == 0
+    assert main(["verify", "packaged"]) == 0
     shutil.copytree(SHIPPED, tmp_path / "copy")
     path = tmp_path / "copy" / "metrics.jsonl"
     path.write_bytes(path.read_bytes().replace(b"0.9", b"0.8", 1))

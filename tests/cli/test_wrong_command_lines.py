@@ -17,12 +17,12 @@ from hopscope.core import catalogue
 #: A command line of each command that would be right; where a command is left out, only its own words are tried.
 RIGHT = {
     "train": "train retrieval --steps 1 --batch 2 --out out",
-    "show": "show demo",
-    "draw": "draw demo",
-    "circuit": "circuit demo",
-    "emerge": "emerge demo",
-    "explore": "explore demo --export page.html",
-    "verify": "verify demo",
+    "show": "show packaged",
+    "draw": "draw packaged",
+    "circuit": "circuit packaged",
+    "emerge": "emerge packaged",
+    "explore": "explore packaged --export page.html",
+    "verify": "verify packaged",
     "sample": "sample retrieval",
     "depth": "depth 3",
     "build": "build 1 --out out",
@@ -62,8 +62,8 @@ FOUND = (
     ["sweep", "curriculum", "--scale", "quick", "--device", "tpu"],
     ["heads", "--threads", "0"],
     ["heads", "--out", "/dev/null"],
-    ["draw", "demo", "--out", "/dev/null"],
-    ["draw", "demo", "--out", "/proc/x"],
+    ["draw", "packaged", "--out", "/dev/null"],
+    ["draw", "packaged", "--out", "/proc/x"],
     ["evaluate", "--model", "known:oracle", "--dtype", "float8"],
 )
 

@@ -84,7 +84,7 @@ def test_no_pin_brings_cuda():
 
 def test_pytorch_is_the_one_that_results_were_made_with():
     assert f"{OURS['torch']}" == f"{THEIRS['torch']}" == "2.13.0"
-    made_with = load("demo").sessions[-1]["environment"]["torch"]
+    made_with = load("packaged").sessions[-1]["environment"]["torch"]
     assert Version(made_with).base_version == str(OURS["torch"])
 
 

@@ -75,7 +75,7 @@ def test_sample_describes_the_task(installed):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["sample", "retrieval", "--seed", "1"], ["train", "retrieval"], ["show", "demo"]]
+    "arguments", [["sample", "retrieval", "--seed", "1"], ["train", "retrieval"], ["show", "packaged"]]
 )
 def test_what_needs_pytorch_says_so_in_one_sentence(installed, arguments):
     done = run(installed, *arguments)

@@ -100,7 +100,7 @@ def test_a_command_that_loads_slowly_is_told_of(monkeypatch):
 def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsys):
     """Drawing says what it draws, before it does; stages in between are bounded by the narrator."""
     monkeypatch.chdir(tmp_path)
-    assert main(["draw", "demo"]) == 0
+    assert main(["draw", "packaged"]) == 0
     said = capsys.readouterr().err.splitlines()
     stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]
     assert [s for s in stages if f"hopscope: {s} \u2026" in said] == stages

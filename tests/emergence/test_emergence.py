@@ -278,7 +278,7 @@ def test_wilsons_interval_by_hand():
 
 def test_strengths_and_costs_are_those_of_the_evaluator(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run, path = load("demo"), Path(1, 0, "query", "value[1]")
+    run, path = load("packaged"), Path(1, 0, "query", "value[1]")
     evaluator = Evaluator(run.model, run.task.sample(16, 0))
     expected = path_strengths(evaluator.patterns[1], evaluator.batch.roles)
     names = evaluator.batch.roles.names
@@ -307,7 +307,7 @@ def test_sequences_count_by_their_attending_positions():
 def test_chance_is_what_even_attention_gives(tmp_path, monkeypatch):
     """Position by position, by hand: targets that are seen, among all that is seen."""
     monkeypatch.chdir(tmp_path)
-    run, path = load("demo"), Path(0, 0, "value[1]", "key[1]")
+    run, path = load("packaged"), Path(0, 0, "value[1]", "key[1]")
     record = recorded(run, [path], 8, 0, "uniform", lambda _: None)
     batch = run.task.sample(8, 0)
     held = {name: batch.roles.chain[:, batch.roles.index(name)] for name in (path.query, path.key)}
@@ -470,13 +470,13 @@ def test_runs_that_cannot_be_compared_are_refused(tiny, tmp_path):
     with pytest.raises(BadInput, match="are the same run"):
         check_comparable([tiny[0], tiny[0], load(tiny[0].path)])
     with pytest.raises(BadInput, match="different tasks"):
-        check_comparable([tiny[0], load("demo")])
+        check_comparable([tiny[0], load("packaged")])
 
 
 def test_the_shipped_demo_emerges(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     paths = ["--path", "L0H0 value[1]->key[1]", "--path", "L1H0 query->value[1]", "--path", "L2H0 query->value[2]"]
-    assert main(["emerge", "demo", *paths, "--n", "16", "--json"]) == 0
+    assert main(["emerge", "packaged", *paths, "--n", "16", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     [run] = printed["runs"]
     by_name = {path["name"]: path for path in run["paths"]}
@@ -503,17 +503,17 @@ def test_what_cannot_be_followed_is_refused(tmp_path, capsys, monkeypatch):
     for arguments, words in (
         (["b"], "was built by hand: it has no training"),
         (["few"], "weights of 2 steps, and emergence needs at least 3"),
-        (["demo", "demo"], "are the same run"),
-        (["demo", "--path", "L0H0 key[1]->value[2]"], "no key[1] sees a value[2] of same chain"),
+        (["packaged", "packaged"], "are the same run"),
+        (["packaged", "--path", "L0H0 key[1]->value[2]"], "no key[1] sees a value[2] of same chain"),
         (["few", "--streamed"], "streamed attention_on_path at 0 steps"),
-        (["demo", "--path", "L9H0 query->value[1]"], "the last layer is 3, counted from 0; got 9"),
-        (["demo", "--path", "nonsense"], "must be written such as"),
-        (["demo", "--all", "--path", "L0H0 query->value[1]"], "not both"),
+        (["packaged", "--path", "L9H0 query->value[1]"], "the last layer is 3, counted from 0; got 9"),
+        (["packaged", "--path", "nonsense"], "must be written such as"),
+        (["packaged", "--all", "--path", "L0H0 query->value[1]"], "not both"),
         (["nowhere"], "is not a run folder"),
     ):
         capsys.readouterr()
         assert main(["emerge", *arguments, "--n", "8"]) == 2
         assert words in capsys.readouterr().err
-    run = load("demo")
+    run = load("packaged")
     with pytest.raises(BadInput, match="no role"):
         follow(run, [Path(0, 0, "query", "value[9]")], n=8)

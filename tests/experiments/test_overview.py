@@ -13,6 +13,8 @@ from hopscope.core.storage import Damaged
 from hopscope.experiments.overview import claims_page, found_by, studies_markdown
 from hopscope.experiments.results import claims_in
 
+ROOT = Path(__file__).parents[2]
+
 
 def claim(experiment, verdict, number=0.25, id="first", scale="cpu", seeds=3):
     return {
@@ -97,7 +99,7 @@ def test_a_claim_of_another_shape_is_refused_where_it_is_read(change, tmp_path):
     """Of an older folder, which has no manifest to be held against."""
     folder = tmp_path / "fig2"
     folder.mkdir()
-    rows = json.loads((Path("results") / "fig2" / "claims.json").read_text())
+    rows = json.loads((ROOT / "results" / "fig2" / "claims.json").read_text())
     (folder / "claims.json").write_text(json.dumps([rows[0] | change]))
     with pytest.raises(Damaged, match="no list of claims"):
         claims_in(folder / "claims.json")

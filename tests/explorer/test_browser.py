@@ -56,16 +56,16 @@ def demo(tmp_path_factory, request, once) -> SimpleNamespace:
     """
     folder = tmp_path_factory.mktemp("demo_page")
     files = {
-        "address": ["demo", "--weights", "all"],
-        "last": ["demo"],
-        "everything": ["demo", str(once), "--results", str(RESULTS)],
+        "address": ["packaged", "--weights", "all"],
+        "last": ["packaged"],
+        "everything": ["packaged", str(once), "--results", str(RESULTS)],
     }
     before = os.environ.get("HOPSCOPE_CACHE")
     os.environ["HOPSCOPE_CACHE"] = str(request.config.cache.mkdir("explorer_demo"))
     try:
         for name, words in files.items():
             assert main(["explore", *words, "--export", str(folder / f"{name}.html")]) == 0
-        run = hopscope.load("demo")
+        run = hopscope.load("packaged")
     finally:
         os.environ.pop("HOPSCOPE_CACHE")
         os.environ |= {"HOPSCOPE_CACHE": before} if before else {}

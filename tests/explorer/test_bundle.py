@@ -79,10 +79,10 @@ def test_typescript_lists_the_same_keys():
         (body,) = re.findall(rf"export interface {interface} (?:extends .*?)?{{\n(.*?)\n}}", source, re.DOTALL)
         return set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
 
-    demo = load("demo")
+    demo = load("packaged")
     seen = Sequences.of(demo)
     entry, _ = batch_entry(seen, "here")
-    run = describe(demo, "demo") | {"batch": 0, "paths": 0, "checkpoints": 0}
+    run = describe(demo, "packaged") | {"batch": 0, "paths": 0, "checkpoints": 0}
     assert keys("Run") == set(run)
     assert keys("Task") == set(run["task"]) and keys("Model") == set(run["model"])
     assert keys("BatchEntry") == set(entry) and keys("Instance") == set(entry["instances"][0])
@@ -240,7 +240,7 @@ def test_what_was_kept_and_is_damaged_is_made_anew(small, own_cache):
 
 def test_onsets_are_those_of_the_strengths():
     """Of the demo, whose heads emerge: by linear interpolation between checkpoints, as the paper reads them off."""
-    builder = Builder(["demo"])
+    builder = Builder(["packaged"])
     for step in (200, 160, 120, 80):
         builder.parts[0].measure(step)
     run = builder.parts[0].entry

@@ -36,7 +36,7 @@ CIRCUIT = {
 @pytest.fixture(scope="module")
 def computer() -> Computer:
     """The demo's last model."""
-    run = load("demo")
+    run = load("packaged")
     seen = Sequences.of(run)
     return Computer(seen.batch, seen.paths, run.at)
 

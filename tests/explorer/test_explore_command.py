@@ -45,13 +45,13 @@ def test_what_is_wrong_with_a_run_is_said(small, tmp_path, capsys):
 
 def test_the_demo_is_called_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Builder(["demo"]).bundle.manifest["runs"][0]["name"] == "demo"
+    assert Builder(["packaged"]).bundle.manifest["runs"][0]["name"] == "packaged"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say which runs to explore, such as 'hopscope explore demo'"),
+        ([], "say which runs to explore, such as 'hopscope explore packaged'"),
         (["nosuch"], "nosuch is not a run folder"),
         (["RUN", "RUN"], "are the same run"),
         (

@@ -122,7 +122,7 @@ def test_a_copy_without_the_built_page_says_so(monkeypatch, builder, tmp_path):
 
 def test_weights_are_in_float16_and_the_demo_is_small():
     """The first page of the documentation holds the demo: final weights alone, under 5 MB."""
-    builder = Builder(["demo"])
+    builder = Builder(["packaged"])
     part = builder.parts[0]
     for step in part.run.steps[-2:]:
         part.measure(step)

@@ -114,7 +114,7 @@ def test_fresh_sheets_are_drawn_for_typed_facts(name):
 
 
 def test_the_demos_model_answers_fresh_sheets():
-    run = load("demo")
+    run = load("packaged")
     seen = Sequences.of(run)
     computer = Computer(seen.batch, seen.paths, run.at)
     told = computer.answer(Ask.parse({"step": ["1000"], "fresh": ["20"]}), None)["typed"]

@@ -98,7 +98,7 @@ def test_without_anywidget_it_says_what_to_install(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "anywidget" else real(name))
     with pytest.raises(BadInput, match=r"run pip install 'hopscope\[explorer\]'"):
-        hopscope.explore("demo")
+        hopscope.explore("packaged")
 
 
 def test_hopscope_imports_no_widgets():

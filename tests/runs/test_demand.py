@@ -75,7 +75,7 @@ def test_a_stack_is_refused_as_a_whole_before_a_folder_is_made(tmp_path, monkeyp
 
 
 def test_discovery_itself_refuses_what_does_not_fit():
-    run = load("demo")
+    run = load("packaged")
     with pytest.raises(BadInput, match=r"this search needs at least .* make --discovery, --selection or --report"):
         discover(run.model, run.task, Discovery(discovery=10**12))
 
@@ -83,12 +83,12 @@ def test_discovery_itself_refuses_what_does_not_fit():
 @pytest.mark.parametrize(
     "line",
     [
-        "circuit demo --discovery 1000000000",
-        "circuit demo --selection 1000000000 --dry-run",
-        "circuit demo --report 1000000000",
-        "circuit demo --unit edges --discovery 1000000000",
-        "circuit demo --unit nodes --report 1000000000 --dry-run",
-        "emerge demo --n 100000000000",
+        "circuit packaged --discovery 1000000000",
+        "circuit packaged --selection 1000000000 --dry-run",
+        "circuit packaged --report 1000000000",
+        "circuit packaged --unit edges --discovery 1000000000",
+        "circuit packaged --unit nodes --report 1000000000 --dry-run",
+        "emerge packaged --n 100000000000",
         "train retrieval --examples 100000000000 --dry-run",
         "train retrieval --val-size 1000000000 --dry-run",
         "train retrieval --threads 20000 --dry-run",
@@ -162,7 +162,7 @@ def test_a_dry_run_of_an_experiment_counts_its_runs(line, tmp_path, monkeypatch,
 
 def test_a_dry_run_of_a_search_times_a_pass(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    found = ask("circuit demo --dry-run", capsys)
+    found = ask("circuit packaged --dry-run", capsys)
     shipped = load(SHIPPED)
     needed = demand_of_search(shipped.config.model, shipped.task, Discovery().sizes, shipped.model.n_parameters)
     assert found["memory_bytes"] == needed.memory and found["pass_seconds"] > 0
@@ -173,7 +173,7 @@ def test_a_dry_run_of_a_search_times_a_pass(tmp_path, monkeypatch, capsys):
 def test_a_dry_run_of_a_search_in_components_times_a_pass(unit, tmp_path, monkeypatch, capsys):
     """It keeps what 1 + 4 · (1 + 1) components put out, and what stands for it, at 20 positions of 128 numbers."""
     monkeypatch.chdir(tmp_path)
-    found = ask(f"circuit demo --unit {unit} --discovery 10 --report 30 --dry-run", capsys)
+    found = ask(f"circuit packaged --unit {unit} --discovery 10 --report 30 --dry-run", capsys)
     shipped = load(SHIPPED)
     kept = 2 * 9 * 40 * shipped.task.n_positions * 128
     inputs = 40 * shipped.task.n_positions * shipped.task.d_input
@@ -242,7 +242,7 @@ def test_memory_that_cannot_be_had_is_said_in_a_sentence(error, monkeypatch, cap
         raise error
 
     monkeypatch.setattr("hopscope.cli.commands.show.load", fails)
-    assert main(["show", "demo"]) == 2
+    assert main(["show", "packaged"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "not enough memory" in said
     assert ("3.0 GiB" in said) == ("tried to allocate 3221225472" in str(error))

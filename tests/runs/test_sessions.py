@@ -126,8 +126,8 @@ def test_a_start_from_nothing_forgets_what_was_before(half):
 
 
 def test_the_shipped_demo_loads_with_what_it_recorded():
-    assert set(FIRST) <= set(load("demo").sessions[0]["environment"])
-    assert load("demo").bit_exact and not load("demo").changed
+    assert set(FIRST) <= set(load("packaged").sessions[0]["environment"])
+    assert load("packaged").bit_exact and not load("packaged").changed
 
 
 def test_a_run_of_before_a_kernel_resumes_and_says_once_that_it_is_not_bit_exact(tmp_path):

@@ -35,7 +35,7 @@ def ask(capsys):
 
 
 def test_all_that_is_committed_is_whole(ask):
-    code, out, _ = ask("verify", ROOT / "results", "demo", "--json")
+    code, out, _ = ask("verify", ROOT / "results", "packaged", "--json")
     found = json.loads(out)
     assert code == 0 and len(found) == 1 + len([path for path in (ROOT / "results").iterdir() if path.is_dir()])
     assert {(one["state"], *one["faults"], *one["unverified"]) for one in found} == {("whole",)}

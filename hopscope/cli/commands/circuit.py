@@ -219,7 +219,7 @@ command = click.Command(
             ["--out"],
             type=PATH,
             metavar="DIR",
-            help="Where to write; default DIR itself (for the packaged demo, demo-circuit).",
+            help="Where to write; default DIR itself (for packaged, packaged-circuit).",
         ),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),

@@ -20,7 +20,7 @@ from hopscope.runs.run import is_shipped, load, place_for
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Where to; default DIR/pictures (for the demo that comes with hopscope, demo-pictures).",
+    help="Where to; default DIR/pictures (for packaged, packaged-pictures).",
 )
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:

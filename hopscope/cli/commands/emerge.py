@@ -62,7 +62,7 @@ from hopscope.runs.run import Run, load, place_for
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Where to; default the run's folder (for the demo demo-emergence), for several runs the folder emergence.",
+    help="Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(

@@ -44,12 +44,13 @@ def command(
 ) -> None:
     """Scrub through training, knock paths out, and see the losses move: a page on one or more runs.
 
-    RUN is a run folder, or demo for the finished run that comes with hopscope. The page is served to this machine
+    RUN is a run folder, or packaged for the finished run that comes with hopscope. The page is served to this machine
     alone until Ctrl-C; while a run trains, it follows. With --export it is one file, which works from disk and fetches
     nothing.
     """
     if not runs and results is None:
-        raise BadInput("say which runs to explore, such as 'hopscope explore demo', or whose claims with --results DIR")
+        example = "such as 'hopscope explore packaged'"
+        raise BadInput(f"say which runs to explore, {example}, or whose claims with --results DIR")
     if results is not None and not results.is_dir():
         raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
     if file is not None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
 from hopscope.core.terminal import tinted
 from hopscope.runs.run import Run, load
+from hopscope.tasks.base import Task
 
 VERIFIED = (
     "its own small ones as listed in manifest.json ('hopscope verify' also reads the weights and what was found later)"
@@ -50,7 +51,7 @@ def settings(values: dict[str, object]) -> str:
 
 
 def hop_table(run: Run, summary: dict) -> Table:
-    """Each hop's loss, and what it means."""
+    """Each hop's loss, and what it means; a hop that no sequence asked for has none."""
     task = run.task
     source = "on fresh data" if run.report else "on validation data"
     table = Table(title=f"partial losses {source}", title_justify="left", box=None, pad_edge=False)
@@ -58,7 +59,13 @@ def hop_table(run: Run, summary: dict) -> Table:
         table.add_column(column, justify="left" if column in ("hop", "") else "right")
     accuracies = summary["accuracy"] or []
     for index, (hop, loss) in enumerate(summary["hop_losses"].items()):
-        verdict = "solved" if loss < task.solved_below else "learnt" if loss < task.learnt_below else "not learnt"
         accuracy = f"{accuracies[index]:.1%}" if index < len(accuracies) else ""
-        table.add_row(hop, f"{loss:.4f}", verdict, accuracy)
+        table.add_row(hop, "" if loss is None else f"{loss:.4f}", verdict(loss, task), accuracy)
     return table
+
+
+def verdict(loss: float | None, task: Task) -> str:
+    """What a hop's loss means."""
+    if loss is None:
+        return "not asked"
+    return "solved" if loss < task.solved_below else "learnt" if loss < task.learnt_below else "not learnt"
