@@ -209,6 +209,11 @@ def significant(what: str, chance: float, contrary: float) -> Bound:
     return Bound(f"{what} with a one-sided permutation probability below {CERTAIN}", met)
 
 
+def sign_test(wins: int, of: int) -> float:
+    """The probability that a fair coin shows heads so often, or more, in so many tosses."""
+    return sum(math.comb(of, k) for k in range(wins, of + 1)) / 2**of
+
+
 # Judging ---------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, bound, factor, judge, significant
+from hopscope.experiments.judging import Claim, bound, factor, judge, sign_test, significant
 
 NO_MATTER = 1.25  # factor between times that counts as none (ours)
 NAMED = 0.85  # share of names, on fresh texts, from which they count as learnt at the end (ours)
@@ -96,7 +96,7 @@ def signs(values: list[float]) -> tuple[float, float]:
     """One-sided sign tests of ratios: the probabilities that so many, or so few, of them are below 1 by chance."""
     known = [value for value in values if not math.isnan(value) and value != 1]
     n, below = len(known), sum(value < 1 for value in known)
-    tail = [sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n for k in (below, n - below)]
+    tail = [sign_test(k, n) for k in (below, n - below)]
     return tail[0], tail[1]
 
 

@@ -1,0 +1,216 @@
+"""Which of the paper's open choices decides whether hops are learnt without a prior, and when? (Musat, ICLR 2025)
+
+Four choices are crossed in full: the order of the facts (sections 3.1 and 6 differ), the base of the position code
+(RoPE's 10,000 of section 6, or 100, which runs of this project had), the initial weights (GPT-2's, after section 7.1;
+`fan_in`; `early_layers`, ours), and whether positions are learnt beside the code, as in GPT-2. Models have one head per
+layer, width 64 and no MLP: 4 layers for D = 2, 6 for D = 3. A run ends once every hop is below 0.1, or after 4,000
+steps; what was not learnt by then is censored, not called never. No run has a prior. The paper's models are larger,
+and wider or deeper ones learn sooner (docs/fidelity.md).
+
+The predictions that `claims` judges were committed before the first run: from single runs of an exploration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.curves import endings_of
+from hopscope.experiments.judging import Claim, judge, lags, sign_test, significant
+from hopscope.experiments.priors import prior_of
+from hopscope.experiments.variants import TINY_TRAINING
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 700, "long": 9000, "paper": 60_000}
+CELL_SECONDS = 300
+CLAIMS = (
+    "the_default_reading_learns",
+    "nearest_first_is_sooner",
+    "learnt_positions_are_sooner",
+    "gpt2_is_sooner_than_early_layers",
+    "small_base_is_sooner",
+    "rope_base_learns_the_last_hop",
+    "hops_in_order",
+)
+
+#: The choices, and what each may be.
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "order": ("nearest_first", "deepest_first"),
+    "base": (100.0, 10_000.0),
+    "init": ("gpt2", "fan_in", "early_layers"),
+    "positions": ("input", "learned"),
+}
+#: Choice, and two of its values: with the first, it was predicted, the first hop is learnt sooner than with the second.
+PREDICTED = {
+    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than deepest first"),
+    "learnt_positions_are_sooner": ("positions", "learned", "input", "positions learnt beside the code than without"),
+    "gpt2_is_sooner_than_early_layers": ("init", "gpt2", "early_layers", "GPT-2's initial weights than with ours"),
+    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a base of 100 than with RoPE's of 10,000"),
+}
+LAYERS = {2: 4, 3: 6}  # by D
+STEPS, ENDS_BELOW = 4000, 0.1
+#: D, seeds and what is left out, by scale; `cpu` has GPT-2's weights alone.
+SIZES = {"quick": ((2,), 1), "cpu": ((2,), 1), "long": ((2, 3), 2), "paper": ((2, 3), 8)}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every combination of the choices, seed by seed and D by D, so that what a budget leaves is whole."""
+    hops, seeds = SIZES[scale]
+    for seed, n_hops in product(range(seeds), hops):
+        for choice in product(*CHOICES.values()):
+            chosen = dict(zip(CHOICES, choice, strict=True))
+            if is_at(scale, chosen):
+                yield cell(n_hops, chosen, seed, scale)
+
+
+def is_at(scale: str, chosen: dict[str, Any]) -> bool:
+    """Whether a scale has a combination: `quick` has two, and `cpu` those with GPT-2's weights."""
+    if scale == "quick":
+        return chosen["init"] == "gpt2" and chosen["base"] == 10_000.0 and chosen["positions"] == "learned"
+    return scale != "cpu" or chosen["init"] == "gpt2"
+
+
+def cell(n_hops: int, chosen: dict[str, Any], seed: int, scale: str) -> Config:
+    """One run."""
+    task = Retrieval(n_hops=n_hops, order=chosen["order"], position_base=chosen["base"])
+    model = Architecture(
+        n_layers=LAYERS[n_hops],
+        d_model=16 if scale == "quick" else 64,
+        mlp=False,
+        init=chosen["init"],
+        positions=chosen["positions"],
+    )
+    whole: dict[str, Any] = {"steps": STEPS, "stop_below": ENDS_BELOW, "checkpoints": str(STEPS)}
+    tiny = TINY_TRAINING | {"decay_steps": None}
+    return Config(task, model, Training(**(tiny if scale == "quick" else whole), seed=seed))
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run and hop: how it ended, and when it was learnt.
+
+    Columns: those of `endings_of` (`learnt` is NaN where it was not by the last step), prior, D, order, base, init,
+    positions.
+    """
+    return endings_of(
+        runs,
+        prior=prior_of,
+        D=lambda config: config.task.as_dict()["n_hops"],
+        order=lambda config: config.task.as_dict()["order"],
+        base=lambda config: config.task.as_dict()["position_base"],
+        init=lambda config: config.model.as_dict()["init"],
+        positions=lambda config: config.model.as_dict()["positions"] or "input",
+    )
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A row per D, a column per choice: of the runs with each value, the share that had not learnt a hop, by step."""
+    hops = sorted(table.D.unique())
+    shown = picture(11.0, 0.6 + 2.4 * len(hops))
+    axes = shown.subplots(len(hops), len(CHOICES), sharex=True, sharey=True, squeeze=False)
+    for row, n_hops in zip(axes, hops, strict=True):
+        for ax, choice in zip(row, CHOICES, strict=True):
+            part = table[n_hops == table.D]
+            for index, (value, some) in enumerate(part.groupby(choice)):
+                survival(ax, some[some.k == 1], colour(index), "-", worded(value))
+                survival(ax, some[some.k == n_hops], colour(index), ":", None)
+            ax.set_title(f"D = {n_hops}, by {choice}")
+            ax.legend(loc="lower left")
+        row[0].set_ylabel("share of runs that have not learnt\nx1 (solid), the last hop (dotted)")
+    for ax in axes[-1]:
+        ax.set(xlabel="optimizer steps", xscale="log", ylim=(-0.03, 1.03))
+    return shown
+
+
+def worded(value: Any) -> str:
+    """A choice's value as the figure has it."""
+    return f"{value:,g}" if isinstance(value, float) else str(value).replace("_", " ")
+
+
+def survival(ax: Axes, rows: DataFrame, tint: str, dashes: str, label: str | None) -> None:
+    """The share of runs that had not learnt a hop by each step; those censored stay to the end."""
+    times = numpy.sort(rows.learnt.dropna().to_numpy())
+    steps = [10.0, *times, float(rows.steps.max())]
+    left = [1 - done / len(rows) for done in (0, *range(1, len(times) + 1), len(times))]
+    ax.step(steps, left, where="post", color=tint, ls=dashes, label=label)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What was predicted of each choice, all else equal, and of the reading that is our default."""
+    default = table[
+        (table.D == 2)
+        & (table.order == "deepest_first")
+        & (table.base == 10_000.0)
+        & (table.init == "gpt2")
+        & (table.positions == "learned")
+    ]
+    yield judge(
+        "the_default_reading_learns",
+        f"With deepest facts first, RoPE's base, GPT-2's initial weights and learnt positions, a four-layer model "
+        f"learns both of two hops within {table.steps.max():,} steps, without a prior.",
+        default.learnt.fillna(math.inf),
+        "step at which a hop was learnt",
+        section="beyond (3.1, 6, 7.1)",
+        rows=default,
+        below=math.inf,
+    )
+    for name, (choice, this, that, words) in PREDICTED.items():
+        yield compared(table[table.k == 1], name, choice, this, that, f"The first hop is learnt sooner with {words}")
+    deepest = table[(table.order == "deepest_first") & (table.k == table.D)]
+    yield compared(
+        deepest,
+        "rope_base_learns_the_last_hop",
+        "base",
+        10_000.0,
+        100.0,
+        "With deepest facts first the last hop is learnt sooner with RoPE's base of 10,000 than with a base of 100",
+    )
+    waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
+    yield judge(
+        "hops_in_order",
+        "Without a prior, hops are learnt in the order of the chain.",
+        waits,
+        "number of steps from a hop to the next",
+        section="beyond (7.2)",
+        rows=table,
+        n=len(waits),
+        number="median",
+        above=0,
+        source="paper",
+    )
+
+
+def compared(rows: DataFrame, name: str, choice: str, this: Any, that: Any, sentence: str) -> Claim:
+    """Whether a hop is learnt sooner with one value of a choice than with another, in pairs that share all the others.
+
+    A pair in which neither learnt it is left out; where one did, the other is later, whenever it may have come.
+    """
+    same = [column for column in ("D", "seed", *CHOICES) if column != choice]
+    pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index=same, columns=choice, values="when")
+    both = pairs.reindex(columns=[this, that]).dropna()
+    wins, losses = int((both[this] < both[that]).sum()), int((both[this] > both[that]).sum())
+    told = wins + losses
+    return judge(
+        name,
+        f"{sentence}, without a prior and with all else equal (in {wins} of {told} pairs; {len(both) - told} more "
+        "do not tell).",
+        [wins / told] if told else [],
+        "share of pairs in which it is learnt sooner",
+        section="beyond (3.1, 6, 7.1)",
+        rows=rows,
+        n=told,
+        also=[significant("more pairs sooner than later", sign_test(wins, told), sign_test(losses, told))],
+        source="ours",
+    )
