@@ -14,13 +14,14 @@ from mkdocs.structure.pages import Page
 from hopscope.core import catalogue
 from hopscope.experiments.overview import claims_page, title_of
 from hopscope.experiments.results import all_claims
-from hopscope.studies.stacked_heads.sentences import page
+from hopscope.studies.stacked_heads import recipe, sentences
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "hopscope" / "studies"
 EVERY = re.compile(r"<!-- every ([a-z.]+) -->")
 FIRST = ("stacked_heads", "plateau")
-SENTENCES = "<!-- sentences: hopscope report --paper -->"  # where the table goes
+#: Where the tables of `hopscope report --paper` go.
+SENTENCES, SETTINGS = "<!-- sentences: hopscope report --paper -->", "<!-- settings: hopscope report --paper -->"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -41,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for readme in sorted(STUDIES.glob("*/README.md")):
         text = readme.read_text().replace("](../../../docs/", "](")
         if SENTENCES in text:
-            text = text.replace(SENTENCES, page(claims))
+            text = text.replace(SENTENCES, sentences.page(claims)).replace(SETTINGS, recipe.page())
         files.append(File.generated(config, f"{readme.parent.name}.md", content=text))
     return files
 

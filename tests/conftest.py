@@ -11,10 +11,15 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import hypothesis
 import pytest
 import torch
 
 torch.set_num_threads(1)
+
+# Beside another test, drawing an example may take a second: that says something of the machine, nothing of the test.
+hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (
@@ -70,6 +75,10 @@ def _default_threads():
     """Training may set the number of threads; the next test begins with one."""
     yield
     torch.set_num_threads(1)
+
+# Beside another test, drawing an example may take a second: that says something of the machine, nothing of the test.
+hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,13 @@ import torch
 from hopscope import Architecture, Config, Run, Training, train
 from hopscope.tasks.retrieval import Retrieval
 
+SHAPE = Architecture(n_layers=1, d_model=8, mlp=True, positions="input")
+
 
 def config(**training: Any) -> Config:
     """Two chains of one hop, some hundred parameters; a step takes about a millisecond."""
     recipe = {"steps": 12, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "4", **training}
-    return Config(Retrieval(n_hops=1, n_chains=2), Architecture(n_layers=1, d_model=8), Training(**recipe))
+    return Config(Retrieval(n_hops=1, n_chains=2), SHAPE, Training(**recipe))
 
 
 def trained(folder: Path, **training: Any) -> Run:

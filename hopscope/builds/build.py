@@ -196,6 +196,9 @@ def finish(assembler: Assembler, task: PlainTask, settings: Build, random: torch
         d_mlp=d_mlp,
         causal=settings.mask == "causal",
         layer_norm=False,
+        init="early_layers",
+        positions=None,
+        mlp=True,
     )
     state = {
         name: torch.zeros_like(p, dtype=torch.double)

@@ -25,7 +25,9 @@ def shape(task: ItemLabels) -> Architecture:
     """The model that holds the circuit."""
     d_model = task.d_input + task.d_item
     start = f"relative(start='L0 1:{BEFORE:g}')"
-    return Architecture(2, 1, d_model, d_head=d_model, layer_norm=False, mlp=False, positions=start)
+    return Architecture(
+        2, 1, d_model, d_head=d_model, layer_norm=False, mlp=False, positions=start, init="early_layers"
+    )
 
 
 @torch.no_grad()

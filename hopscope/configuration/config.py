@@ -191,7 +191,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The inverse of `as_dict`. Raises BadInput for anything unknown."""
+        """The inverse of `as_dict`, for one of an earlier version too. Raises BadInput for anything unknown."""
         for part in ("task", "model", "training"):
             if not isinstance(values.get(part), Mapping):
                 raise BadInput(f"a configuration must have task, model and training; {part} is missing")
@@ -200,9 +200,9 @@ class Config:
         model = dict(values["model"])
         shape: type[Shape] = catalogue.find("models", str(model.pop("name", UNNAMED)))
         return cls(
-            kind.from_dict(task),
-            shape.from_dict(model),
-            Training.from_dict(values["training"]),
+            kind.from_stored(task),
+            shape.from_stored(model),
+            Training.from_stored(values["training"]),
             values.get("origin"),
         )
 

@@ -4,8 +4,8 @@ A task, an architecture and a training recipe are each a `Settings`. One declara
 constructor, `config.json`, the command line's options and `--help`; a value out of range is refused in the
 same sentence everywhere. Values are plain scalars, so that a configuration can be hashed and compared.
 
-A setting that is added later says `since=`. At its default it is left out of every identity, so that what was trained
-before it existed keeps its name.
+A setting that is added later says `since=`. At the value that stands for what was done before it existed, it is left
+out of every identity, so that what was trained then keeps its name. A default may change; that value may not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar
 
 S = TypeVar("S", bound="Settings")
+
+MISSING = object()
 
 
 class BadInput(ValueError):
@@ -34,6 +36,7 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] | None = None,
     since: str | None = None,
+    before: Any = MISSING,
 ) -> Any:
     """A dataclass field that a user may set.
 
@@ -44,9 +47,11 @@ def setting(
         low: the least value allowed.
         high: the greatest value allowed.
         choices: the allowed strings, if they are few.
-        since: the version that added the setting. Its default then means what was done before, and must never change.
+        since: the version that added the setting.
+        before: the value that means what was done before that version, if it is not the default. It must never change.
     """
     about = {"help": help, "flag": flag, "low": low, "high": high, "choices": choices, "since": since}
+    about["before"] = default if before is MISSING else before
     return dataclasses.field(default=default, metadata=about)
 
 
@@ -97,9 +102,20 @@ class Settings:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def identifying(self) -> dict[str, Any]:
-        """The fields that tell this value from others: all but those added later (`since=`) that stand at default."""
-        later = {field.name: field.default for field in dataclasses.fields(self) if field.metadata.get("since")}
+        """The fields that tell this value from others: all but those added later that say what was done before."""
+        later = self.added_later()
         return {n: value for n, value in self.as_dict().items() if n not in later or value != later[n]}
+
+    @classmethod
+    def added_later(cls) -> dict[str, Any]:
+        """The settings with `since=`, each with the value that means what was done before it existed."""
+        fields = dataclasses.fields(cls)
+        return {field.name: field.metadata["before"] for field in fields if field.metadata.get("since")}
+
+    @classmethod
+    def from_stored(cls: type[S], values: Mapping[str, Any]) -> S:
+        """As `from_dict`, of what was written down once: settings that were added since are as they were before."""
+        return cls.from_dict({**cls.added_later(), **values})
 
     @classmethod
     def from_dict(cls: type[S], values: Mapping[str, Any]) -> S:

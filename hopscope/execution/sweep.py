@@ -152,24 +152,27 @@ def stacked(
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
     make_ready(results, name)
-    train_stacks(name, scale, runs, lambda: time.monotonic() >= deadline, device, watch, results)
+    how: dict[str, Any] = {"device": device, "watch": watch, "experiment": name}
+    how["results"] = results if scale == CELL_BY_CELL else None
+    train_stacks(outstanding(name, scale, results), runs, lambda: time.monotonic() >= deadline, **how)
     return conclude(name, scale, deadline, watch, runs=runs, results=results, device=device)
 
 
 def train_stacks(
-    name: str,
-    scale: str,
+    every: Sequence[Config | Work],
     runs: Path,
     should_stop: Callable[[], bool],
+    *,
     device: str = "auto",
     watch: Watch = unwatched,
+    experiment: str | None = None,
     results: Path | None = None,
 ) -> int:
-    """Train an experiment's runs in stacks of one shape, as far as time allows; how many are left.
+    """Train runs in stacks of one shape, as far as time allows; how many are left.
 
-    At scale `long` the runs of a stack are written down in `results`, if given, when the stack is done.
+    The experiment that wants them is recorded in their sessions. If `results` is given, the runs of a stack are written
+    down there, as the experiment's cells, when the stack is done.
     """
-    every = outstanding(name, scale, results)
     everywhere = [run_folder(runs, config) for config in every]
     for group in by_shape(every):
         watch(*counted(everywhere))
@@ -181,13 +184,13 @@ def train_stacks(
                 break
             if len(group) > 1:
                 cells: Sequence[Run | Finished] = train_many(
-                    group, folders, device=device, should_stop=should_stop, experiment=name
+                    group, folders, device=device, should_stop=should_stop, experiment=experiment
                 )
             else:
-                cells = [carry_out(group[0], folders[0], should_stop, device=device, experiment=name)]
-            if results is not None and scale == CELL_BY_CELL:
+                cells = [carry_out(group[0], folders[0], should_stop, device=device, experiment=experiment)]
+            if results is not None and experiment is not None:
                 for cell in cells:
-                    publish_cell(name, cell, results)
+                    publish_cell(experiment, cell, results)
         except Busy:  # another process trains a member: the group is left to who comes later
             continue
         except (Interrupted, Stopped) as stopped:

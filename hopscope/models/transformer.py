@@ -23,13 +23,12 @@ from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
 from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, where_read
-from hopscope.models.base_layers import MLP, AttentionLayer, Block, LayerNorm, mask_of
+from hopscope.models.base_layers import Block, LayerNorm, mask_of
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
-__all__ = ["MLP", "Architecture", "AttentionLayer", "Block", "Cache", "LayerNorm"]
-__all__ += ["Replacement", "Replacements", "Tap", "Transformer", "passes"]
+__all__ = ["Architecture", "Cache", "Replacement", "Replacements", "Tap", "Transformer", "passes"]
 
 INIT_STD = 0.02  # GPT-2
 
@@ -50,18 +49,19 @@ class Architecture(Shape):
     attention: str = setting("softmax", "attention variant, a file of models/attention, with its settings: name(a=1)")
     causal: bool = setting(True, "whether a position sees only itself and earlier ones")
     layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises what it reads")
-    mlp: bool = setting(True, "whether each layer has an MLP; without: attention only")
+    mlp: bool = setting(False, "whether each layer has an MLP; without: attention only")
     init: str = setting(
-        "early_layers",
-        "initial weights: early_layers, as fan_in, but layer l writes 1/(l+1) as much (ours); "
-        "fan_in, even in ±1/√inputs, as PyTorch's layers; gpt2, N(0, 0.02²), less where layers add up",
-        choices=("early_layers", "fan_in", "gpt2"),
+        "gpt2",
+        "initial weights: gpt2, N(0, 0.02²), less where layers add up; fan_in, even in ±1/√inputs, as PyTorch's "
+        "layers; early_layers, as fan_in, but layer l writes 1/(l+1) as much (ours)",
+        choices=("gpt2", "fan_in", "early_layers"),
     )
     positions: str | None = setting(
-        None,
-        "position code, a file of models/positions: input, learned, none, rotary(base=100), relative(start='L0 1:4'); "
-        "default: input where the task's inputs carry positions, else learned",
+        "learned",
+        "position code, a file of models/positions: learned (GPT-2's, beside what inputs say of positions), input "
+        "(what they say, alone), none, rotary(base=100), relative(start='L0 1:4')",
         since="0.2.0",
+        before=None,  # what inputs say or, where they say nothing, learned
     )
     look_back: float = setting(0.0, LOOK_BACK, low=0, since="0.2.0")
 

@@ -7,7 +7,8 @@ from typing import cast
 import torch
 
 from hopscope.core.settings import BadInput
-from hopscope.models.transformer import MLP, Architecture, Block, Transformer
+from hopscope.models.base_layers import MLP, Block
+from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.symbols import position_code
 from hopscope.tasks.retrieval import Retrieval
 
@@ -32,7 +33,14 @@ def breach(task: Retrieval) -> Transformer:
         raise BadInput("the breach is built for one hop and a position code per token")
     n, k = task.n_chains, task.d_symbol
     shape = Architecture(
-        n_layers=1, n_heads=2 * n, d_model=(2 * n + 3) * k, d_head=k, d_mlp=n * (2 * k + 2), layer_norm=False
+        n_layers=1,
+        n_heads=2 * n,
+        d_model=(2 * n + 3) * k,
+        d_head=k,
+        d_mlp=n * (2 * k + 2),
+        layer_norm=False,
+        positions="input",
+        mlp=True,
     )
     model = Transformer.for_task(shape, task)
     answer = slice((2 * n + 2) * k, None)

@@ -112,7 +112,14 @@ def check_size(path: Path) -> None:
         raise BadInput(f"importing {path} takes at least {gib(2 * size)} of memory, and {gib(free)} are free")
 
 
-def import_model(tensors: Tensors, task: Task, *, causal: bool = True, layer_norm: bool | None = None) -> Imported:
+def import_model(
+    tensors: Tensors,
+    task: Task,
+    *,
+    causal: bool = True,
+    layer_norm: bool | None = None,
+    positions: str | None = None,
+) -> Imported:
     """The model whose TransformerLens state dict this is, for a task.
 
     Args:
@@ -121,12 +128,15 @@ def import_model(tensors: Tensors, task: Task, *, causal: bool = True, layer_nor
         causal: whether a position sees only itself and earlier ones; a state dict does not say.
         layer_norm: whether the model normalises. Needed only where the state dict holds no LayerNorm: then either there
             are none, or their scales and shifts were folded into the weights behind them.
+        positions: `learned` if the model adds its embedding of positions to what the task's inputs say of them, `input`
+            if it does not. Needed only where they say something and the embedding is not 0.
 
     Raises:
         BadInput: a tensor is missing, unknown, of another shape than it should be, or not finite.
     """
     found = {name: value for name, value in with_their_names(tensors).items() if not CONSTANTS.fullmatch(name)}
-    architecture = find_architecture(found, causal, layer_norm)
+    shape = find_architecture(found, causal, layer_norm)
+    architecture = shape.but(positions=find_positions(found, task, positions))
     with torch.device("meta"):
         empty = Transformer.for_task(architecture, task)
     wanted = {name: tuple(value.shape) for name, value in to_transformer_lens(empty).items()}
@@ -181,6 +191,7 @@ def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> 
         causal=causal,
         layer_norm=find_layer_norm(found, layer_norm),
         mlp=mlp,
+        init="early_layers",  # it was drawn elsewhere; the entry stays as it was, and so do identities
     )
 
 
@@ -206,6 +217,22 @@ def filled(found: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) 
         optional |= {name: float(name.endswith(".w")) for name in wanted if NORMS.fullmatch(name)}
     made = {n: torch.full(wanted[n], value) for n, value in optional.items() if n in wanted and n not in found}
     return {**found, **made}
+
+
+def find_positions(found: Tensors, task: Task, given: str | None) -> str | None:
+    """The position code: what inputs carry, with or without the file's embedding of positions. Raises BadInput.
+
+    A HookedTransformer always has that embedding, and one that is given vectors adds it only if its owner does.
+    """
+    table = found.get("pos_embed.W_pos")
+    if table is None or not task.inputs_carry_position:
+        return None if task.inputs_carry_position else "learned"
+    if given is None and bool(table.any()):
+        raise BadInput(
+            f"the file has an embedding of positions, pos_embed.W_pos, and inputs of {task.name()} carry positions: "
+            "say whether the model adds it, by positions learned, or not, by positions input"
+        )
+    return given if given == "learned" else None
 
 
 def cut_positions(found: Tensors, task: Task) -> dict[str, Tensor]:

@@ -29,7 +29,8 @@ class SheetTask(Task):
 
     n_chains: int = setting(4, "N, the number of interleaved chains, and of queries", low=1, high=256)
     order: str = setting(
-        "nearest_first", "order of the steps: nearest_first, deepest_first, shuffled (in each sequence), or 3,1,2 …"
+        "deepest_first",
+        "order of the steps: deepest_first (section 3.1), nearest_first, shuffled (in each sequence), or 3,1,2 …",
     )
     curriculum: str = setting(
         "implicit", "implicit: every hop is asked (section 7); mixture, staged, layerwise, none: the last"
@@ -107,7 +108,7 @@ class SheetVectorTask(SheetTask, VectorTask):
         choices=("token", "pair", "token_and_before"),
     )
     position_base: float = setting(
-        100.0, "position t turns by t·base^(-2i/K): 100 gives t and t/10 at K = 4, RoPE's 10000 t and t/100", low=1
+        10_000.0, "position t turns by t·base^(-2i/K): RoPE's 10000 gives t and t/100 at K = 4, 100 t and t/10", low=1
     )
 
     inputs_carry_position = True

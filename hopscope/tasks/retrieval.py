@@ -14,11 +14,11 @@ from hopscope.tasks.base_sheets import SheetVectorTask
 
 @dataclass(frozen=True)
 class Retrieval(SheetVectorTask):
-    """Follow each query through D facts. Two chains a and b, D = 2, nearest facts first:
+    """Follow each query through D facts. Two chains a and b, D = 2, deepest facts first:
 
     ```
-    step 1           step 2           queries    targets (implicit curriculum)
-    b0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2
+    step 2           step 1           queries    targets (implicit curriculum)
+    a1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2
     ```
     """
 

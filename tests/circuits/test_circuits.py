@@ -52,7 +52,7 @@ def paths_of(built, ablation="uniform"):
 
 @pytest.fixture(scope="module")
 def three_hops():
-    return build(Retrieval(n_hops=3), Build(layers=4, unused="dead", seed=1))
+    return build(Retrieval(n_hops=3, order="nearest_first"), Build(layers=4, unused="dead", seed=1))
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ COSTS = {
     "L1H0 query->value[1]": 0.86,
     "L3H0 query->value[2]": 0.107,
 }
-SHAPE = Architecture(n_layers=4, n_heads=2)
+SHAPE = Architecture(n_layers=4, n_heads=2, mlp=True)
 
 
 def circuit(costs: dict[str, float] = COSTS, **more) -> Circuit:

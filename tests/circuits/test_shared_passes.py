@@ -22,19 +22,19 @@ from hopscope.tasks.retrieval import Retrieval
 
 #: Float32 rounds differently where fewer numbers are added up at a time.
 CLOSE: Any = {"atol": 1e-5, "rtol": 1e-5}
-WIDTH = {"d_model": 32, "d_mlp": 64}
+WIDTH = {"d_model": 32, "d_mlp": 64, "init": "early_layers"}
 SHAPES = {
-    "MLP": (Retrieval(n_hops=2), Architecture(n_layers=4, **WIDTH)),
+    "MLP": (Retrieval(n_hops=2), Architecture(n_layers=4, mlp=True, **WIDTH)),
     "attention alone": (Retrieval(n_hops=1), Architecture(n_layers=3, n_heads=2, mlp=False, **WIDTH)),
     "relative positions": (
         Retrieval(n_hops=1),
-        Architecture(n_layers=3, positions="relative(start='L0 1:4')", **WIDTH),
+        Architecture(n_layers=3, positions="relative(start='L0 1:4')", mlp=True, **WIDTH),
     ),
-    "tokens, two heads": (Induction(), Architecture(n_layers=3, n_heads=2, **WIDTH)),
+    "tokens, two heads": (Induction(), Architecture(n_layers=3, n_heads=2, mlp=True, **WIDTH)),
     "rotary": (Induction(), Architecture(n_layers=2, n_heads=2, positions="rotary", mlp=False, **WIDTH)),
-    "no mask": (Retrieval(n_hops=1), Architecture(n_layers=2, causal=False, layer_norm=False, **WIDTH)),
-    "blended keys": (Induction(), Architecture(n_layers=2, attention="kv_shift", **WIDTH)),
-    "n-grams": (Induction(), Architecture(n_layers=2, n_heads=4, attention="n_gram", **WIDTH)),
+    "no mask": (Retrieval(n_hops=1), Architecture(n_layers=2, causal=False, layer_norm=False, mlp=True, **WIDTH)),
+    "blended keys": (Induction(), Architecture(n_layers=2, attention="kv_shift", mlp=True, **WIDTH)),
+    "n-grams": (Induction(), Architecture(n_layers=2, n_heads=4, attention="n_gram", mlp=True, **WIDTH)),
 }
 
 

@@ -71,7 +71,7 @@ def test_consoles_that_take_markup_are_made_in_one_place():
     assert makers == ["terminal.py"]
 
 
-@pytest.mark.parametrize("command", ["list", "sample retrieval", "show demo", "report --html page.html"])
+@pytest.mark.parametrize("command", ["list", "sample retrieval", "show packaged", "report --html page.html"])
 def test_where_the_terminal_knows_ascii_alone(command, tmp_path):
     """What it lacks is spelt out; the files are UTF-8 all the same."""
     root = str(Path(__file__).parents[2])

@@ -75,7 +75,7 @@ def test_without_pytorch_sample_describes_the_task(name):
     assert len(shown.splitlines()) > 4 and "`" * 3 not in shown
     assert shown.endswith("To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n")
     if name == "retrieval":
-        assert "\nb0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2\n" in shown
+        assert "\na1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2\n" in shown
         refused = run("sample", name, "--hops", "3", WITHOUT_TORCH="1")
         assert refused.stdout == "" and "drawn by PyTorch, which is not installed; run pip" in refused.stderr
 

@@ -48,11 +48,11 @@ def caption(figure):
 @pytest.mark.parametrize(
     ("task", "paths", "roles"),
     [
-        (Retrieval(), DEMO, ["key[1]", "value[1]", "key[2]", "value[2]", "query"]),
+        (Retrieval(order="nearest_first"), DEMO, ["key[1]", "value[1]", "key[2]", "value[2]", "query"]),
         (Retrieval(order="deepest_first"), DEMO, ["key[2]", "value[2]", "key[1]", "value[1]", "query"]),
         (Induction(length=8), INDUCTION, ["key[1]", "value[1]", "query"]),
         (
-            ConditionalRetrieval(n_chains=2),
+            ConditionalRetrieval(n_chains=2, order="nearest_first"),
             CONDITIONAL,
             ["key[1]", "value[1]", "key[2]", "value[2]", "key[3,1]", "key[3,2]", "value[3]", "query"],
         ),
@@ -108,7 +108,7 @@ def test_a_problem_gives_the_same_picture_as_its_roles():
 
 
 def test_without_symbols_boxes_hold_x0_x1_and_so_on():
-    batch = Retrieval().sample(1)
+    batch = Retrieval(order="nearest_first").sample(1)
     boxes = [text for text in texts(circuit_diagram(parsed(DEMO), batch.roles)) if text.startswith("x")]
     assert boxes == ["x0", "x1", "x1", "x2", "x0"]
 

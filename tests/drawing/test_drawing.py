@@ -89,9 +89,9 @@ def test_maps_are_the_patterns_and_axes_name_roles():
 
 def test_maps_too_small_for_every_role_name_the_steps():
     labels = Retrieval(n_hops=2).sample(1).roles.labels(0)
-    assert groups(labels) == [(3.5, "step 1"), (11.5, "step 2"), (17.5, "query")]
+    assert groups(labels) == [(3.5, "step 2"), (11.5, "step 1"), (17.5, "query")]
     figure = attention_maps(torch.rand(8, 8, 20, 20), labels)
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["step 1", "step 2", "query"]
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["step 2", "step 1", "query"]
     assert len([ax for ax in figure.axes if ax.images]) == 64
 
 

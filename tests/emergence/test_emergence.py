@@ -484,7 +484,7 @@ def test_the_shipped_demo_emerges(tmp_path, monkeypatch, capsys):
     assert by_name["query->value[1]"]["causal"]["onset"]["status"] == "seen"
     assert run["hops"]["x1"]["step"] < run["hops"]["x2"]["step"]
     assert printed["order"]["events"][-1] == "query->value[2]"
-    folder = tmp_path / "demo-emergence"
+    folder = tmp_path / "packaged-emergence"
     assert json.loads((folder / "emergence.json").read_text()) == printed
     assert (folder / "pictures" / "emergence.svg").is_file() and (folder / "emergence.csv").is_file()
     step = by_name["query->value[2]"]["onset"]["step"]

@@ -227,13 +227,12 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
     assert [row["step"] for row in stopped.rows] == [0, 5, 10, 15, 20]
 
 
-def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path, monkeypatch):
+def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path):
     pair = sixteen.runs("quick")[:2]
-    monkeypatch.setattr("hopscope.execution.sweep.outstanding", lambda *_: pair)
     held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
     with held.writing():
-        assert train_stacks("pair", "quick", tmp_path, lambda: False) == 2
-    assert train_stacks("pair", "quick", tmp_path, lambda: False) == 0
+        assert train_stacks(pair, tmp_path, lambda: False) == 2
+    assert train_stacks(pair, tmp_path, lambda: False) == 0
 
 
 def test_an_interrupt_stops_the_workers_too(tmp_path):

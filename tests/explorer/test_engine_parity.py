@@ -45,7 +45,9 @@ def small(name: str) -> Task:
 def drawn(task: Task, seed: int = 0, **shape) -> Transformer:
     """A model whose every parameter is drawn, biases and norms too, so that none is overlooked; it attends sharply."""
     random = torch.Generator().manual_seed(seed)
-    model = Architecture(**{"n_layers": 2, "n_heads": 2, "d_model": 20, **shape}).build(task, random)
+    model = Architecture(
+        **{"n_layers": 2, "n_heads": 2, "d_model": 20, "mlp": True, "init": "early_layers", **shape}
+    ).build(task, random)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=random)

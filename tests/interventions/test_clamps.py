@@ -110,7 +110,7 @@ def test_training_under_a_clamp_that_ends_is_as_clamped_before_and_as_free_after
         ("L1H2 query->value[2] off@0", "the last head is 1, counted from 0; got 2"),
         ("L0H0 query->value[3] off@0", "there is no role 'value[3]' here; the task has query, key"),
         ("L0H0 que->value[2] off@0", "there is no role 'que' here"),
-        ("L0H0 value[1]->key[2] ideal@9", "no value[1] sees a key[2] of same chain in this task"),  # it comes later
+        ("L0H0 value[2]->key[1] ideal@9", "no value[2] sees a key[1] of same chain in this task"),  # it comes later
         ("L0H0 key[1]->query (other) ideal@9", "no key[1] sees a query of other chain in this task"),
     ],
 )

@@ -61,7 +61,7 @@ def to_role(query, key, relation="same"):
 def test_a_previous_token_head():
     assert previous_token_score(seen_with(previous)) == {"L0H0": 1.0}
     assert previous_token_score(seen_with(uniform))["L0H0"] == pytest.approx(1 / 20)
-    paths = attention_on_path(seen_with(previous))
+    paths = attention_on_path(seen_with(previous, Retrieval(order="nearest_first")))
     assert paths["L0H0 value[1]->key[1]"] == 1.0
     assert paths["L0H0 value[2]->key[2]"] == 1.0
     assert "L0H0 query->value[1]" not in paths

@@ -86,7 +86,11 @@ def test_gelu_in_pieces_is_gelu_at_once(piece, monkeypatch):
 
 def trainer(dtype: str, **shape: object) -> Trainer:
     training = Training(steps=9, batch=64, dtype=dtype, lr=3e-3)
-    config = Config(Retrieval(n_hops=2, n_chains=2), Architecture(n_layers=3, n_heads=2, d_model=32, **shape), training)
+    config = Config(
+        Retrieval(n_hops=2, n_chains=2),
+        Architecture(n_layers=3, n_heads=2, d_model=32, **{"mlp": True, **shape}),
+        training,
+    )
     return Trainer(config, torch.device("cpu"))
 
 

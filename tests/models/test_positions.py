@@ -29,7 +29,7 @@ def causal(n: int = N) -> Tensor:
 
 def built(positions: str, task=None, **shape) -> Transformer:
     task = task or Induction(length=6, d_vocab=9)
-    shape = {"n_layers": 2, "n_heads": 2, "d_model": 8, **shape}
+    shape = {"n_layers": 2, "n_heads": 2, "d_model": 8, "mlp": True, **shape}
     return Architecture(positions=positions, **shape).build(task, generator(0, "init"))
 
 
@@ -139,9 +139,12 @@ def test_with_linear_attention_the_bias_multiplies():
 
 
 @pytest.mark.parametrize(("task", "natural"), [(Retrieval(), "input"), (Induction(), "learned")])
-def test_the_code_that_a_task_suggests_is_the_default_and_changes_no_identity(task, natural):
-    assert Config(task, Architecture(positions=natural)).identity == Config(task).identity
-    assert Config(task, Architecture(positions="rotary")).identity != Config(task).identity
+def test_the_code_that_a_task_suggests_changes_no_identity(task, natural):
+    """It is what every model had before there were position codes to choose from."""
+    before = Config(task, Architecture(positions=None)).identity
+    assert Config(task, Architecture(positions=natural)).identity == before
+    assert Config(task, Architecture(positions="rotary")).identity != before
+    assert (Config(task).identity == before) == (natural == "learned")
     model = Architecture(n_layers=1, d_model=8, positions=natural).build(task, generator(0, "init"))
     assert (model.W_pos is not None) == (natural == "learned")
 

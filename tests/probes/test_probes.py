@@ -117,7 +117,7 @@ def test_what_is_known_by_exclusion_alone_is_no_breach(roles_of_each_batch):
 
 
 def test_one_hop_in_one_layer_by_hand_is_flagged():
-    task = Retrieval(n_hops=1)
+    task = Retrieval(n_hops=1, position_base=100.0)
     model, batch = breach(task), task.sample(1000)
     with torch.no_grad():
         assert task.correct(model(batch.inputs, at=task.query_positions), batch).float().mean() > 0.98

@@ -32,12 +32,13 @@ SHAPES = {
     "not-causal": {"causal": False},
     "no-layernorm": {"layer_norm": False},
     "wide-heads": {"n_heads": 4, "d_head": 6, "d_mlp": 10},
+    "learnt-positions": {"positions": "learned"},
 }
 
 
 def made(task: Task, **changes) -> Transformer:
     """A model whose every number is drawn, biases and scales too."""
-    shape = Architecture(**{"n_layers": 3, "n_heads": 2, "d_model": 16, **changes})
+    shape = Architecture(**{"n_layers": 3, "n_heads": 2, "d_model": 16, "mlp": True, "positions": None, **changes})
     model, random = Transformer.for_task(shape, task), generator(0, "importing")
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -62,11 +63,12 @@ def test_there_and_back_every_bit_is_the_same(task, kind):
         task,
         causal=model.architecture.causal,
         layer_norm=False if kind == "no-layernorm" else None,
+        positions="learned" if kind == "learnt-positions" else "input",
     )
     mine, theirs = model.state_dict(), back.model.state_dict()
     assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
     a, b = model.architecture, back.model.architecture
-    assert a.but(d_head=a.head_width) == b.but(d_mlp=a.d_mlp) and a.mlp_width == b.mlp_width
+    assert a.resolved(task).but(init=b.init) == b.resolved(task)
     inputs = task.sample(3, 0).inputs
     assert torch.equal(model(inputs), back.model(inputs))
     assert back.unread == ()
@@ -110,13 +112,13 @@ def test_other_attention_has_no_name_there(attention):
 
 
 def test_what_is_no_weight_is_passed_over_and_what_may_be_missing_is_made():
-    found = state()
+    found = state(positions=None)
     constants = {"blocks.0.attn.mask": torch.ones(9, 9).bool(), "blocks.0.attn.IGNORE": torch.tensor(-torch.inf)}
     bias = found.pop("embed.b_E")
     table = {
         "pos_embed.W_pos": torch.ones(99, 16)
     }  # every HookedTransformer has one, though a run behind it reads none
-    imported = import_model(found | constants | table, VECTORS)
+    imported = import_model(found | constants | table, VECTORS, positions="input")
     assert bias.any() and not imported.model.b_E.any()
     assert imported.unread == ("pos_embed.W_pos",)
     found["W_E"], found["b_E"] = found.pop("embed.W_E"), bias
@@ -366,7 +368,9 @@ def test_what_was_not_read_is_said(tmp_path, capsys):
     path = tmp_path / "weights.safetensors"
     safetensors.torch.save_file(state() | {"pos_embed.W_pos": torch.ones(6, 16)}, path)
     task = ["--task=retrieval", "--hops", "1", "--chains", "2"]
-    assert main(["import", str(path), *task, "--out", str(tmp_path / "run")]) == 0
+    assert main(["import", str(path), *task, "--out", str(tmp_path / "run")]) == 2
+    assert "whether the model adds it, by positions learned, or not, by positions input" in capsys.readouterr().err
+    assert main(["import", str(path), *task, "--positions", "input", "--out", str(tmp_path / "run")]) == 0
     assert "pos_embed.W_pos was not read: inputs of retrieval carry their positions" in capsys.readouterr().out
 
 

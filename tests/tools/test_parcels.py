@@ -26,6 +26,7 @@ from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, enlist, listed, read_folder, read_manifest, write_folder
+from hopscope.experiments.priors import prior_of
 from hopscope.experiments.runner import run_folder
 from hopscope.models.transformer import Architecture
 from hopscope.runs.integrity import check
@@ -34,7 +35,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
 from tools.collect import main as collect_main
 from tools.collecting import collect, pieces_of, unpack
-from tools.full_size import EXPERIMENTS, ITEMS, work_off
+from tools.full_size import ITEMS, QUEUE, wanted, work_off
 from tools.full_size import main as full_size_main
 from tools.parcels import pack, spread
 
@@ -528,7 +529,7 @@ def test_nothing_is_unpacked_outside_or_linked(tmp_path, name, kind):
 @pytest.mark.heavy
 def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
     """Smoke test, then every experiment at quick scale; stopped in a run, it goes on where it was, also at home."""
-    said, items = [], ("smoke", *EXPERIMENTS)
+    said, items = [], ("smoke", "fig7", "fig5", "fig4")
     where = {"scale": "quick", "items": items, "device": "cpu", "say": said.append}
     broke = work_off(tmp_path / "runs", tmp_path / "out", budget=1.0, **where)
     assert {found["state"] for found in broke["items"].values()} == {"not begun: the budget is spent"}
@@ -568,4 +569,17 @@ def test_what_cannot_be_queued_is_refused(tmp_path, capsys):
     assert "device must be" in capsys.readouterr().err and not list(tmp_path.iterdir())
     with pytest.raises(BadInput):
         work_off(tmp_path / "r", tmp_path / "out", scale="large", budget=1, say=print)
-    assert ITEMS[2:] == EXPERIMENTS
+
+
+def test_the_queue_has_the_papers_runs_in_both_orders_and_without_a_prior():
+    """Three seeds of Transformer D in each order first, then A, B and C, then figure 4."""
+    assert tuple(QUEUE) == ITEMS[2:]
+    runs = {item: wanted(item, "paper") for item in QUEUE}
+    assert [len(configs) for configs in runs.values()] == [3, 3, 3, 1, 128]
+    orders = ["nearest_first", "deepest_first", "nearest_first", "deepest_first", "nearest_first"]
+    for configs, order in zip(runs.values(), orders, strict=True):
+        assert {config.task.order for config in configs} == {order}
+        assert {(config.task.position_base, config.model.init, prior_of(config)) for config in configs} == {
+            (10_000.0, "gpt2", "none")
+        }
+    assert [len({c.training.seed for c in runs[item]}) for item in ("fig7", "fig5")] == [3, 3]

@@ -13,7 +13,7 @@ from hopscope.training.trainer import Trainer
 from tests.small_runs import fingerprint
 
 TASK = Retrieval(n_hops=1, n_chains=2)
-SHAPE = Architecture(n_layers=2, n_heads=2, d_model=8)
+SHAPE = Architecture(n_layers=2, n_heads=2, d_model=8, mlp=True)
 CHOICES = ["adamw", "sgd", "sgd(momentum=0.9)", "sgd(momentum=0.9, nesterov=True)", "muon", "muon(adjust='original')"]
 
 

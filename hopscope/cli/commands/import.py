@@ -45,7 +45,8 @@ def named(args: list[str]) -> str | None:
 def run(weights: Path, task: str, mask: str, **given: Any) -> None:
     """Read, check, store, tell; nothing is written before all is checked."""
     wanted = pick(catalogue.find("tasks", task), given)
-    imported = import_model(read_weights(weights), wanted, causal=mask == "causal", layer_norm=given["layer_norm"])
+    how = {"causal": mask == "causal", "layer_norm": given["layer_norm"], "positions": given["positions"]}
+    imported = import_model(read_weights(weights), wanted, **how)
     origin = {"by": "import", "file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     config = Config(wanted, imported.model.architecture, Training(steps=0), origin)
     folder = given["out"] or Path("runs") / f"import-{config.identity}"
@@ -82,6 +83,12 @@ command = ForTask(
             ["--layer-norm/--no-layer-norm"],
             default=None,
             help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
+        ),
+        click.Option(
+            ["--positions"],
+            type=click.Choice(["learned", "input"]),
+            help="Whether the model adds its embedding of positions to inputs that carry theirs; needed if WEIGHTS "
+            "holds one that is not 0.",
         ),
         click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/import-IDENTITY."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the run's summary as JSON."),

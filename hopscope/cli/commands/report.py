@@ -51,7 +51,7 @@ STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 @opened
 @click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
 @click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
-@click.option("--paper", is_flag=True, help="Print the paper's sentences in its order, each with its verdicts.")
+@click.option("--paper", is_flag=True, help="Print the paper's sentences with their verdicts, then its settings.")
 @as_json
 def command(
     results: Path,
@@ -90,9 +90,9 @@ def command(
     elif as_json:
         print_json(claims)
     elif paper:
-        from hopscope.studies.stacked_heads import sentences
+        from hopscope.studies.stacked_heads import recipe, sentences
 
-        click.echo(sentences.page(claims), nl=False)
+        click.echo(f"{sentences.page(claims)}\n{recipe.page()}", nl=False)
     elif markdown:
         say(claims_page(claims, STUDY_PAGES), nl=False)
     elif studies:

@@ -8,7 +8,9 @@ import click
 from rich.table import Table
 
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
+from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
+from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
@@ -39,11 +41,19 @@ def describe(run: Run) -> None:
         out.print(f"files: {VERIFIED if summary['verified'] else f'unverified ({UNVERIFIED})'}")
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
-    for part in ("task", "model", "origin" if run.config.origin else "training"):
-        out.print(tinted(part, "dim"), f" {settings(summary['config'][part])}")
+    print_settings(run.config)
     if summary["hop_losses"]:
         out.print(hop_table(run, summary))
         out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
+
+
+def print_settings(config: Config) -> None:
+    """Task, model and training, or where the weights come from; what a default depends on is worked out."""
+    values = config.as_dict()
+    if isinstance(config.model, Architecture):
+        values["model"]["positions"] = str(config.model.code(config.task.inputs_carry_position))
+    for part in ("task", "model", "origin" if config.origin else "training"):
+        console().print(tinted(part, "dim"), f" {settings(values[part])}")
 
 
 def settings(values: dict[str, object]) -> str:

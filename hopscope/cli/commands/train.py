@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.show import describe
+from hopscope.cli.commands.show import describe, print_settings
 from hopscope.cli.options import DRY_RUN, PATH, PerVariant, few_enough, free_words, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import RECIPES, Recipe, recipe
@@ -16,6 +16,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count, duration
+from hopscope.experiments.priors import prior_of
 from hopscope.interventions.clamps import EXAMPLE, Clamp
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
@@ -121,9 +122,12 @@ def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
     with Narrator("timing a few steps"):
         found = rehearse(config, begun.step if begun else 0, given["device"], given["threads"])
     if given["as_json"]:
-        print_json({"run": str(folder), "identity": config.identity, **found.as_dict()})
+        about = {"run": str(folder), "identity": config.identity, "config": config.as_dict(), "prior": prior_of(config)}
+        print_json({**about, **found.as_dict()})
         return
     say(f"{folder}: {found.parameters:,} parameters" + (f", at step {begun.step}" if begun else ""))
+    print_settings(config)
+    say(f"prior  {prior_of(config)}")
     say(f"memory: at least {demand(config).in_words()}{free_words()}")
     each = f"{count(found.steps, 'step')} of {duration(found.step_seconds)} each"
     say(f"time: some {duration(found.seconds)}, for {each}, as timed here; validation comes on top")

@@ -25,7 +25,7 @@ PRIOR = "relative(start='L0 1:4')"
 #: Longer chains have more positions, and a stronger prior.
 STRONGER, LONG = "relative(start='L0 1:5')", 6
 #: What everyone's parameters are matched with: plain attention of this width, at three layers, on three hops.
-WIDTH, LAYERS, TASK = 128, 3, Retrieval(n_hops=3, order="deepest_first")
+WIDTH, LAYERS, TASK = 128, 3, Retrieval(n_hops=3, order="deepest_first", position_base=100.0)
 NARROWEST, WIDEST = 8, 512
 
 
@@ -68,6 +68,7 @@ class Candidate:
             causal=task.name() != "k_fold",
             positions=STRONGER if self.positions == PRIOR and long_chain else self.positions,
             attention=self.attention,
+            init="early_layers",
         )
 
 

@@ -17,9 +17,9 @@ from hopscope.tasks.two_hop import TwoHop
 
 #: The tasks, by name, of D hops. `two_hop` has two.
 TASKS: Mapping[str, Callable[[int], Task]] = {
-    "deepest first": lambda hops: Retrieval(n_hops=hops, order="deepest_first"),
-    "nearest first": lambda hops: Retrieval(n_hops=hops, order="nearest_first"),
-    "shuffled": lambda hops: Retrieval(n_hops=hops, order="shuffled"),
+    "deepest first": lambda hops: Retrieval(n_hops=hops, order="deepest_first", position_base=100.0),
+    "nearest first": lambda hops: Retrieval(n_hops=hops, order="nearest_first", position_base=100.0),
+    "shuffled": lambda hops: Retrieval(n_hops=hops, order="shuffled", position_base=100.0),
     "hop_k": lambda hops: HopK(length=24, n_hops=hops),
     "two_hop": lambda hops: TwoHop(every_hop=True),
     "k_fold": lambda hops: KFold(n_hops=hops, n_symbols=4),

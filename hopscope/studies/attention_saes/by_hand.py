@@ -49,6 +49,7 @@ def layer(attention: str, positions: str, seed: int) -> Transformer:
         layer_norm=False,
         mlp=False,
         positions=positions,
+        init="early_layers",
     )
     random = generator(seed, "directions of a layer by hand")
     model = Transformer.for_task(shape, task(), random).requires_grad_(False)

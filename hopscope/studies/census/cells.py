@@ -58,4 +58,4 @@ def cell(
         checkpoints=str(steps or 1),
         seed=seed,
     )
-    return Config(Retrieval(n_hops=hops, order=order), model, training)
+    return Config(Retrieval(n_hops=hops, order=order, position_base=100.0), model, training)

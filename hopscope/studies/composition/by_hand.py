@@ -28,6 +28,7 @@ def by_hand(task: RepeatedSegment) -> Transformer:
         mlp=False,
         layer_norm=False,
         positions=f"relative(start='L0H0 1:{SHARP:g}; L0H1 2:{SHARP:g}')",
+        init="early_layers",
     )
     model = Transformer.for_task(shape, task)
     with torch.no_grad():

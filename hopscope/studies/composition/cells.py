@@ -29,7 +29,7 @@ LONGER = {"quick": 8, "cpu": 12, "paper": 25}
 def cell(n_layers: int, seed: int, scale: str = "cpu", pool: int = 0) -> Config:
     """One model: attention only, one head a layer, rotary positions."""
     task = RepeatedSegment(**TASKS[scale]).but(pool=pool)
-    shape = Architecture(n_layers=n_layers, d_model=WIDTHS[scale], mlp=False, positions="rotary")
+    shape = Architecture(n_layers=n_layers, d_model=WIDTHS[scale], mlp=False, positions="rotary", init="early_layers")
     return Config(task, shape, Training(**TRAININGS[scale], **ADAMW, seed=seed))
 
 

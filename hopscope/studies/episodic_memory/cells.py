@@ -33,7 +33,9 @@ ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
 def cell(n_heads: int, seed: int, scale: str) -> Config:
     """Two layers of attention alone that learn to continue a repeated segment."""
     positions = "rotary" if n_heads == 1 else "rotary(base=100)"
-    shape = Architecture(n_layers=2, n_heads=n_heads, d_model=WIDTHS[scale], mlp=False, positions=positions)
+    shape = Architecture(
+        n_layers=2, n_heads=n_heads, d_model=WIDTHS[scale], mlp=False, positions=positions, init="early_layers"
+    )
     return Config(RepeatedSegment(**TASKS[scale]), shape, Training(**TRAININGS[scale], **ADAMW, seed=seed))
 
 

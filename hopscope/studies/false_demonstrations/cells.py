@@ -27,6 +27,7 @@ MODEL: dict[str, Any] = {
     "d_mlp": 64,
     "positions": "rotary",
     "init": "fan_in",
+    "mlp": True,
 }
 TRAINING: dict[str, Any] = {
     "steps": 1500,

@@ -17,7 +17,9 @@ SHARP = 1000.0  # of the gate
 
 def by_hand(task: TwoKinds, even: bool = False) -> Transformer:
     """A model of one layer without norms; with `even` gates it is the negative control."""
-    shape = Architecture(n_layers=1, n_heads=4, d_model=16, mlp=False, layer_norm=False, attention="h_minus_one")
+    shape = Architecture(
+        n_layers=1, n_heads=4, d_model=16, mlp=False, layer_norm=False, attention="h_minus_one", init="early_layers"
+    )
     model = Transformer.for_task(shape, task, generator(0, "init"))
     own = model.get_submodule("blocks.0.attn.variant")
     with torch.no_grad():

@@ -70,6 +70,8 @@ def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
         d_mlp=None if trained in GATED else wider(size),
         positions=PRIOR,
         attention=TRAINED[trained],
+        init="early_layers",
+        mlp=True,
     )
     training = Training(**sized, checkpoints=str(sized["steps"]), weight_decay=0.01, seed=seed)
     return Config(TwoKinds(**TASKS[scale]), shape, training)

@@ -30,6 +30,7 @@ def by_hand(task: LastSuccessor) -> Transformer:
         layer_norm=False,
         attention="kv_shift",
         positions=f"relative(start='{'; '.join(slope)}')",
+        init="early_layers",
     )
     model = Transformer.for_task(shape, task)
     heads = model.get_submodule("blocks.0.attn")
@@ -55,7 +56,15 @@ OWN, NEXT, SECOND, THIRD = range(4)
 def three_hops(task: SymbolicRetrieval) -> Transformer:
     """A model of two layers of one head that answers all three hops, of facts that come deepest first."""
     n = task.d_vocab
-    shape = Architecture(n_layers=2, d_model=4 * n + 2, d_head=2 * n, mlp=False, layer_norm=False, attention="kv_shift")
+    shape = Architecture(
+        n_layers=2,
+        d_model=4 * n + 2,
+        d_head=2 * n,
+        mlp=False,
+        layer_norm=False,
+        attention="kv_shift",
+        init="early_layers",
+    )
     model = Transformer.for_task(shape, task)
     assert model.W_pos is not None
     with torch.no_grad():

@@ -50,7 +50,12 @@ def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> C
     """Attention only, one head a layer, rotary positions, on sequences that go round."""
     task = LastSuccessor(**INDUCTION[scale])
     shape = Architecture(
-        n_layers=n_layers, d_model=WIDTHS[scale], mlp=False, positions="rotary", attention=ATTENTION[attention]
+        n_layers=n_layers,
+        d_model=WIDTHS[scale],
+        mlp=False,
+        positions="rotary",
+        attention=ATTENTION[attention],
+        init="early_layers",
     )
     late = LATE.get((attention, n_layers)) if scale == "cpu" else None
     return Config(task, shape, training("induction", seed, scale, **({"steps": late} if late else {})))
@@ -58,7 +63,14 @@ def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> C
 
 def n_gram(attention: str, seed: int, scale: str = "cpu") -> Config:
     """One layer with an MLP, on text of a fixed 3-gram model."""
-    shape = Architecture(n_layers=1, d_model=WIDTHS[scale], positions="rotary", attention=ATTENTION[attention])
+    shape = Architecture(
+        n_layers=1,
+        d_model=WIDTHS[scale],
+        positions="rotary",
+        attention=ATTENTION[attention],
+        init="early_layers",
+        mlp=True,
+    )
     return Config(FixedNGram(), shape, training("n-gram", seed, scale))
 
 
@@ -71,6 +83,7 @@ def letters(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Con
         mlp=False,
         positions="rotary",
         attention=ATTENTION[attention],
+        init="early_layers",
     )
     return Config(HopK(**LETTERS[scale]), shape, training("letters", seed, scale))
 
@@ -84,8 +97,13 @@ def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Conf
         mlp=False,
         positions=PRIOR if attention == "plain" else None,
         attention=ATTENTION[attention],
+        init="early_layers",
     )
-    return Config(Retrieval(n_hops=HOPS[scale], order="deepest_first"), shape, training("chains", seed, scale))
+    return Config(
+        Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0),
+        shape,
+        training("chains", seed, scale),
+    )
 
 
 def training(part: str, seed: int, scale: str, **more: Any) -> Training:

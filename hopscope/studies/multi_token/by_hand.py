@@ -21,7 +21,9 @@ OWN, BEFORE, ANSWER = range(3)
 def by_hand(task: NamesInText) -> Transformer:
     """A trunk of one layer and one head of one layer, without MLP and norms, for a task that asks one token ahead."""
     n = task.d_vocab
-    shape = MultiTokenArchitecture(n_layers=2, d_model=3 * n, d_head=n, mlp=False, layer_norm=False, positions=PREVIOUS)
+    shape = MultiTokenArchitecture(
+        n_layers=2, d_model=3 * n, d_head=n, mlp=False, layer_norm=False, positions=PREVIOUS, init="early_layers"
+    )
     model = shape.build(task)
     one_hot, names = torch.eye(n), torch.eye(n)
     names[: task.n_words] = 0.0  # words are no second tokens

@@ -48,7 +48,9 @@ def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) 
     names, stray = dial
     task = NamesInText(**{"n_names": names, "stray": stray, **TASKS[scale]}, asked=TOKENS[asked])
     n = len(task.offsets)
-    shape = MultiTokenArchitecture(n_layers=TRUNK[scale] + n, n_futures=n, positions="rotary", **SHAPES[scale])
+    shape = MultiTokenArchitecture(
+        n_layers=TRUNK[scale] + n, n_futures=n, positions="rotary", init="early_layers", mlp=True, **SHAPES[scale]
+    )
     own = {"steps": TOKEN_STEPS, "stop_accuracy": KNOWN} if scale == "cpu" else {"stop_accuracy": 1.0}
     own |= {"log_every": 40, "steps": 800} if scale == "cpu" and asked != "near" else {}
     return Config(task, shape, training(TRAININGS[scale] | own, seed, "name_accuracy,name_attention"))
@@ -57,8 +59,10 @@ def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) 
 def hops(asked: str, seed: int, scale: str) -> Config:
     """Three layers of one head, attention only, and a linear answer for every hop that is asked."""
     first, last = HOPS[asked]
-    task = SomeHops(n_hops=2, order="deepest_first", first=first, last=last)
-    shape = Architecture(n_layers=3, d_model=16 if scale == "quick" else 64, mlp=False, positions=PRIOR)
+    task = SomeHops(n_hops=2, order="deepest_first", position_base=100.0, first=first, last=last)
+    shape = Architecture(
+        n_layers=3, d_model=16 if scale == "quick" else 64, mlp=False, positions=PRIOR, init="early_layers"
+    )
     own = HOP_TRAINING if scale == "cpu" else {}
     return Config(task, shape, training(TRAININGS[scale] | own | {"log_every": 10}, seed))
 

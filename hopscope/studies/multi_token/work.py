@@ -36,7 +36,14 @@ class OneHead(Work):
 
     def difference(self, seed: int) -> float:
         """The largest difference of any weight after training; infinite where the weights have other names."""
-        size: dict[str, Any] = {"n_layers": 2, "d_model": self.d_model, "n_heads": 2, "positions": "rotary"}
+        size: dict[str, Any] = {
+            "n_layers": 2,
+            "d_model": self.d_model,
+            "n_heads": 2,
+            "positions": "rotary",
+            "init": "early_layers",
+            "mlp": True,
+        }
         one, plain = (self.trained(shape, seed) for shape in (MultiTokenArchitecture(**size), Architecture(**size)))
         if one.keys() != plain.keys():
             return float("inf")

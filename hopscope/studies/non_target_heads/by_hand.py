@@ -21,7 +21,9 @@ def by_hand(task: TaggedHops) -> Transformer:
     """Three layers of one head, without MLP and norms, with learnt positions."""
     n, places = task.d_vocab, task.n_positions
     width = max(n, places) + 1
-    shape = Architecture(n_layers=3, d_model=4 * n + places + 1, d_head=width, mlp=False, layer_norm=False)
+    shape = Architecture(
+        n_layers=3, d_model=4 * n + places + 1, d_head=width, mlp=False, layer_norm=False, init="early_layers"
+    )
     model = Transformer.for_task(shape, task)
     assert model.W_pos is not None
     place = slice(4 * n, 4 * n + places)

@@ -58,7 +58,7 @@ def cell(name: str, seed: int, scale: str) -> Config:
     """Three layers of one head, attention only; the two heads are its unembedding."""
     condition = CONDITIONS[name]
     task = TaggedHops(**TASKS[scale], share=condition.share, related=condition.related, ordered=condition.ordered)
-    shape = Architecture(n_layers=3, d_model=WIDTHS[scale], mlp=False, positions=PRIOR)
+    shape = Architecture(n_layers=3, d_model=WIDTHS[scale], mlp=False, positions=PRIOR, init="early_layers")
     values = ({"steps": condition.steps} if scale == "cpu" else {}) | TRAININGS[scale]
     recipe = Training(
         **values, stop_accuracy=STOP[scale], checkpoints=str(values["steps"]), weight_decay=0.01, seed=seed

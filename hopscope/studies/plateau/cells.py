@@ -21,8 +21,8 @@ MEASURES = "join_attention,look_up_attention"
 FEW = 3  # conditions that scale `quick` has
 SOLVED = 0.2  # every partial loss; training stops below it (ours)
 
-TASK = {"n_hops": 3, "order": "deepest_first"}
-MODEL = {"n_layers": 5, "mlp": False}
+TASK = {"n_hops": 3, "order": "deepest_first", "position_base": 100.0}
+MODEL = {"n_layers": 5, "mlp": False, "init": "early_layers", "positions": "input"}
 TRAINING = {
     "steps": 400,
     "dtype": "bfloat16",

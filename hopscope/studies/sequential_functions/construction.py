@@ -28,6 +28,7 @@ def descent_by_hand(task: SelfGenerated, rate: float) -> Transformer:
         positions="learned",
         layer_norm=False,
         mlp=False,
+        init="early_layers",
     )
     model = Transformer.for_task(shape, task)
     weights = {name: torch.zeros_like(tensor) for name, tensor in model.state_dict().items()}

@@ -16,6 +16,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.experiments.base import SCALES
 
 LISTED = Path(__file__).parent / "data" / "sentences.toml"
+PARTS = ("task", "model", "training")
 PRIOR = "(With a prior:"  # in the sentence of a claim on runs that had one (`hopscope.experiments.priors`)
 
 
@@ -52,11 +53,14 @@ def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe that are not as a sentence has them, by name."""
-    config = recipe(settings["preset"]).config()
-    parts = {"task": config.task.as_dict(), "model": config.model.as_dict(), "training": config.training.as_dict()}
-    said = [(part, name, value) for part in parts for name, value in settings.get(part, {}).items()]
-    return {name: parts[part][name] for part, name, value in said if parts[part][name] != value}
+    """Values of a recipe that are not as a sentence has them, by name; whichever order has the facts."""
+    said = [(part, name, value) for part in PARTS for name, value in settings.get(part, {}).items()]
+    found: dict[str, Any] = {}
+    for preset in (settings["preset"], f"{settings['preset']}_deepest"):
+        config = recipe(preset).config()
+        has = {name: getattr(getattr(config, part), name) for part, name, _ in said}
+        found |= {name: has[name] for _, name, value in said if has[name] != value}
+    return found
 
 
 def page(claims: Iterable[Mapping[str, Any]]) -> str:
@@ -79,7 +83,9 @@ def verdicts(sentence: Sentence, by_name: Mapping[str, list[Mapping[str, Any]]])
         yield f"`{name}`", "; ".join(map(verdict, rows)) or "not run yet"
     if sentence.settings:
         names = " and ".join(f"`{one['preset']}`" for one in sentence.settings)
-        yield f"the preset{'s' * (len(sentence.settings) > 1)} {names}", "set so"
+        wrong = {name: value for one in sentence.settings for name, value in differing(one).items()}
+        told = ", ".join(f"{name} is {value}" for name, value in wrong.items())
+        yield f"the preset{'s' * (len(sentence.settings) > 1)} {names}", f"**differs**: {told}" if wrong else "set so"
     if sentence.not_judged:
         yield "nothing", sentence.not_judged
 

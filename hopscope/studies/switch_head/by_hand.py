@@ -26,6 +26,7 @@ def by_hand(task: LastTokens) -> Transformer:
         mlp=False,
         layer_norm=False,
         attention=f"switch_head(experts={m}, chosen=1)",
+        init="early_layers",
     )
     model = Transformer.for_task(shape, task)
     with torch.no_grad():

@@ -118,6 +118,7 @@ def cell(part: str, model: str, seed: int, scale: str = "cpu") -> Config:
         d_model=size.d_model,
         mlp=False,
         positions=None if places else PRIOR,
+        init="early_layers",
         **heads(model, size),
     )
     sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {})

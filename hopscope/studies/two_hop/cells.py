@@ -65,6 +65,7 @@ def cell(name: str, seed: int, scale: str = "cpu") -> Config:
         mlp=False,
         positions=one.positions,
         attention=one.attention,
+        init="early_layers",
     )
     return Config(TwoHop(**official, every_hop=one.every_hop), shape, training(one, seed, scale))
 

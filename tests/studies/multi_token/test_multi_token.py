@@ -95,7 +95,9 @@ def test_each_head_is_the_plain_model_of_its_own_layer():
 
 def test_all_heads_stand_at_one_depth():
     """They begin alike small, and a bias that starts in layer 1 starts in all of them."""
-    model = shape(3, positions="relative(start='L1 1:4')").build(asking(1, 2, 3), generator(0, "init"))
+    model = shape(3, positions="relative(start='L1 1:4')", init="early_layers").build(
+        asking(1, 2, 3), generator(0, "init")
+    )
     beta = [model.get_parameter(f"blocks.{layer}.attn.positions.beta")[0, 1].item() for layer in range(4)]
     assert beta == pytest.approx([0, 0.4, 0.4, 0.4])
     sizes = [model.get_parameter(f"blocks.{layer}.attn.W_O").abs().max().item() for layer in range(4)]

@@ -198,7 +198,7 @@ def test_one_matrix_at_a_time_is_truncated_and_tests_are_without_noise(tmp_path)
 
 def test_measures_are_the_means_of_what_the_model_says():
     task = NoisyBigram(n_tokens=8, length=16)
-    model = Transformer.for_task(Architecture(n_layers=1, d_model=8), task, generator(0, "init"))
+    model = Transformer.for_task(Architecture(n_layers=1, d_model=8, mlp=True), task, generator(0, "init"))
     batch = task.sample(30)
     chances = model(batch.inputs)[:, -1].softmax(-1).detach()
     correct, noise = chances.gather(1, batch.draw["correct"])[:, 0], chances[:, task.noise]
@@ -293,7 +293,9 @@ def test_samples_do_not_grow_with_the_vocabulary_for_one_layer_and_do_for_the_ot
 
 def small_model() -> tuple[NoisyBigram, Transformer]:
     task = NoisyBigram(n_tokens=8, length=16)
-    return task, Transformer.for_task(Architecture(n_layers=2, d_model=8, d_mlp=8), task, generator(0, "init"))
+    return task, Transformer.for_task(
+        Architecture(n_layers=2, d_model=8, d_mlp=8, mlp=True), task, generator(0, "init")
+    )
 
 
 def test_truncation_is_the_nearest_matrix_and_is_undone():
@@ -357,7 +359,7 @@ def test_a_hugging_face_model_is_truncated_alike():
 
 
 def test_frozen_weights_stay_and_a_run_resumes(tmp_path):
-    task, shape = NoisyBigram(n_tokens=8, length=16), Architecture(n_layers=1, d_model=8)
+    task, shape = NoisyBigram(n_tokens=8, length=16), Architecture(n_layers=1, d_model=8, mlp=True)
     recipe = Training(steps=4, batch=4, val_size=4, log_every=1, checkpoints="2", frozen="W_E, *.b_O")
     assert "frozen" not in Training().identifying()
     run = train(Config(task, shape, recipe), tmp_path / "run")

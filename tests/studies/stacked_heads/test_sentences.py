@@ -12,6 +12,7 @@ from hopscope.cli import main
 from hopscope.core import catalogue
 from hopscope.experiments.base import experiment
 from hopscope.experiments.results import all_claims
+from hopscope.studies.stacked_heads import recipe
 from hopscope.studies.stacked_heads.sentences import Sentence, differing, page, sentences, verdicts
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -40,6 +41,8 @@ def test_each_is_judged_or_said_not_to_be(sentence: Sentence):
 def test_a_recipe_that_is_set_otherwise_is_told():
     settings = {"preset": "transformer_d", "task": {"n_hops": 3}, "model": {"mlp": False}, "training": {"batch": 128}}
     assert differing(settings) == {"n_hops": 4, "batch": 256}
+    (shown,) = verdicts(Sentence(1, "9", "So.", settings=(settings,)), {})
+    assert shown == ("the preset `transformer_d`", "**differs**: n_hops is 4, batch is 256")
 
 
 def test_the_page_has_all_in_order_with_the_verdict_at_each_scale():
@@ -60,4 +63,4 @@ def test_the_page_has_all_in_order_with_the_verdict_at_each_scale():
 
 def test_the_command_prints_the_page(capsys):
     assert main(["report", "--results", str(RESULTS), "--paper"]) == 0
-    assert capsys.readouterr().out == page(all_claims(RESULTS))
+    assert capsys.readouterr().out == f"{page(all_claims(RESULTS))}\n{recipe.page()}"

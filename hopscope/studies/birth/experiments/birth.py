@@ -118,7 +118,7 @@ def full_model(scale: str, layers: int, seed: int) -> Config:
     training = {"batch": 64, "lr": 0.01, "weight_decay": 0.01, "beta2": 0.99, "measures": MEASURES, **how}
     return Config(
         task.but(asked="all") if scale == "paper" else task,
-        Architecture(n_layers=layers, n_heads=shape[0], d_model=shape[1]),
+        Architecture(n_layers=layers, n_heads=shape[0], d_model=shape[1], init="early_layers", mlp=True),
         Training(**training, seed=seed),
     )
 

@@ -64,10 +64,10 @@ FRESH = {"quick": 64, "cpu": 2048, "paper": 4096}  # sequences behind the errors
 def runs(scale: str) -> Iterator[Config]:
     """Every depth, over seeds; at `paper` with MLPs and learned positions, as the authors'."""
     task, depths, seeds, d_model, how = SIZES[scale]
-    more: dict[str, Any] = {} if scale == "paper" else {"mlp": False, "positions": "rotary"}
+    more: dict[str, Any] = {"mlp": True} if scale == "paper" else {"mlp": False, "positions": "rotary"}
     for layers in depths:
         for seed in range(seeds):
-            model = Architecture(n_layers=layers, n_heads=HEADS[scale], d_model=d_model, **more)
+            model = Architecture(n_layers=layers, n_heads=HEADS[scale], d_model=d_model, init="early_layers", **more)
             yield Config(task, model, Training(weight_decay=0.01, checkpoints="100000", **how, seed=seed))
 
 

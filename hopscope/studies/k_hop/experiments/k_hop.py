@@ -46,7 +46,7 @@ HOPS: dict[str, dict[str, tuple[int, ...]]] = {
     "cpu": {"none": (2, 3, 4), "layerwise": (2, 4), "mixture": (2, 4)},
     "paper": {"none": (2, 3, 4, 8), "layerwise": (2, 4, 8, 16), "mixture": (2, 4, 8, 16)},
 }
-MODEL = Architecture(n_heads=4, d_model=64, mlp=False, causal=False)
+MODEL = Architecture(n_heads=4, d_model=64, mlp=False, causal=False, init="early_layers")
 TRAINING = Training(batch=32, lr=3e-3, weight_decay=0.0, log_every=25, checkpoints="100000")
 CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
 

@@ -73,7 +73,15 @@ def runs(scale: str) -> Iterator[Config | Work]:
 def training(scale: str, kind: str, seed: int) -> Config:
     """One training: its kind is a key of `KINDS`."""
     task, (layers, heads, width), how = SIZES[scale]
-    shape = Architecture(n_layers=layers, n_heads=heads, d_model=width, attention=KINDS[kind], positions="rotary")
+    shape = Architecture(
+        n_layers=layers,
+        n_heads=heads,
+        d_model=width,
+        attention=KINDS[kind],
+        positions="rotary",
+        init="early_layers",
+        mlp=True,
+    )
     return Config(AutomatonStrings(**task), shape, Training(**how, schedule="cosine", measures=MEASURES, seed=seed))
 
 

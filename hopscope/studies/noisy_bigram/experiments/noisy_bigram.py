@@ -126,7 +126,9 @@ def transformers(scale: str) -> Iterator[Config]:
             for seed in range(size["seeds"]):
                 yield Config(
                     NoisyBigram(alpha=alpha, **size["task"]),
-                    Architecture(n_layers=2, d_model=size["d_model"], layer_norm=trained == "all", init="fan_in"),
+                    Architecture(
+                        n_layers=2, d_model=size["d_model"], layer_norm=trained == "all", init="fan_in", mlp=True
+                    ),
                     Training(
                         steps=size["steps"],
                         batch=size["batch"],

@@ -76,7 +76,7 @@ def cell(seed: int, scale: str, pool: int = 0, *, alone: bool = False, width: in
     share, batch = SHARES[scale], TRAININGS[scale]["batch"]
     how = dict(TRAININGS[scale], batch=round(batch * (1 - share)) if alone else batch)
     task = RepeatedSegment(**TASKS[scale]).but(pool=pool, pool_share=share if pool else 1.0)
-    shape = Architecture(n_layers=2, d_model=width or WIDTHS[scale], mlp=False, positions="rotary")
+    shape = Architecture(n_layers=2, d_model=width or WIDTHS[scale], mlp=False, positions="rotary", init="early_layers")
     return Config(task, shape, Training(**how, **ADAMW, seed=seed))
 
 

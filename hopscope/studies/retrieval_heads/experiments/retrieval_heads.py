@@ -84,7 +84,7 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work | Config]:
 
 def toy(scale: str, seed: int) -> Config:
     """Two layers of attention that learn to continue a repeated segment; those of `composition`."""
-    shape = Architecture(n_layers=2, d_model=32, mlp=False, positions="rotary")
+    shape = Architecture(n_layers=2, d_model=32, mlp=False, positions="rotary", init="early_layers")
     training = Training(**TRAININGS[scale], lr=3e-3, weight_decay=5e-4, beta2=0.98, seed=seed)
     return Config(RepeatedSegment(), shape, training)
 

@@ -48,7 +48,7 @@ CLAIMS = (
 
 #: By scale: the task, the model, training, seeds, and sequences per seed.
 TASK = SelfGenerated(d_x=3, length=14, noise=0.25)
-MODEL = Architecture(n_layers=2, n_heads=4, d_model=64, positions="relative")
+MODEL = Architecture(n_layers=2, n_heads=4, d_model=64, positions="relative", init="early_layers", mlp=True)
 TRAINING = Training(
     steps=1600,
     batch=64,

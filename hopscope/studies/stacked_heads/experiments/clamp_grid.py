@@ -36,9 +36,21 @@ CLAMPS = {
 }
 
 SETTINGS = {
-    "quick": (Architecture(n_layers=3, d_model=16), Training(steps=10, batch=8, log_every=5, val_size=16), 1),
-    "cpu": (Architecture(), Training(steps=500, dtype="bfloat16", checkpoints="500"), 3),
-    "paper": (Architecture(), Training(steps=2000, checkpoints="500"), 8),
+    "quick": (
+        Architecture(n_layers=3, d_model=16, init="early_layers", mlp=True, positions="input"),
+        Training(steps=10, batch=8, log_every=5, val_size=16),
+        1,
+    ),
+    "cpu": (
+        Architecture(init="early_layers", mlp=True, positions="input"),
+        Training(steps=500, dtype="bfloat16", checkpoints="500"),
+        3,
+    ),
+    "paper": (
+        Architecture(init="early_layers", mlp=True, positions="input"),
+        Training(steps=2000, checkpoints="500"),
+        8,
+    ),
 }
 
 
@@ -47,7 +59,11 @@ def runs(scale: str) -> Iterator[Config]:
     model, training, n_seeds = SETTINGS[scale]
     for clamps in CLAMPS.values():
         for seed in range(n_seeds):
-            yield Config(Retrieval(n_hops=2), model, training.but(seed=seed, clamps=clamps))
+            yield Config(
+                Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
+                model,
+                training.but(seed=seed, clamps=clamps),
+            )
 
 
 def clamp_of(config: Config) -> str:

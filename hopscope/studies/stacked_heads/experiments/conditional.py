@@ -39,8 +39,8 @@ ORDERS = ("deepest_first", "nearest_first")
 
 def runs(scale: str) -> Iterator[Config]:
     """With the prior in either order of the facts, and without it, over seeds."""
-    task = ConditionalRetrieval(n_chains=2)
-    model = Architecture(n_layers=5, n_heads=2, d_model=128)
+    task = ConditionalRetrieval(n_chains=2, order="nearest_first", position_base=100.0)
+    model = Architecture(n_layers=5, n_heads=2, d_model=128, init="early_layers", mlp=True, positions="input")
     if scale == "quick":
         training = Training.from_dict({**TINY_TRAINING, "schedule": "linear"})
         yield Config(task, model.but(**TINY_MODEL, positions=PRIOR), training)

@@ -24,9 +24,21 @@ SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
 CLAIMS = ("no_curriculum_fails", "curriculum_succeeds", "hops_in_order")
 
 SETTINGS = {
-    "quick": (Architecture(n_layers=2, d_model=16), Training(steps=20, batch=16, log_every=5, val_size=32), 1),
-    "cpu": (Architecture(), Training(steps=1000, dtype="bfloat16", checkpoints="500"), 3),
-    "paper": (Architecture(n_heads=8, n_layers=8), Training(steps=10_000, batch=512, checkpoints="2000"), 8),
+    "quick": (
+        Architecture(n_layers=2, d_model=16, init="early_layers", mlp=True, positions="input"),
+        Training(steps=20, batch=16, log_every=5, val_size=32),
+        1,
+    ),
+    "cpu": (
+        Architecture(init="early_layers", mlp=True, positions="input"),
+        Training(steps=1000, dtype="bfloat16", checkpoints="500"),
+        3,
+    ),
+    "paper": (
+        Architecture(n_heads=8, n_layers=8, init="early_layers", mlp=True, positions="input"),
+        Training(steps=10_000, batch=512, checkpoints="2000"),
+        8,
+    ),
 }
 
 
@@ -35,7 +47,11 @@ def runs(scale: str) -> Iterator[Config]:
     model, training, n_seeds = SETTINGS[scale]
     for curriculum in ("implicit", "none"):
         for seed in range(n_seeds):
-            yield Config(Retrieval(n_hops=2, curriculum=curriculum), model, training.but(seed=seed))
+            yield Config(
+                Retrieval(n_hops=2, curriculum=curriculum, order="nearest_first", position_base=100.0),
+                model,
+                training.but(seed=seed),
+            )
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

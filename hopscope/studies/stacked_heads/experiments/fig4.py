@@ -73,7 +73,11 @@ def runs(scale: str) -> Iterator[Config]:
 def tiny() -> Iterator[Config]:
     """With curriculum and without, too small to learn."""
     model, training, _ = curriculum.SETTINGS["quick"]
-    for task, layers in ((Retrieval(n_hops=2), 1), (Retrieval(n_hops=2), 2), (Retrieval(curriculum="none"), 1)):
+    for task, layers in (
+        (Retrieval(n_hops=2, order="nearest_first", position_base=100.0), 1),
+        (Retrieval(n_hops=2, order="nearest_first", position_base=100.0), 2),
+        (Retrieval(curriculum="none", order="nearest_first", position_base=100.0), 1),
+    ):
         yield Config(task, model.but(n_layers=layers), training.but(seed=0))
 
 

@@ -50,9 +50,9 @@ TOGETHER = 10.0  # steps between an onset and a hop's learning that still are on
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Transformer D's shape with a prior, over seeds; on paper scale Transformer D itself."""
+    """Transformer D's shape with a prior, over seeds; on paper scale Transformer D itself, over three."""
     if scale == "paper":
-        yield recipe("transformer_d").config()
+        yield from (recipe("transformer_d").config(seed=seed) for seed in range(3))
         return
     with_prior = recipe("transformer_d_prior")
     if scale == "quick":

@@ -61,7 +61,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     The intervals hold simultaneously over the whole table.
     """
     sizes = SEQUENCES["quick" if scale == "quick" else "full"]
-    by_hand = Retrieval(n_hops=1)
+    by_hand = Retrieval(n_hops=1, order="nearest_first", position_base=100.0)
     cells = [(run.config.model.n_layers + 1) * (2 * run.config.task.as_dict()["n_hops"] + 1) ** 2 for run in runs]
     tests = len(KINDS) * sum(cells) + 2 * 3**2
     parts = []
