@@ -76,6 +76,7 @@ def _default_threads():
     yield
     torch.set_num_threads(1)
 
+
 # Beside another test, drawing an example may take a second: that says something of the machine, nothing of the test.
 hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")

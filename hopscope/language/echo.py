@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from hopscope.language.backends.base import whole
 from hopscope.language.server import Fault
 
 #: The probe: a text, how it goes on, and how it surely does not.
@@ -103,8 +104,8 @@ def finite(log_probs: Sequence[Any]) -> tuple[float | None, ...]:
     return tuple(log_probs)
 
 
-def continuations(text: str, echoes: Sequence[Echo]) -> list[float]:
-    """log p of what follows `text` in each echo: the sum over all tokens after the last boundary that they share.
+def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> list[float]:
+    """log p of the choice behind `text` in each echo: the sum over all tokens after the last boundary that they share.
 
     Mostly that boundary is the text's end. Where a token reaches across it, the tokens before are the same in all
     echoes, and the one that reaches across is counted with every choice: their order is right, and their total mass
@@ -112,7 +113,9 @@ def continuations(text: str, echoes: Sequence[Echo]) -> list[float]:
     """
     shared = {0, *echoes[0].ends}.intersection(*({0, *echo.ends} for echo in echoes))
     boundary = max(end for end in shared if end <= len(text))
-    return [after(echo, boundary) for echo in echoes]
+    cuts = [echo.ends for echo in echoes]
+    begins = lambda i, j: choices[j].startswith(choices[i]) and cuts[i] == cuts[j][: len(cuts[i])]  # noqa: E731
+    return whole([after(echo, boundary) for echo in echoes], begins)
 
 
 def after(echo: Echo, boundary: int) -> float:
@@ -129,7 +132,7 @@ def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
     if len(values := {value for value in (*likely.log_probs, *absurd.log_probs) if value is not None}) < 2:
         return f"it gave every token the same log-probability {values}"
     try:
-        good, bad = continuations(KNOWN, [likely, absurd])
+        good, bad = continuations(KNOWN, [LIKELY, ABSURD], [likely, absurd])
     except NoEcho as flaw:
         return str(flaw)
     return "" if abs(good - bad) > 1e-6 else f"it held {LIKELY!r} and {ABSURD!r} for equally likely after {KNOWN!r}"

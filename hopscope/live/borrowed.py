@@ -118,7 +118,8 @@ class Hooked(Borrowed):
         **late: int,
     ) -> Any:
         tap = self.tap({name: fitted(new) for name, new in (replace or {}).items()}, cache)
-        hooks = [(n, lambda actual, hook: tap(hook.name, actual)) for n in {*tap.replace, *tap.keep}]
+        # By the name that was asked for: TransformerLens 4 calls a hook by another, which it has for the same place.
+        hooks = [(n, lambda actual, hook, n=n: tap(n, actual)) for n in {*tap.replace, *tap.keep}]
         outputs = self.inner.run_with_hooks(  # type: ignore[operator]
             inputs, return_type="logits", fwd_hooks=hooks, **late
         )

@@ -179,7 +179,7 @@ def test_a_prior_is_taken_off():
             question = self.questions.get(request.text)
             bare = [choice.strip() for choice in request.choices]
             return [
-                -5.0 + 4.0 * (answer == "1") + (question is not None and question.answer == answer) for answer in bare
+                -6.0 + 4.0 * (answer == "1") + (question is not None and question.answer == answer) for answer in bare
             ]
 
     biased = Biased("oracle")

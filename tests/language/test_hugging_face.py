@@ -122,11 +122,13 @@ def test_windows_of_attention_are_where_they_would_be_without_a_batch(windowed, 
 
 
 def test_answers_are_scored_from_where_they_part_from_the_prompt(tiny):
-    """An answer of one token, of several, and two of which one begins the other."""
+    """An answer of one token, of several, and three of which one begins the next: `b` is what begins with no `bc`."""
     request = Rendered("a = 1\n", False, ("b", "bc", "bcd", "x y"), ())
     [scores] = HuggingFace(tiny).log_likelihoods([request])
-    assert scores == pytest.approx(one_by_one(tiny, request), abs=1e-4)
-    assert scores[0] > scores[1] > scores[2]
+    b, bc, bcd, other = one_by_one(tiny, request)
+    assert scores[2:] == pytest.approx([bcd, other], abs=1e-4) and b > bc > bcd
+    assert math.exp(scores[0]) == pytest.approx(math.exp(b) - math.exp(bc), rel=1e-3)
+    assert math.exp(scores[1]) == pytest.approx(math.exp(bc) - math.exp(bcd), rel=1e-3)
 
 
 def test_a_token_across_the_boundary_is_scored_from_before_it(tiny):

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from pathlib import Path as Files
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -706,3 +707,33 @@ def test_a_model_without_heads_has_no_attention_patterns(rows):
 
     with pytest.raises(BadInput, match="a Headless has no attention patterns"):
         find(rows, Headless())
+
+
+class Bridge(nn.Module):
+    """A model behind TransformerLens 4's interface: hooks are called by other names than they were asked under."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+        shape = model.architecture
+        self.cfg = SimpleNamespace(
+            n_layers=shape.n_layers, n_heads=shape.n_heads, d_model=shape.d_model, attn_only=True
+        )
+        self.hook_dict = dict.fromkeys(model.activation_names)
+
+    def forward(self, inputs):
+        return self.model(inputs)
+
+    def run_with_hooks(self, inputs, return_type, fwd_hooks):
+        def called(name, hook):
+            return lambda actual: hook(actual, hook=SimpleNamespace(name=f"canonical.{name}"))
+
+        return self.model(inputs, replace={name: called(name, hook) for name, hook in fwd_hooks})
+
+
+def test_hooks_are_known_by_the_name_that_was_asked_for(rows):
+    """transformer-lens 4 calls `blocks.1.hook_resid_pre` `blocks.1.hook_in`: the search ended in a KeyError."""
+    model = induction_by_hand()
+    found, plain = (hopscope.find_circuit(one, *rows, settings=SMALL) for one in (Bridge(model), model))
+    assert found.verdict == plain.verdict == "circuit"
+    assert [p.path for p in found.circuit.paths] == [p.path for p in plain.circuit.paths]

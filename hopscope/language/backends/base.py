@@ -7,8 +7,9 @@ are never answers: what cannot be reached raises `Unreachable`, what a server ca
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp, log
 
 from hopscope.language.layouts.base import Rendered
 
@@ -35,6 +36,34 @@ class Sampling:
     seed: int
 
 
+#: The least share of an answer's probability that is left to it where longer answers take the rest: rounding may leave
+#: less than nothing.
+LEAST = 1e-9
+
+
+def whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
+    """Log-likelihoods (nats) of answers that are given whole: the text begins with one, and with no longer one of them.
+
+    `1` begins `10`, so a model that is sure of `10` is sure of `1`, too, as long as `1` only has to come first. Events
+    that exclude one another sum to at most 1.
+
+    Args:
+        scores: log p of each answer's own tokens.
+        begins: whether one answer, by number, is how another and longer one begins, token by token.
+
+    >>> [round(exp(score), 2) for score in whole([log(0.9), log(0.6), log(0.1)], lambda i, j: (i, j) == (0, 1))]
+    [0.3, 0.6, 0.1]
+    """
+    numbers = range(len(scores))
+    longer = [{j for j in numbers if j != i and begins(i, j)} for i in numbers]
+    nearest = [those - {k for j in those for k in longer[j]} for those in longer]
+    left = [1 - sum(exp(scores[j] - scores[i]) for j in those) for i, those in enumerate(nearest)]
+    return [
+        score + log(max(share, LEAST)) if those else score
+        for score, share, those in zip(scores, left, nearest, strict=True)
+    ]
+
+
 class Backend(ABC):
     """A model that can be asked. Questions are independent of each other: batching changes speed, never a number."""
 
@@ -55,9 +84,10 @@ class Backend(ABC):
 
     @abstractmethod
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
-        """For each request log p (nats) of each of its `choices` as continuation, all its tokens together.
+        """For each request log p (nats) of each of its `choices` as continuation, all its tokens together, given whole.
 
-        Raises BadInput where the backend cannot score, Unreachable where it does not answer.
+        Of choices that begin others see `whole`. Raises BadInput where the backend cannot score, Unreachable where it
+        does not answer.
         """
 
     @abstractmethod

@@ -164,7 +164,7 @@ class Endpoint(Backend):
             )
         self.probe()
         echoes = iter(self.echoes([r.text + choice for r in requests for choice in r.choices], echo_of))
-        return [continuations(r.text, [next(echoes) for _ in r.choices]) for r in requests]
+        return [continuations(r.text, r.choices, [next(echoes) for _ in r.choices]) for r in requests]
 
     def echoes(self, texts: Sequence[str], read: Callable[[Mapping[str, Any], Any], T]) -> list[T]:
         """Each text's own tokens, as `read` takes them from the answer."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hopscope.language.backends.base import Backend, Sampling
+from hopscope.core.settings import BadInput
+from hopscope.language.backends.base import Backend, Sampling, whole
 from hopscope.language.checkpoints import Opened
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
@@ -59,6 +60,7 @@ class HuggingFace(Backend):
         ends = self.network.generation_config.eos_token_id if self.network.generation_config else None
         ends = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in [*ends, self.tokenizer.eos_token_id] if end is not None}
+        self.appended = appended(self.tokenizer)
         self.reading = reading(self.tokenizer, self.ends)
 
     @property
@@ -80,9 +82,10 @@ class HuggingFace(Backend):
         return whole
 
     def tokens(self, text: str, request: Rendered) -> list[int]:
-        """A text's tokens; a chat template brings its own first one."""
+        """A text's tokens; a chat template brings its own first one. What a tokenizer sets behind them is left out."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=not request.chat)["input_ids"]
-        return ids
+        behind = len(self.appended)
+        return ids[:-behind] if behind and not request.chat and ids[-behind:] == self.appended else ids
 
     def scored(self, request: Rendered) -> Scored:
         """Prompt and answers as tokens.
@@ -127,10 +130,10 @@ class HuggingFace(Backend):
         ids, mask, positions = self.padded([one.prefix for one in batch])
         deeper = any(len(answer) > 1 for one in batch for answer in one.continuations)
         out = self.network(ids, attention_mask=mask, position_ids=positions, use_cache=deeper, logits_to_keep=1)
-        first = out.logits[:, -1].float().log_softmax(-1)
+        first = self.log_probs(out.logits[:, -1])
         totals = [[float(first[row, answer[0]]) for answer in one.continuations] for row, one in enumerate(batch)]
         if not deeper:
-            return totals
+            return [whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
         keys = [(row, tuple(answer[:-1])) for row, one in enumerate(batch) for answer in one.continuations]
         longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ in their last token alone
         after: dict[tuple[int, tuple[int, ...]], Tensor] = {}
@@ -142,7 +145,18 @@ class HuggingFace(Backend):
                 if len(answer) > 1:
                     rows = after[row, tuple(answer[:-1])]
                     totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
-        return totals
+        return [whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+
+    def log_probs(self, logits: Tensor) -> Tensor:
+        """Log-probabilities over the vocabulary. Raises BadInput where logits are no numbers."""
+        found = logits.float().log_softmax(-1)
+        if bool(found.isnan().any()):
+            dtype = str(self.network.dtype).removeprefix("torch.")
+            raise BadInput(
+                f"{self.model} puts out logits that are no numbers in {dtype}: its weights are damaged, or the format "
+                "is too small for them; try --dtype float32"
+            )
+        return found
 
     def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
         """For continuations of prompts the log-probabilities behind each of their tokens; each (token, vocabulary)."""
@@ -154,9 +168,7 @@ class HuggingFace(Backend):
         whole = torch.cat([seen, torch.ones_like(ids)], 1)  # what is padded stands behind whatever is read
         twin = copied(cache, rows)
         out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=twin, use_cache=True)
-        return [
-            found[: len(tokens)].float().log_softmax(-1) for found, (_, tokens) in zip(out.logits, some, strict=True)
-        ]
+        return [self.log_probs(found[: len(tokens)]) for found, (_, tokens) in zip(out.logits, some, strict=True)]
 
     # Text ----------------------------------------------------------------------------------------------------
 
@@ -180,6 +192,7 @@ class HuggingFace(Backend):
             cache = out.past_key_values
             for writer, logits in zip(writers, out.logits[:, -1].float(), strict=True):
                 if writer.at_work:
+                    self.log_probs(logits)  # complains of what are none
                     self.write(writer, logits)
             ids = torch.tensor([[writer.tokens[-1]] for writer in writers])
             mask = torch.cat([mask, torch.ones_like(ids)], 1)
@@ -204,6 +217,18 @@ class HuggingFace(Backend):
         """Tokens as text, without those that end it."""
         text: str = self.tokenizer.decode([t for t in tokens if t not in self.ends], skip_special_tokens=True)
         return text
+
+
+def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
+    """Whether one answer's tokens are how another's begin, by their numbers."""
+    return lambda i, j: len(answers[i]) < len(answers[j]) and list(answers[j][: len(answers[i])]) == list(answers[i])
+
+
+def appended(tokenizer: Any) -> list[int]:
+    """The tokens that a tokenizer sets behind every text, such as one that ends it (trlx #287)."""
+    bare, with_more = (tokenizer("a", add_special_tokens=more)["input_ids"] for more in (False, True))
+    ends = [at + len(bare) for at in range(len(with_more)) if bare and with_more[at : at + len(bare)] == bare]
+    return list(with_more[ends[0] :]) if ends else []
 
 
 def reading(tokenizer: Any, ends: set[int]) -> str:

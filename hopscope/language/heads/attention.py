@@ -20,7 +20,8 @@ from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened
 
 NAME = "hopscope"
-CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own
+CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own; of what layers add, as a share
+ROUNDING = 1e-5  # what float32 leaves of a stream, as a share of its largest number
 
 
 class Edit:
@@ -94,10 +95,44 @@ class Lens:
             self.model.set_attn_implementation(NAME)
             seen = Seen()
             after = self.model(ids, hopscope_edit=seen).logits
+        if not bool(before.isfinite().all()):
+            raise BadInput(f"{self.name} puts out logits that are no finite numbers; its weights are damaged")
         if len(seen.patterns) != self.n_layers or float((before - after).abs().max()) > CLOSE:
             raise BadInput(
                 f"{self.name} computes attention in a way of its own; heads can be studied in models built like Llama"
             )
+        self.check_writes(ids)
+
+    @torch.no_grad()
+    def check_writes(self, ids: Tensor) -> None:
+        """Raise BadInput where a stream does not grow by what `written` and `mlp` say is added to it.
+
+        Something may stand between an output projection and the stream: Granite multiplies what is added, BitNet and
+        GLM-4 normalise it. What a head adds would then be told wrong by that much.
+        """
+        after: list[Tensor] = []
+        keep = lambda _, __, out: after.append(out[0] if isinstance(out, tuple) else out)  # noqa: E731
+        hooks = [layer.register_forward_hook(keep) for layer in self.layers]
+        seen = Seen()
+        try:
+            before, _ = self.streams(ids, seen)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for layer, (stream, z, then) in enumerate(zip(before, seen.outputs, after, strict=True)):
+            try:
+                middle = stream + self.written(layer, z)
+                off = (middle + self.mlp(layer, middle) - then).abs().max()
+            except (AttributeError, TypeError, RuntimeError) as error:
+                raise BadInput(
+                    f"layer {layer} of {self.name} is not built like Llama's, of which heads can be studied: {error}"
+                ) from error
+            added = (then - stream).abs().max()
+            if not off <= CLOSE * added + ROUNDING * then.abs().max():
+                raise BadInput(
+                    f"layer {layer} of {self.name} changes its stream by something else than its attention and its MLP "
+                    f"put out ({float(off):.3g} of {float(added):.3g}); heads can be studied in models built like Llama"
+                )
 
     def check_build(self) -> None:
         parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "input_layernorm")

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
 
+from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.protocols.base import Answer, Judged, Protocol
+
+#: By how much the sum of probabilities may exceed 1: servers round each token's.
+SLACK = 0.01
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,23 @@ class LogLikelihood(Protocol):
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
         scores, blank = answers[0]["scores"], answers[0]["blank"]
+        check(scores, question)
         label = question.acceptable[best(scores)]
         gains = [score - prior if isfinite(prior) else score for score, prior in zip(scores, blank, strict=True)]
-        mass = sum(exp(score) for score in scores)
+        mass = min(1.0, sum(exp(score) for score in scores))
         corrected = question.acceptable[best(gains)]
         return Judged(question.index, label, label == question.answer, 1, 1, mass=mass, corrected=corrected)
+
+
+def check(scores: Sequence[float], question: Question) -> None:
+    """Raise BadInput for what cannot be log-likelihoods of answers that exclude one another."""
+    if not all(map(isfinite, scores)):
+        raise BadInput(f"the scores of question {question.index}'s answers are no finite numbers: {list(scores)}")
+    if (mass := sum(map(exp, scores))) > 1 + SLACK:
+        raise BadInput(
+            f"the probabilities of question {question.index}'s answers sum to {mass:.3g}, and no more than 1 can be "
+            f"right; score generated text instead (--protocol greedy_lenient)"
+        )
 
 
 def best(scores: Sequence[float]) -> int:
