@@ -152,10 +152,10 @@ class HuggingFace(Backend):
         found = logits.float().log_softmax(-1)
         if bool(found.isnan().any()):
             dtype = str(self.network.dtype).removeprefix("torch.")
-            raise BadInput(
-                f"{self.model} puts out logits that are no numbers in {dtype}: its weights are damaged, or the format "
-                "is too small for them; try --dtype float32"
-            )
+            cause = "its weights are damaged"
+            if dtype != "float32":
+                cause += ", or the format is too small for them; try --dtype float32"
+            raise BadInput(f"{self.model} puts out logits that are no numbers in {dtype}: {cause}")
         return found
 
     def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
