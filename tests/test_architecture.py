@@ -41,8 +41,8 @@ FLOORS = [
     "experiments",
     "explorer",
     "execution",
-    "studies",
     "cli",
+    "studies",  # above all: the laboratory imports none of them
 ]
 
 

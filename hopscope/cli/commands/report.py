@@ -90,9 +90,7 @@ def command(
     elif as_json:
         print_json(claims)
     elif paper:
-        from hopscope.studies.stacked_heads import recipe, sentences
-
-        click.echo(f"{sentences.page(claims)}\n{recipe.page()}", nl=False)
+        click.echo(catalogue.find("reports", "paper")(claims), nl=False)
     elif markdown:
         say(claims_page(claims, STUDY_PAGES), nl=False)
     elif studies:

@@ -1,0 +1,1 @@
+"""What `hopscope report` prints of this study beside its claims."""
