@@ -1,7 +1,8 @@
-"""Numbers that cannot be right are errors, never rows: public reports F1, F2, F4 and F7, tried on small models.
+"""Numbers that cannot be right are errors, never rows: public reports F1, F2, F4, F7 and F9, tried on small models.
 
 Granite's residual multiplier (nnterp #54), GLM-4's and BitNet's norms, answers that begin others, logits that are no
-numbers (lm-eval #1340), and a tokenizer that sets its end token behind every text (trlx #287).
+numbers (lm-eval #1340), a tokenizer that sets its end token behind every text (trlx #287), and prompts that are longer
+than the context (lm-eval #2657).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from transformers import (
     BitNetForCausalLM,
     Glm4Config,
     Glm4ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
     GraniteConfig,
     GraniteForCausalLM,
     LlamaConfig,
@@ -202,6 +205,25 @@ def test_logits_that_are_no_numbers_stop_scores_and_text(fault):
     ):
         with pytest.raises(BadInput, match="bigram puts out logits that are no numbers in float32"):
             ask()
+
+
+# F9: questions that are longer than the context ---------------------------------------------------------------------
+
+
+def test_questions_beyond_the_context_are_refused_with_both_lengths():
+    """GPT-2 has no positions beyond it; a rotary model would read on, at angles that it never saw."""
+    words = characters()
+    shape = {"vocab_size": len(words), "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 16}
+    rotary = bigram({":": " "}, words)
+    rotary.config.max_position_embeddings = 16
+    for network in (GPT2LMHeadModel(GPT2Config(**shape)).eval(), rotary):
+        one = HuggingFace(Opened(network, words, "short", {}))
+        fits, long = (Rendered("a" * n, False, ("b", "bc"), ()) for n in (13, 14))  # and <s> before, two behind
+        assert len(one.log_likelihoods([fits])[0]) == 2 and len(one.generate([fits], [Sampling(0.0, 2, 0)])) == 1
+        with pytest.raises(BadInput, match="reads at most 16 tokens, and a question takes 17; ask fewer hops"):
+            one.log_likelihoods([fits, long])
+        with pytest.raises(BadInput, match="reads at most 16 tokens, and a question with its answer takes 17"):
+            one.generate([fits], [Sampling(0.0, 3, 0)])
 
 
 # F7: tokenizers that set a token behind every text ------------------------------------------------------------------

@@ -61,6 +61,7 @@ class HuggingFace(Backend):
         ends = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in [*ends, self.tokenizer.eos_token_id] if end is not None}
         self.appended = appended(self.tokenizer)
+        self.context: int | None = getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
         self.reading = reading(self.tokenizer, self.ends)
 
     @property
@@ -117,9 +118,18 @@ class HuggingFace(Backend):
 
     # Log-likelihoods -----------------------------------------------------------------------------------------
 
+    def check_lengths(self, lengths: Sequence[int], what: str) -> None:
+        """Raise BadInput for what is longer than the model was made to read, whether or not it would read on."""
+        if self.context is not None and max(lengths) > self.context:
+            raise BadInput(
+                f"{self.model} reads at most {self.context:,} tokens, and {what} takes {max(lengths):,}; ask fewer "
+                "hops or chains, or another layout"
+            )
+
     @torch.no_grad()
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         scored = [self.scored(request) for request in requests]
+        self.check_lengths([len(one.prefix) + max(map(len, one.continuations)) for one in scored], "a question")
         found: dict[int, list[float]] = {}
         for batch in self.sorted_batches([len(one.prefix) for one in scored]):
             found.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
@@ -175,6 +185,8 @@ class HuggingFace(Backend):
     @torch.no_grad()
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         prompts = [self.tokens(self.text(request), request) for request in requests]
+        longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
+        self.check_lengths(longest, "a question with its answer")
         found: dict[int, str] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
             texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])
