@@ -102,7 +102,20 @@ class Hooked(Borrowed):
     def can_start_late(self) -> bool:
         named = {"start_at_layer", "stop_at_layer"} <= inspect.signature(self.inner.forward).parameters.keys()
         padded = getattr(getattr(self.inner, "tokenizer", None), "padding_side", "right") == "left"  # masked by tokens
-        return named and not padded and getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
+        plain = getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
+        return named and not padded and plain and self.takes_a_stream()
+
+    @torch.no_grad()
+    def takes_a_stream(self) -> bool:
+        """Whether the model goes on from the stream before its last layer: the bridge of version 3 names the argument,
+        and refuses it."""
+        like = next(self.inner.parameters())
+        stream = torch.zeros(1, 1, self.architecture.d_model, dtype=like.dtype, device=like.device)  # type: ignore[attr-defined]
+        try:
+            self.inner(stream, start_at_layer=self.architecture.n_layers - 1)
+        except NotImplementedError:
+            return False
+        return True
 
     @property
     def activation_names(self) -> list[str]:

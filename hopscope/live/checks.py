@@ -137,6 +137,19 @@ def tried(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
     return outputs[:SOME]
 
 
+@torch.no_grad()
+def check_patterns(model: Borrowed, inputs: Tensor, at: slice, answers: Tensor) -> None:
+    """Raise BadInput where answers stay the same to the bit without any attention: no circuit could then be wrong."""
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.architecture.n_layers)]
+    without = model(inputs, replace=dict.fromkeys(names, torch.zeros_like), at=at)
+    if torch.equal(without, answers):
+        raise BadInput(
+            "setting every attention pattern to 0 changes no answer: either this model's heads do nothing, or it does "
+            "not read what replaces its patterns, as the TransformerBridge of transformer-lens 3 (take its "
+            "HookedTransformer, or version 4)"
+        )
+
+
 # Loss and correctness --------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from hopscope.live.checks import (
     Naming,
     check_classes,
     check_floor,
+    check_patterns,
     check_tensors,
     correct_of,
     loss_of,
@@ -93,6 +94,7 @@ def find_circuit(
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = tried(lent, inputs, slice_of(at))
+        check_patterns(lent, inputs[: len(answers)], slice_of(at), answers)
         some = shaped(answers, at), targets[: len(answers)]
         check_classes(some[0], targets, strict=loss is None)
         rule, right = loss_of(loss, *some), correct_of(correct, *some, targets)

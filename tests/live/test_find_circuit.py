@@ -731,6 +731,29 @@ class Bridge(nn.Module):
         return self.model(inputs, replace={name: called(name, hook) for name, hook in fwd_hooks})
 
 
+def test_a_model_that_reads_no_replaced_pattern_is_refused(rows):
+    """transformer-lens 3 calls the hooks of its bridge, and goes on with what it had: every circuit was `none`."""
+
+    class Deaf(Bridge):
+        def run_with_hooks(self, inputs, return_type, fwd_hooks):
+            super().run_with_hooks(inputs, return_type, fwd_hooks)
+            return self.model(inputs)
+
+    with pytest.raises(BadInput, match="setting every attention pattern to 0 changes no answer"):
+        find(rows, Deaf(induction_by_hand()))
+
+
+def test_a_model_that_names_a_late_start_and_refuses_it_starts_at_the_beginning(rows):
+    class Refusing(Bridge):
+        def forward(self, inputs, start_at_layer=None, stop_at_layer=None):
+            if start_at_layer is not None:
+                raise NotImplementedError("start_at_layer is not supported")
+            return super().forward(inputs)
+
+    lent = borrowed(Refusing(induction_by_hand()))
+    assert not lent.starts_at_layers and find(rows, lent.inner).verdict == "circuit"
+
+
 def test_hooks_are_known_by_the_name_that_was_asked_for(rows):
     """transformer-lens 4 calls `blocks.1.hook_resid_pre` `blocks.1.hook_in`: the search ended in a KeyError."""
     model = induction_by_hand()
