@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 
 S = TypeVar("S", bound="Settings")
 
-MISSING = object()
-
 
 class BadInput(ValueError):
     """The user asked for something that cannot be; the message is one sentence that says what to do instead."""
@@ -36,7 +34,7 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] | None = None,
     since: str | None = None,
-    before: Any = MISSING,
+    before: Any = dataclasses.MISSING,
 ) -> Any:
     """A dataclass field that a user may set.
 
@@ -51,7 +49,7 @@ def setting(
         before: the value that means what was done before that version, if it is not the default. It must never change.
     """
     about = {"help": help, "flag": flag, "low": low, "high": high, "choices": choices, "since": since}
-    about["before"] = default if before is MISSING else before
+    about["before"] = default if before is dataclasses.MISSING else before
     return dataclasses.field(default=default, metadata=about)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from hopscope.language.backends.base import whole
+from hopscope.language.backends.base import given_whole
 from hopscope.language.server import Fault
 
 #: The probe: a text, how it goes on, and how it surely does not.
@@ -115,7 +115,7 @@ def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> 
     boundary = max(end for end in shared if end <= len(text))
     cuts = [echo.ends for echo in echoes]
     begins = lambda i, j: choices[j].startswith(choices[i]) and cuts[i] == cuts[j][: len(cuts[i])]  # noqa: E731
-    return whole([after(echo, boundary) for echo in echoes], begins)
+    return given_whole([after(echo, boundary) for echo in echoes], begins)
 
 
 def after(echo: Echo, boundary: int) -> float:

@@ -270,8 +270,10 @@ class Cell:
 
 
 def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
-    """A hash of all that a model is given."""
+    """A hash of all that a model is given; answers that begin others were scored otherwise once."""
     given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
+    if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
+        given.append("answers whole")
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
 
 

@@ -29,7 +29,7 @@ from transformers import (
 
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
-from hopscope.language.backends.base import Sampling, whole
+from hopscope.language.backends.base import Sampling, given_whole
 from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
 from hopscope.language.checkpoints import Opened
@@ -102,10 +102,10 @@ def test_whole_answers_exclude_one_another():
     names = ["1", "10", "100", "12", "3"]
     scores = [math.log(p) for p in (0.9, 0.6, 0.2, 0.1, 0.1)]
     begins = lambda i, j: i != j and names[j].startswith(names[i])  # noqa: E731
-    found = [math.exp(score) for score in whole(scores, begins)]
+    found = [math.exp(score) for score in given_whole(scores, begins)]
     assert found == pytest.approx([0.2, 0.4, 0.2, 0.1, 0.1]) and sum(found) == pytest.approx(1)
-    assert whole(scores, lambda i, j: False) == scores
-    sure = whole([0.0, 1e-9], lambda i, j: (i, j) == (0, 1))  # rounding may leave less than nothing
+    assert given_whole(scores, lambda i, j: False) == scores
+    sure = given_whole([0.0, 1e-9], lambda i, j: (i, j) == (0, 1))  # rounding may leave less than nothing
     assert math.isfinite(sure[0]) and sure[0] < -20 and sure[1] == 1e-9
 
 

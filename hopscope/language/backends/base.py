@@ -41,7 +41,7 @@ class Sampling:
 LEAST = 1e-9
 
 
-def whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
+def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
     """Log-likelihoods (nats) of answers that are given whole: the text begins with one, and with no longer one of them.
 
     `1` begins `10`, so a model that is sure of `10` is sure of `1`, too, as long as `1` only has to come first. Events
@@ -51,7 +51,7 @@ def whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[f
         scores: log p of each answer's own tokens.
         begins: whether one answer, by number, is how another and longer one begins, token by token.
 
-    >>> [round(exp(score), 2) for score in whole([log(0.9), log(0.6), log(0.1)], lambda i, j: (i, j) == (0, 1))]
+    >>> [round(exp(score), 2) for score in given_whole([log(0.9), log(0.6), log(0.1)], lambda i, j: (i, j) == (0, 1))]
     [0.3, 0.6, 0.1]
     """
     numbers = range(len(scores))
@@ -86,7 +86,7 @@ class Backend(ABC):
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         """For each request log p (nats) of each of its `choices` as continuation, all its tokens together, given whole.
 
-        Of choices that begin others see `whole`. Raises BadInput where the backend cannot score, Unreachable where it
+        Of choices that begin others see `given_whole`. Raises BadInput where the backend cannot score, Unreachable where it
         does not answer.
         """
 

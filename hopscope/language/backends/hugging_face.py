@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.language.backends.base import Backend, Sampling, whole
+from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.checkpoints import Opened
 from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
@@ -143,7 +143,7 @@ class HuggingFace(Backend):
         first = self.log_probs(out.logits[:, -1])
         totals = [[float(first[row, answer[0]]) for answer in one.continuations] for row, one in enumerate(batch)]
         if not deeper:
-            return [whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+            return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
         keys = [(row, tuple(answer[:-1])) for row, one in enumerate(batch) for answer in one.continuations]
         longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ in their last token alone
         after: dict[tuple[int, tuple[int, ...]], Tensor] = {}
@@ -155,7 +155,7 @@ class HuggingFace(Backend):
                 if len(answer) > 1:
                     rows = after[row, tuple(answer[:-1])]
                     totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
-        return [whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+        return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary. Raises BadInput where logits are no numbers."""

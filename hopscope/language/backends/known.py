@@ -12,7 +12,7 @@ from math import log
 
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question, Questions
-from hopscope.language.backends.base import Backend, Sampling, whole
+from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.layouts.base import Layout, Rendered
 
 BEHAVIOURS = {
@@ -85,7 +85,9 @@ class Known(Backend):
         sure = {answer: SURE if answer == said else rest for answer in bare}
         # What a model says of a text's beginning: that of `10` is `1`, too.
         begins = lambda i, j: bare[i] != bare[j] and bare[j].startswith(bare[i])  # noqa: E731
-        return whole([log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], begins)
+        return given_whole(
+            [log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], begins
+        )
 
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         return [self.answer(request.text, how.seed) for request, how in zip(requests, sampling, strict=True)]
