@@ -86,8 +86,8 @@ class Backend(ABC):
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         """For each request log p (nats) of each of its `choices` as continuation, all its tokens together, given whole.
 
-        Of choices that begin others see `given_whole`. Raises BadInput where the backend cannot score, Unreachable where it
-        does not answer.
+        Of choices that begin others see `given_whole`. Raises BadInput where the backend cannot score, Unreachable
+        where it does not answer.
         """
 
     @abstractmethod
