@@ -139,7 +139,8 @@ def test_a_dry_run_of_what_was_begun_counts_what_is_left(tmp_path, monkeypatch, 
     (tmp_path / "out" / "checkpoints" / "step_00000020").mkdir(parents=True)
     write_json(tmp_path / "out" / "config.json", {"format": 1, "identity": begun.identity, **begun.as_dict()})
     before = tree(tmp_path)
-    line = "train retrieval --hops 1 --chains 2 --layers 1 --d-model 8 --batch 4 --val-size 4 --log-every 1"
+    shape = "--layers 1 --d-model 8 --mlp --positions input"
+    line = f"train retrieval --hops 1 --chains 2 {shape} --batch 4 --val-size 4 --log-every 1"
     assert ask(f"{line} --checkpoints 4 --steps 50 --out out --dry-run", capsys)["steps"] == 30
     assert main(f"{line} --checkpoints 4 --steps 60 --out out --dry-run".split()) == 2
     assert "holds another run" in capsys.readouterr().err and tree(tmp_path) == before
