@@ -82,7 +82,8 @@ def test_a_finished_run_with_a_damaged_checkpoint_is_not_called_finished(runs, c
     [manifest] = sorted((runs / "a" / "checkpoints").glob("*/manifest.json"))[-1:]
     manifest.write_text("{}")
     recipe = "--steps 12 --batch 4 --val-size 4 --log-every 1 --checkpoints 4 --compile off --threads 1"
-    line = f"train retrieval --hops 1 --chains 2 --layers 1 --d-model 8 --mlp --positions input --seed 0 {recipe} --out runs/a"
+    shape = "--layers 1 --d-model 8 --mlp --positions input"
+    line = f"train retrieval --hops 1 --chains 2 {shape} --seed 0 {recipe} --out runs/a"
     assert main(line.split()) == 2
     said = capsys.readouterr()
     assert said.out == "" and "manifest.json is altered" in said.err
