@@ -81,7 +81,12 @@ def scheduled(draw: random.Random, kind: type[Retrieval] | type[SymbolicRetrieva
         hops, heads = draw.choice([(1, 1), (1, 2), (1, 2), (1, 3), (2, 1)])
         order = draw.choice(["nearest_first", "deepest_first"])
         chains = draw.choice([3, 4])
-        task = kind(n_hops=hops, n_chains=chains, order=order, **({} if kind is Retrieval else {"d_vocab": 24}))
+        task = kind(
+            n_hops=hops,
+            n_chains=chains,
+            order=order,
+            **({"position_base": 100.0} if kind is Retrieval else {"d_vocab": 24}),
+        )
         settings = Build(
             algorithm=draw.choice(catalogue.names("theory.algorithms")),
             merging=draw.choice(["query", "chain"]),
@@ -385,7 +390,7 @@ def relayed(draw: random.Random, task: Induction) -> Drawn:
 SMALL_TASKS: dict[str, dict[str, Any]] = {
     "automaton_strings": {},
     "causal_sequences": {},
-    "conditional_retrieval": {"n_chains": 3},
+    "conditional_retrieval": {"n_chains": 3, "order": "nearest_first", "position_base": 100.0},
     "factual_recall": {"length": 16},
     "hop_k": {"length": 10, "n_hops": 1},
     "induction": {"length": 10, "d_vocab": 16},
@@ -394,14 +399,18 @@ SMALL_TASKS: dict[str, dict[str, Any]] = {
     "linear_regression": {},
     "noisy_bigram": {"length": 16},
     "repeated_segment": {"length": 20},
-    "retrieval": {"n_hops": 2},
+    "retrieval": {"n_hops": 2, "order": "nearest_first", "position_base": 100.0},
     "self_generated": {},
-    "symbolic_retrieval": {"n_hops": 1, "d_vocab": 24},
+    "symbolic_retrieval": {"n_hops": 1, "d_vocab": 24, "order": "nearest_first"},
     "trigger_bigrams": {"length": 24, "n_triggers": 3},
     "two_hop": {"n_pairs": 4, "n_chains": 2, "d_vocab": 12},
 }
 LEARNT = ("retrieval", "symbolic_retrieval", "induction", "hop_k", "two_hop", "item_labels", "repeated_segment")
 LEARNT += ("trigger_bigrams", "k_fold", "conditional_retrieval")  # answers can be known by heart
+
+
+#: What shapes had before their defaults changed: the adversaries stay who they were.
+EARLIER = {"mlp": True, "positions": None}
 
 
 def small_task(name: str) -> Task:
@@ -412,7 +421,7 @@ def small_task(name: str) -> Task:
 def fresh(draw: random.Random, task: Task, **shape: Any) -> Transformer:
     """A transformer as it begins."""
     layers, heads = draw.choice([(2, 1), (2, 2), (3, 1)])
-    chosen = {"n_layers": layers, "n_heads": heads, "d_model": draw.choice([16, 32, 64]), **shape}
+    chosen = {"n_layers": layers, "n_heads": heads, "d_model": draw.choice([16, 32, 64]), **EARLIER, **shape}
     architecture = Architecture(**chosen, init=draw.choice(["early_layers", "fan_in", "gpt2"]))
     return Transformer.for_task(architecture, task, generator(draw.randint(0, 1 << 30), "init"))
 

@@ -74,7 +74,9 @@ def model(number: int, seed: int, hops: int = 4) -> Built:
 def one_model(draw: random.Random, hops: int) -> Built:
     """Settings are drawn until they can be built: not every algorithm has room for a twin."""
     for _ in range(TRIES):
-        task = Retrieval(n_hops=draw.randint(1, hops), order=draw.choice(["nearest_first", "deepest_first"]))
+        task = Retrieval(
+            n_hops=draw.randint(1, hops), order=draw.choice(["nearest_first", "deepest_first"]), position_base=100.0
+        )
         try:
             return build(task, settings(task, draw))
         except BadInput:

@@ -42,7 +42,10 @@ from tests.explorer.chromium import chromium
 from tests.explorer.node_engine import answers, ask, case, worded
 
 STATIC = File(__file__).parents[1] / "hopscope" / "explorer" / "static"
-MODELS = {"demo": Architecture(n_layers=4, n_heads=1), "12 layers of 8 heads": Architecture(n_layers=12, n_heads=8)}
+MODELS = {
+    "demo": Architecture(n_layers=4, n_heads=1, init="early_layers", mlp=True, positions=None),
+    "12 layers of 8 heads": Architecture(n_layers=12, n_heads=8, init="early_layers", mlp=True, positions=None),
+}
 SIZES = (8, 64, 256)
 TIMES = 5
 #: Bytes gzipped, and milliseconds.
@@ -105,7 +108,7 @@ def page() -> Measured:
 
 def engine(name: str, *, plain: bool) -> list[Measured]:
     """The engine's times of one model; in plain TypeScript of eight sequences alone."""
-    task = Retrieval()
+    task = Retrieval(order="nearest_first", position_base=100.0)
     model = MODELS[name].build(task, torch.Generator().manual_seed(0))
     evaluator = Evaluator(model, task.sample(SIZES[-1], 1))
     change = Silenced(frozenset(evaluator.ground.paths[:1]))
@@ -121,7 +124,7 @@ def engine(name: str, *, plain: bool) -> list[Measured]:
 
 def pytorch(name: str) -> Measured:
     """PyTorch's time for 64 sequences, on one thread, with the same change."""
-    task = Retrieval()
+    task = Retrieval(order="nearest_first", position_base=100.0)
     model = MODELS[name].build(task, torch.Generator().manual_seed(0))
     evaluator, times, cpu = Evaluator(model, task.sample(SIZES[1], 1)), [], []
     change = Silenced(frozenset(evaluator.ground.paths[:1]))
@@ -161,7 +164,9 @@ FRAMES = """
 def young(folder: File, shape: Architecture, checkpoints: int) -> Run:
     """A run of so many steps, each of them kept."""
     recipe = Training(steps=checkpoints - 1, batch=4, val_size=4, log_every=1, checkpoints="1")
-    return train(Config(Retrieval(), shape, recipe), folder, threads=1, compile="off")
+    return train(
+        Config(Retrieval(order="nearest_first", position_base=100.0), shape, recipe), folder, threads=1, compile="off"
+    )
 
 
 def shown(browser: Any, what: str, address: str) -> Measured:
@@ -198,7 +203,11 @@ def in_browser() -> list[Measured]:
         place = File(folder)
         os.environ["HOPSCOPE_CACHE"] = f"{folder}/cache"
         demo = young(place / "demo", MODELS["demo"], 27).path
-        many = young(place / "many", Architecture(n_layers=12, n_heads=8, d_model=16), 60).path
+        many = young(
+            place / "many",
+            Architecture(n_layers=12, n_heads=8, d_model=16, init="early_layers", mlp=True, positions=None),
+            60,
+        ).path
         for which, file in (("last", "one"), ("all", "all")):
             export(Builder([demo], which=which), place / f"{file}.html")
         export(Builder([many]), place / "many.html")

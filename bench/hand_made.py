@@ -64,6 +64,8 @@ class Maker:
             mlp=neurons > 0,
             d_mlp=neurons or None,
             causal=causal,
+            init="early_layers",
+            positions=None,
         )
         self.model = Transformer.for_task(shape, task)
         for parameter in self.model.parameters():

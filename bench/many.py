@@ -37,8 +37,18 @@ from hopscope.training.stack import Stack
 from hopscope.training.trainer import Trainer
 
 SIZES = {
-    "demo": Work("demo", Retrieval(n_hops=2), Architecture(n_layers=4, n_heads=1, d_model=128), batch=128),
-    "small": Work("small", Retrieval(n_hops=2), Architecture(n_layers=2, n_heads=1, d_model=32), batch=32),
+    "demo": Work(
+        "demo",
+        Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
+        Architecture(n_layers=4, n_heads=1, d_model=128, init="early_layers", mlp=True, positions=None),
+        batch=128,
+    ),
+    "small": Work(
+        "small",
+        Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
+        Architecture(n_layers=2, n_heads=1, d_model=32, init="early_layers", mlp=True, positions=None),
+        batch=32,
+    ),
 }
 MEMBERS = 8
 STEPS_A_MODEL = 1000

@@ -34,7 +34,9 @@ CASES = {
 
 @torch.no_grad()
 def ours(inputs: str, n_heads: int, changes: dict) -> Transformer:
-    architecture = Architecture(**{"n_layers": 3, "n_heads": n_heads, "d_model": 32, **changes})
+    architecture = Architecture(
+        **{"n_layers": 3, "n_heads": n_heads, "d_model": 32, "mlp": True, "positions": None, **changes}
+    )
     vectors = inputs == "vectors"
     model = Transformer(
         architecture,

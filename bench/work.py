@@ -84,6 +84,16 @@ class Work:
 
 
 SIZES = {
-    "demo": Work("demo", Retrieval(n_hops=2), Architecture(n_layers=4, n_heads=1, d_model=128), batch=128),
-    "paper": Work("paper", Retrieval(n_hops=5), Architecture(n_layers=8, n_heads=8, d_model=128), batch=512),
+    "demo": Work(
+        "demo",
+        Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
+        Architecture(n_layers=4, n_heads=1, d_model=128, init="early_layers", mlp=True, positions=None),
+        batch=128,
+    ),
+    "paper": Work(
+        "paper",
+        Retrieval(n_hops=5, order="nearest_first", position_base=100.0),
+        Architecture(n_layers=8, n_heads=8, d_model=128, init="early_layers", mlp=True, positions=None),
+        batch=512,
+    ),
 }

@@ -376,7 +376,8 @@ def test_rare_checkpoints_tell_no_onset_that_frequent_ones_deny(tmp_path, seed):
     found = {}
     for every in (100, 10):
         recipe = {"steps": 400, "batch": 64, "lr": 3e-3, "log_every": 100, "val_size": 64, "checkpoints": str(every)}
-        shape = Architecture(n_layers=2, d_model=64, mlp=False, positions="relative(start='L0 1:4')")
+        prior = "relative(start='L0 1:4')"
+        shape = Architecture(n_layers=2, d_model=64, mlp=False, positions=prior, init="early_layers")
         config = Config(Induction(length=12, d_vocab=24), shape, Training(**recipe, seed=seed))
         run = train(config, tmp_path / str(every), threads=1, compile="off")
         found[every] = follow(run, [Path.parse("L0H0 value[1]->key[1]"), Path.parse("L1H0 query->value[1]")], n=64)

@@ -18,9 +18,11 @@ DTYPES = ("float32", "bfloat16")
 
 
 def trainer(dtype: str, seed: int, n_hops: int, steps: int) -> Trainer:
-    architecture = Architecture(n_layers=n_hops + 1, d_model=64)
+    earlier = {"init": "early_layers", "positions": "input", "mlp": True}
+    architecture = Architecture(n_layers=n_hops + 1, d_model=64, **earlier)
     training = Training(steps=steps, batch=128, dtype=dtype, seed=seed)
-    return Trainer(Config(Retrieval(n_hops=n_hops, n_chains=2), architecture, training), torch.device("cpu"))
+    task = Retrieval(n_hops=n_hops, n_chains=2, order="nearest_first", position_base=100.0)
+    return Trainer(Config(task, architecture, training), torch.device("cpu"))
 
 
 def final_hop_losses(dtype: str, seed: int, n_hops: int, steps: int) -> Tensor:
