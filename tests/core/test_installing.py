@@ -70,7 +70,7 @@ def test_light_commands_answer_as_they_do_here(installed, capsys):
 def test_sample_describes_the_task(installed):
     done = run(installed, "sample", "retrieval")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "b0 b1  a0 a1     a1 a2  b1 b2     a0  b0     a1 a2,  b1 b2" in done.stdout
+    assert "a1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2" in done.stdout
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in done.stdout
 
 

@@ -78,3 +78,13 @@ def test_a_hop_that_is_learnt_before_the_one_before_it_fails_the_claim():
 
     assert (verdict(10, 20), verdict(20, 10), verdict(10, math.nan)) == ("holds", "fails", "undecided")
     assert verdict(math.nan, 10) == "fails"
+
+
+def test_nothing_is_judged_before_every_combination_was_run():
+    """Five pairs of five: what would hold is undecided as long as runs of its scale are missing."""
+    rows = [row(seed, order, when) for order, when in zip(CHOICES["order"], (10, 20), strict=True) for seed in range(5)]
+    alone = {claim.id: claim.verdict for claim in claims(DataFrame(rows))}
+    partial = {claim.id: claim for claim in claims(DataFrame(rows).assign(scale="long"))}
+    assert alone["nearest_first_is_sooner"] == "holds"
+    assert {claim.verdict for claim in partial.values()} == {"undecided"}
+    assert "asked only if runs that are done ≥ 96" in partial["nearest_first_is_sooner"].threshold
