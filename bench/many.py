@@ -29,6 +29,7 @@ import torch.nn.functional as F
 from bench.contenders.gemm import peak
 from bench.contenders.pytorch import GPT
 from bench.work import LEARNING_RATE, WEIGHT_DECAY, Work
+from bench.work import SIZES as STEPS_SIZES
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.models.transformer import Architecture
@@ -37,12 +38,7 @@ from hopscope.training.stack import Stack
 from hopscope.training.trainer import Trainer
 
 SIZES = {
-    "demo": Work(
-        "demo",
-        Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
-        Architecture(n_layers=4, n_heads=1, d_model=128, init="early_layers", mlp=True, positions=None),
-        batch=128,
-    ),
+    "demo": STEPS_SIZES["demo"],
     "small": Work(
         "small",
         Retrieval(n_hops=2, order="nearest_first", position_base=100.0),

@@ -18,8 +18,11 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.emergence.order import tau_b
 from hopscope.experiments.judging import Claim, judge, significant
+from hopscope.models.transformer import Architecture
 
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
+#: The defaults of shapes until version 0.2, which experiments of before then keep.
+EARLIER = Architecture(init="early_layers", mlp=True, positions="input")
 TINY_MODEL = {"n_layers": 2, "d_model": 16}
 TINY_TRAINING = {"steps": 10, "batch": 8, "log_every": 5, "val_size": 16, "checkpoints": "10", "decay_steps": 5}
 PERMUTATIONS = 2000

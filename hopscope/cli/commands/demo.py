@@ -34,7 +34,7 @@ def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: b
     attention to the token before (docs/plateau.md says why).
     """
     say("A query must be followed through three facts among twelve, which attention has to find. Training …", err=True)
-    # In float32: many processors have no instructions for bfloat16, and would take twenty minutes.
+    # In float32: many processors have no instructions for bfloat16, and take about a second a step.
     config = recipe("three_hops").config(seed=seed, dtype="float32")
     run = train(config, out, threads=threads, watchers=(ProgressBar(label="demo"),))
     page = out / PAGE

@@ -17,7 +17,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, Limit, bound, judge
-from hopscope.models.transformer import Architecture
+from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
@@ -36,21 +36,9 @@ CLAMPS = {
 }
 
 SETTINGS = {
-    "quick": (
-        Architecture(n_layers=3, d_model=16, init="early_layers", mlp=True, positions="input"),
-        Training(steps=10, batch=8, log_every=5, val_size=16),
-        1,
-    ),
-    "cpu": (
-        Architecture(init="early_layers", mlp=True, positions="input"),
-        Training(steps=500, dtype="bfloat16", checkpoints="500"),
-        3,
-    ),
-    "paper": (
-        Architecture(init="early_layers", mlp=True, positions="input"),
-        Training(steps=2000, checkpoints="500"),
-        8,
-    ),
+    "quick": (EARLIER.but(n_layers=3, d_model=16), Training(steps=10, batch=8, log_every=5, val_size=16), 1),
+    "cpu": (EARLIER, Training(steps=500, dtype="bfloat16", checkpoints="500"), 3),
+    "paper": (EARLIER, Training(steps=2000, checkpoints="500"), 8),
 }
 
 

@@ -15,7 +15,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, bound, judge, lags
-from hopscope.models.transformer import Architecture
+from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
@@ -24,21 +24,9 @@ SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
 CLAIMS = ("no_curriculum_fails", "curriculum_succeeds", "hops_in_order")
 
 SETTINGS = {
-    "quick": (
-        Architecture(n_layers=2, d_model=16, init="early_layers", mlp=True, positions="input"),
-        Training(steps=20, batch=16, log_every=5, val_size=32),
-        1,
-    ),
-    "cpu": (
-        Architecture(init="early_layers", mlp=True, positions="input"),
-        Training(steps=1000, dtype="bfloat16", checkpoints="500"),
-        3,
-    ),
-    "paper": (
-        Architecture(n_heads=8, n_layers=8, init="early_layers", mlp=True, positions="input"),
-        Training(steps=10_000, batch=512, checkpoints="2000"),
-        8,
-    ),
+    "quick": (EARLIER.but(n_layers=2, d_model=16), Training(steps=20, batch=16, log_every=5, val_size=32), 1),
+    "cpu": (EARLIER, Training(steps=1000, dtype="bfloat16", checkpoints="500"), 3),
+    "paper": (EARLIER.but(n_heads=8, n_layers=8), Training(steps=10_000, batch=512, checkpoints="2000"), 8),
 }
 
 
