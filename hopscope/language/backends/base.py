@@ -51,8 +51,9 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
         scores: log p of each answer's own tokens.
         begins: whether one answer, by number, is how another and longer one begins, token by token.
 
-    >>> [round(exp(score), 2) for score in given_whole([log(0.9), log(0.6), log(0.1)], lambda i, j: (i, j) == (0, 1))]
-    [0.3, 0.6, 0.1]
+    >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], begins=lambda i, j: (i, j) == (0, 1))
+    >>> print(*(f"{exp(score):.1f}" for score in whole))
+    0.3 0.6 0.1
     """
     numbers = range(len(scores))
     longer = [{j for j in numbers if j != i and begins(i, j)} for i in numbers]
