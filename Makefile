@@ -30,13 +30,13 @@ heavy: $(VENV)/dev $(PAGE)  ## what takes more than ten seconds each: killed wor
 	$(BIN)/python -m pytest -m heavy
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
-	$(BIN)/ruff check hopscope tests bench tools examples docs/*.py conftest.py
-	$(BIN)/ruff format --check hopscope tests bench tools examples docs/*.py conftest.py
+	$(BIN)/ruff check hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
+	$(BIN)/ruff format --check hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
 	$(BIN)/mypy
 	$(BIN)/mypy examples/plugin/hopscope_example
 
 check: lint  ## style, types, examples in docstrings
-	$(BIN)/python -m pytest -q --doctest-modules hopscope
+	$(BIN)/python -m pytest -q --doctest-modules hopscope hopscope_studies --ignore-glob='*/tests/*'
 
 slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens
 	$(BIN)/python -m pytest -m "slow or peers"

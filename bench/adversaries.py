@@ -24,13 +24,13 @@ from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.roles import Roles
-from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
 from hopscope.tasks.base import Batch, Task, TokenTask
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.tasks.two_hop import TwoHop
+from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
 
 TRIES = 20  # settings drawn for one build, until they can be built
 STRONG = 20.0  # logits of an answer

@@ -1,6 +1,6 @@
 """Packs a text's bigram counts into the package: `python -m bench.pack_bigrams tinyshakespeare.txt`.
 
-Writes hopscope/studies/birth/data/tinyshakespeare_bigrams.json, which the task `trigger_bigrams` draws from. The text
+Writes hopscope_studies/birth/data/tinyshakespeare_bigrams.json, which the task `trigger_bigrams` draws from. The text
 is the 1,115,394 characters of Shakespeare's plays (public domain) known as tiny Shakespeare, the corpus of the
 published figures; of it only the counts are kept, so nobody needs the text.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hopscope.core.storage import write_file
 
-ASSET = Path(__file__).parents[1] / "hopscope" / "studies" / "birth" / "data" / "tinyshakespeare_bigrams.json"
+ASSET = Path(__file__).parents[1] / "hopscope_studies" / "birth" / "data" / "tinyshakespeare_bigrams.json"
 SOURCE = (
     "Bigram counts of tiny Shakespeare: 1,115,394 characters of Shakespeare's plays (public domain), as collected by "
     "A. Karpathy (char-rnn). Row: a character; column: the one after it. Made by bench/pack_bigrams.py."

@@ -3,7 +3,7 @@
     python docs/make_explorer_images.py [--runs runs]
 
 Beside the demo stands the same training, shorter and with other seeds: runs/demo-seed-1, trained if it is not there.
-Claims are those of results/. Pictures are quantised to few colours, which flat pages bear well.
+Claims are those of the studies. Pictures are quantised to few colours, which flat pages bear well.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, chromium() as browser:
         file = Path(folder) / "page.html"
         runs = ["packaged", other_run(given.runs)]
-        export(Builder(runs, which="all", results=ROOT / "results"), file)
+        export(Builder(runs, which="all", results=ROOT / "hopscope_studies"), file)
         made = [shoot(browser, file.as_uri(), name, scheme) for name in STATES for scheme in ("light", "dark")]
     print(f"{len(made)} pictures, {sum(one.stat().st_size for one in made) / 1e6:.2f} MB")
 

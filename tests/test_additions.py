@@ -28,7 +28,7 @@ BROUGHT = ("running_sum", "elman", "parity")
 
 #: A file by hand in every folder.
 NEW = {
-    "tasks/two_step.py": '''"""A task made in a test: retrieval with exactly two hops (after Musat, section 6)."""
+    "hopscope/tasks/two_step.py": '''"""A task made in a test: retrieval with two hops (after Musat, section 6)."""
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,7 +45,7 @@ class TwoStep(SheetVectorTask):
     def sheet(self) -> FactSheet:
         return FactSheet(self.n_chains, chain_shape(2), self.order)
 ''',
-    "models/attention/halved.py": '''"""An attention variant made in a test: softmax at another temperature."""
+    "hopscope/models/attention/halved.py": '''"""An attention variant made in a test: softmax at another temperature."""
 from dataclasses import dataclass
 
 import torch
@@ -67,7 +67,7 @@ class Halved(Attention):
     def attend(self, q, k, v, mask, own):
         return (own["factor"] / self.temperature * q @ k.transpose(-1, -2) + mask).softmax(-1), v
 ''',
-    "measures/own_attention.py": '''"""A measure made in a test: attention to oneself (ours)."""
+    "hopscope/measures/own_attention.py": '''"""A measure made in a test: attention to oneself (ours)."""
 from hopscope.measures.base import attention
 
 RANGE = (0.0, 1.0)
@@ -78,9 +78,9 @@ def own_attention(seen):
     """Mean attention of a position to itself, per head."""
     return {name: float(p.diagonal(0, -2, -1).mean()) for name, p in seen.patterns()}
 ''',
-    "studies/tiny/__init__.py": '"""A study made in a test."""',
-    "studies/tiny/README.md": "# A study made in a test\n",
-    "studies/tiny/experiments/tiny.py": '''"""An experiment made in a test: one run (Musat, section 7, in miniature)."""
+    "hopscope_studies/tiny/__init__.py": '"""A study made in a test."""',
+    "hopscope_studies/tiny/README.md": "# A study made in a test\n",
+    "hopscope_studies/tiny/experiments/tiny.py": '''"""An experiment made in a test: one run (Musat, section 7)."""
 from matplotlib.figure import Figure
 
 from hopscope.configuration.config import Config, Training
@@ -110,7 +110,7 @@ def figure(table):
 def claims(table):
     yield judge("one", "A loss is a square.", table.hop_loss, "loss", section="7", rows=table, at_least=0)
 ''',
-    "formulations/errands.py": '''"""A formulation made in a test: who was sent by whom (after Musat, section 4)."""
+    "hopscope/formulations/errands.py": '''"""A formulation made in a test: who sent whom (after Musat, section 4)."""
 from dataclasses import dataclass
 
 from hopscope.formulations.base_chain import ChainFormulation
@@ -135,6 +135,9 @@ class Errands(ChainFormulation):
         return "Whose errand does {} run? Say directly only the letter.", "{} runs errand"
 ''',
 }
+#: What is copied: packages, and what their tests need beside contracts.
+PACKAGES = ("hopscope", "hopscope_studies")
+OF_TESTS = ("checking", "small_runs", "test_architecture")
 BY_HAND = ("two_step", "halved", "own_attention", "tiny", "errands")
 
 
@@ -142,17 +145,18 @@ BY_HAND = ("two_step", "halved", "own_attention", "tiny", "errands")
 def copy(tmp_path_factory) -> Path:
     """A copy of package and contract tests: a new file by hand in every folder, and two of each kind by the command."""
     root = tmp_path_factory.mktemp("checkout")
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("hopscope", "tests/contracts", "tests/studies"):
+    ignore = shutil.ignore_patterns("__pycache__", "tests", "results", "images")
+    for name in PACKAGES:
         shutil.copytree(ROOT / name, root / name, ignore=ignore)
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/small_runs.py", "tests/test_architecture.py"):
+    shutil.copytree(ROOT / "tests" / "contracts", root / "tests" / "contracts", ignore=ignore)
+    for name in ("pyproject.toml", "conftest.py", *(f"tests/{name}.py" for name in OF_TESTS)):
         shutil.copy(ROOT / name, root / name)
     if (ROOT / ".mypy_cache").is_dir():  # what was found of files that are the same
         shutil.copytree(ROOT / ".mypy_cache", root / ".mypy_cache")
     for name, text in NEW.items():
-        assert not (root / "hopscope" / name).exists()
-        (root / "hopscope" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "hopscope" / name).write_text(text)
+        assert not (root / name).exists()
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     for kind in KINDS:
         for name in (f"new_{kind}", f"{LONG}{kind}"[:32].rstrip("_")):
             said = python(root, "hopscope", "new", kind, name)
@@ -176,8 +180,8 @@ def python(root: Path, *arguments: str, **environment: str) -> str:
 
 def skeletons(root: Path) -> list[str]:
     """The files that the command has written."""
-    files = (str(path.relative_to(root / "hopscope")) for path in (root / "hopscope").rglob("*.py"))
-    return sorted(f"hopscope/{file}" for file in files if not (ROOT / "hopscope" / file).exists() and file not in NEW)
+    files = (str(path.relative_to(root)) for package in PACKAGES for path in (root / package).rglob("*.py"))
+    return sorted(file for file in files if not (ROOT / file).exists() and file not in NEW)
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +219,7 @@ def passed(copy) -> list[str]:
 
     With the example named by HOPSCOPE_PATH, as its README says of a clone.
     """
-    tests = ["tests/contracts", "tests/studies/test_every_study.py", "tests/test_architecture.py"]
+    tests = ["tests/contracts", "tests/test_architecture.py"]
     form = "(test_architecture and not training_path and not every_name)"  # names are for ruff, above
     wanted = ["(new_ and not x_of)", form, *BY_HAND, *BROUGHT]
     chosen = ["-q", "-rp", "-p", "no:cacheprovider", *tests, "-k", " or ".join(wanted)]
@@ -251,7 +255,7 @@ def test_a_new_study_is_reproduced(copy):
     where = ["--runs", "runs", "--results", "results", "--json"]
     said = json.loads(python(copy, "hopscope", "reproduce", "new_study", "--scale", "quick", *where))
     assert said["done"] and len(said["claims"]) == 1
-    readme = (copy / "hopscope" / "studies" / "new_study" / "README.md").read_text()
+    readme = (copy / "hopscope_studies" / "new_study" / "README.md").read_text()
     wanted = ["**Question.**", "in five lines", "Picture", "Claims", "How to run", "Our readings", "change our mind"]
     places = [readme.index(words) for words in wanted]
     assert places == sorted(places)
@@ -260,7 +264,7 @@ def test_a_new_study_is_reproduced(copy):
 def test_names_are_listed_without_an_import(copy):
     code = (
         "import sys; from hopscope.core import catalogue; catalogue.names('tasks'), catalogue.names('experiments');"
-        "print([name for name in sys.modules if name.startswith(('hopscope.tasks', 'hopscope.studies', 'torch'))])"
+        "print([name for name in sys.modules if name.startswith(('hopscope.tasks', 'hopscope_studies', 'torch'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The picture of the package, kept honest: imports run one way, ground to roof, and every file says what it is."""
+"""The picture of the packages, kept honest: imports run one way, ground to roof, and every file says what it is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from types import CodeType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "hopscope"
-FILES = sorted(PACKAGE.rglob("*.py"))
+PACKAGE, STUDIES = ROOT / "hopscope", ROOT / "hopscope_studies"
+LABORATORY = sorted(PACKAGE.rglob("*.py"))
+OF_STUDIES = sorted(path for path in STUDIES.rglob("*.py") if "tests" not in path.relative_to(STUDIES).parts)
+FILES = [*LABORATORY, *OF_STUDIES]
 
 # A file imports only from its own floor's folder and from lines above its own.
 FLOORS = [
@@ -42,7 +44,6 @@ FLOORS = [
     "explorer",
     "execution",
     "cli",
-    "studies",  # above all: the laboratory imports none of them
 ]
 
 
@@ -56,14 +57,14 @@ def floor(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[tuple[str, ...]]:
-    """Whatever of the package a file imports, wherever in the file, as the parts of its name below `hopscope`."""
+def imported(path: Path, package: str = "hopscope") -> set[tuple[str, ...]]:
+    """Whatever of a package a file imports, wherever in the file, as the parts of its name below the package."""
     found = set()
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hopscope":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package:
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names if alias.name.startswith("hopscope."))
+            found.update(alias.name for alias in node.names if f"{alias.name}.".startswith(f"{package}."))
     return {tuple(name.split(".")[1:]) for name in found}
 
 
@@ -71,7 +72,7 @@ def imported(path: Path) -> set[tuple[str, ...]]:
 
 
 def test_imports_run_one_way():
-    placed = [path for path in FILES if floor(path) not in ("__init__", "__main__")]
+    placed = [path for path in LABORATORY if floor(path) not in ("__init__", "__main__")]
     above = {
         (str(path), other)
         for path in placed
@@ -81,13 +82,27 @@ def test_imports_run_one_way():
     assert not above, "these import from above"
 
 
+def test_the_laboratory_imports_no_study():
+    """Nor names the module of one, which could be imported by its name."""
+    assert not [str(path) for path in LABORATORY if imported(path, STUDIES.name)]
+    assert not [str(path) for path in LABORATORY if f"{STUDIES.name}." in without_prose(path)]
+
+
+def without_prose(path: Path) -> str:
+    """A file's code, without comments and docstrings."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = [*node.body[1:], ast.Pass()]
+    return ast.unparse(tree)
+
+
 def test_studies_do_not_import_each_other():
     theirs = {
         (str(path), study)
-        for path in FILES
-        if floor(path) == "studies"
-        for top, study, *_ in imported(path)
-        if top == "studies" and study != path.relative_to(PACKAGE).parts[1]
+        for path in OF_STUDIES
+        for study, *_ in imported(path, STUDIES.name)
+        if study != path.relative_to(STUDIES).parts[0]
     }
     assert not theirs, "these need another study"
 
@@ -97,7 +112,7 @@ def test_no_module_lies_loose_at_the_top():
 
 
 def test_every_folder_is_a_floor():
-    assert {floor(p) for p in FILES} - {"__init__", "__main__"} == set(FLOORS)
+    assert {floor(p) for p in LABORATORY} - {"__init__", "__main__"} == set(FLOORS)
 
 
 def test_every_file_opens_by_saying_what_it_is():

@@ -24,15 +24,15 @@ from hopscope.core import catalogue
 from hopscope.core.settings import Settings, setting
 from hopscope.drawing.run_pictures import draw
 from hopscope.experiments.base import declared
+from hopscope.experiments.results import results_in, rooms
 from hopscope.runs.run import SHIPPED
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 
 DATA = Path(__file__).parent / "data"
-RESULTS = Path(__file__).parent.parent / "results"
 GOLDEN = json.loads((DATA / "identities.json").read_text())
 EXPECTED = json.loads((DATA / "runs_0_1" / "expected.json").read_text())
-JUDGED = sorted(folder.parent.name for folder in RESULTS.glob("*/claims.json"))
+JUDGED = {folder.name: folder for folder in results_in(*rooms()) if (folder / "claims.json").is_file()}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -78,7 +78,7 @@ def test_what_was_written_down_before_a_setting_existed_means_what_it_meant():
 @pytest.mark.parametrize("name", JUDGED)
 def test_every_run_named_in_results_is_still_declared(name):
     """But for rows of models built by hand."""
-    table = pandas.read_csv(RESULTS / name / "table.csv", keep_default_na=False, low_memory=False)
+    table = pandas.read_csv(JUDGED[name] / "table.csv", keep_default_na=False, low_memory=False)
     for scale, rows in table.groupby("scale"):
         assert set(rows.run.astype(str)) - {"by hand"} <= {run.identity for run in declared(name, str(scale))}
 

@@ -86,5 +86,5 @@ def test_the_tree_lists_what_there_is():
 def test_the_studies_are_those_of_results():
     text = (ROOT / "README.md").read_text()
     shown = text.split("<!-- hopscope report --studies -->")[1].split("<!-- end of studies -->")[0].strip()
-    found = studies_markdown(all_claims(ROOT / "results"), STUDY_PAGES).strip()
+    found = studies_markdown(all_claims(ROOT / "hopscope_studies"), STUDY_PAGES).strip()
     assert shown == found, "put what `hopscope report --studies` prints between the two comments of README.md"

@@ -1,7 +1,7 @@
 """Lines of code, without blank lines, comments and docstrings: `python -m tools.size`, or `make size`.
 
 A line counts if a token of the program is on it, so that neither prose nor layout is charged for. Rooms are the
-folders of the laboratory; the studies are counted apart.
+folders of a package; tests in them are not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LABORATORY, STUDIES = ROOT / "hopscope", ROOT / "hopscope" / "studies"
+LABORATORY, STUDIES = ROOT / "hopscope", ROOT / "hopscope_studies"
 #: Tokens that are no code.
 NOTHING = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -42,12 +42,12 @@ def docstring_lines(tree: ast.Module) -> Iterator[int]:
             yield from range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
 
 
-def sizes(folder: Path, without: Path | None = None) -> Counter[str]:
+def sizes(folder: Path) -> Counter[str]:
     """By room of a folder, the lines of code in it; what lies loose is in `.`."""
     found: Counter[str] = Counter()
     for path in folder.rglob("*.py"):
-        if without is None or not path.is_relative_to(without):
-            inner = path.relative_to(folder)
+        inner = path.relative_to(folder)
+        if "tests" not in inner.parts:
             found[inner.parts[0] if len(inner.parts) > 1 else "."] += lines_of_code(path.read_text())
     return found
 
@@ -55,7 +55,7 @@ def sizes(folder: Path, without: Path | None = None) -> Counter[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; with --rooms, every room of the laboratory and every study, too."""
     rooms = "--rooms" in (sys.argv[1:] if arguments is None else arguments)
-    for name, found in {"laboratory": sizes(LABORATORY, STUDIES), "studies": sizes(STUDIES)}.items():
+    for name, found in {"laboratory": sizes(LABORATORY), "studies": sizes(STUDIES)}.items():
         print(f"{name:24}{sum(found.values()):>8,}")
         for room, lines in found.most_common() if rooms else ():
             print(f"  {room:22}{lines:>8,}")

@@ -2,9 +2,9 @@
 
 A variant's name is its file's name. `tasks/retrieval.py` is the task `retrieval` on the command line, in
 test ids and in tables; no list, decorator or `__init__` has to be edited to add one. The idea is that of
-scikit-learn's `all_estimators`. A study has folders of the same names, so that what only it needs stands in it:
-`studies/birth/tasks/trigger_bigrams.py` is a task like any other. So has a folder of one's own, or a package that is
-installed beside ours (`hopscope.core.outside`); both are searched after ours.
+scikit-learn's `all_estimators`. Plug-ins have folders of the same names (`hopscope.core.outside`): our own package of
+studies, a package that somebody installed, a folder of one's own. So has each study in them, for what only it needs:
+`hopscope_studies/birth/tasks/trigger_bigrams.py` is a task like any other.
 """
 
 from __future__ import annotations
@@ -72,20 +72,36 @@ class Root:
         return str(self.folder(folder)) if self.outside else f"{self.package}.{folder}"
 
     def studies(self) -> list[Root]:
-        """Its studies, each of which has folders of its own."""
-        found = sorted(path.name for path in self.path.glob("studies/*/") if path.name.isidentifier())
-        names = [name for name in found if not name.startswith("_")]
-        return [Root(f"{self.package}.studies.{name}", self.path / "studies" / name, self.outside) for name in names]
+        """Its studies, each of which has folders of its own: what is in `studies/`, or else has `experiments/`."""
+        found = {*self.path.glob("studies/*/"), *(path.parent for path in self.path.glob("*/experiments/"))}
+        named = [path for path in sorted(found) if path.name.isidentifier() and not path.name.startswith("_")]
+        inner = [".".join(path.relative_to(self.path).parts) for path in named]
+        return [Root(f"{self.package}.{name}", path, self.outside) for name, path in zip(inner, named, strict=True)]
 
 
 LIBRARY = Root("hopscope", Path(__file__).parents[1])
 
 
 def roots(folder: str) -> list[Root]:
-    """The library, unless it only frames such variants, and every study; then what comes from outside, alike."""
+    """The library, unless it only frames such variants; then plug-ins, and every study of each."""
     library = [] if folder in FRAMES else [LIBRARY]
-    brought = [] if folder in OURS_ALONE else [Root(*place, outside=True) for place in outside.places().items()]
-    return [*library, *LIBRARY.studies(), *(root for one in brought for root in (one, *one.studies()))]
+    brought = ours() if folder in OURS_ALONE else plugins()
+    return [*library, *(root for one in brought for root in (one, *one.studies()))]
+
+
+def plugins() -> list[Root]:
+    """Ours, then what comes from outside."""
+    return [*ours(), *(Root(*place, outside=True) for place in outside.places().items())]
+
+
+def ours() -> list[Root]:
+    """The plug-ins that are installed with the library: its studies."""
+    return [Root(*place) for place in outside.ours().items()]
+
+
+def studies() -> list[Root]:
+    """The studies of all plug-ins."""
+    return [study for one in plugins() for study in one.studies()]
 
 
 def homes(folder: str) -> dict[str, Root]:
@@ -114,7 +130,7 @@ def home(folder: str, name: str) -> Root:
 
     Raises BadInput, naming the nearest match, if there is none.
     """
-    searched = (LIBRARY, *outside.places().items())
+    searched = (LIBRARY, *outside.ours().items(), *outside.places().items())
     root = _FOUND.get((folder, name, searched))
     if root is None or not (root.folder(folder) / f"{name}.py").is_file():
         known = homes(folder)

@@ -22,17 +22,20 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopscope.core import outside
+
 if TYPE_CHECKING:
     import torch
 
 
 @cache
 def code_version() -> str:
-    """The package's version, and a hash of its source: what a number in `results/` was made with."""
-    root = Path(__file__).parents[1]
+    """The package's version, and a hash of its source, our studies' included: what a result was made with."""
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for root in (Path(__file__).parents[1], *outside.ours().values()):
+        for path in sorted(root.rglob("*.py")):
+            if "tests" not in path.relative_to(root).parts:
+                digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return f"{package_version()}+{digest.hexdigest()[:8]}"
 
 

@@ -1,9 +1,9 @@
 """Files of one's own: folders laid out like the package, and installed packages that say that they are plug-ins.
 
 `HOPSCOPE_PATH` names folders, as PATH does; `hopscope --with DIR` adds one for a command and the processes that it
-starts. A package has an entry point in the group `hopscope`. The modules of a folder are imported under a private
-package name, by an importlib finder, so that none of them hides a module of another name; imports within the folder
-are relative, as in any package.
+starts. A package has an entry point in the group `hopscope`; so has our own package of studies, which is found alike
+and is nobody's own. The modules of a folder are imported under a private package name, by an importlib finder, so that
+none of them hides a module of another name; imports within the folder are relative, as in any package.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hopscope.core.settings import BadInput
 
-#: The variable that names folders, and the group in which packages name themselves.
-VARIABLE, GROUP = "HOPSCOPE_PATH", "hopscope"
+#: The variable that names folders, the group in which packages name themselves, and the distribution that is ours.
+VARIABLE, GROUP, OURS = "HOPSCOPE_PATH", "hopscope", "hopscope"
 PRIVATE = "_hopscope_outside_"
 #: How a file of one's own is brought, for whoever lacks it.
 ADVICE = f"a file of your own is found with hopscope --with DIR, or {VARIABLE}=DIR"
@@ -54,13 +54,29 @@ def options() -> list[str]:
 
 
 @cache
+def ours() -> dict[str, Path]:
+    """The plug-ins that our own distribution brings: by name, where they lie."""
+    return installed(point for point in entry_points(group=GROUP) if is_ours(point))
+
+
+@cache
 def packages() -> dict[str, Path]:
-    """By name, the installed packages with an entry point in our group, and where they lie. None is imported.
+    """The plug-ins that others have installed: by name, where they lie."""
+    return installed(point for point in entry_points(group=GROUP) if not is_ours(point))
+
+
+def is_ours(point: EntryPoint) -> bool:
+    """Whether our own distribution brings a plug-in."""
+    return point.dist is not None and point.dist.name == OURS
+
+
+def installed(points: Iterable[EntryPoint]) -> dict[str, Path]:
+    """The packages that entry points name, and where they lie. None is imported.
 
     Raises BadInput for one that is gone though it is still listed.
     """
     found = {}
-    for point in entry_points(group=GROUP):
+    for point in points:
         top, *inner = point.value.partition(":")[0].strip().split(".")
         spec = importlib.util.find_spec(top)
         where = [] if spec is None else list(spec.submodule_search_locations or [])

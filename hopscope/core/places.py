@@ -77,6 +77,17 @@ def names_in(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def inside(folder: Path) -> list[Path]:
+    """Folders of something of ours: in a folder, in its `results/`, or in the `results/` of a study in it."""
+    found = sorted(path for pattern in ("*", "results/*", "*/results/*") for path in folder.glob(pattern))
+    return [path for path in found if not path.name.startswith(".") and path.is_dir() and kind_of(path) is not None]
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a path is in an installed package, which is no place for what a person makes."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+
+
 # What may be written ---------------------------------------------------------------------------------------------
 
 

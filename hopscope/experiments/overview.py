@@ -1,7 +1,7 @@
-"""All claims on one page, and a table with a row per study: what the README and the documentation show of `results/`.
+"""All claims on one page, and a table with a row per study: what the README and the documentation show of all results.
 
 What a study found stands in the docstring of its package, in a paragraph that begins with "Found:". Its numbers of
-claims are counted from `results/`.
+claims are counted from its results.
 """
 
 from __future__ import annotations

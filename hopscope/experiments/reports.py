@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pandas import DataFrame
 
+from hopscope.core.places import TABLE
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_json
-from hopscope.experiments.results import TABLE, table_in
+from hopscope.experiments.results import table_in, today
 from hopscope.experiments.work import Work
 
 if TYPE_CHECKING:
@@ -72,12 +73,13 @@ class OfTable(Report):
     folder: str
 
     def report(self) -> dict[str, Any]:
-        if not (Path(self.folder) / TABLE).is_file():
+        folder = today(Path(self.folder))
+        if not (folder / TABLE).is_file():
             raise BadInput(
                 f"there is no {self.folder}/{TABLE} here; run `hopscope reproduce {self.experiment} --scale cpu` "
                 "first, or give this command where the results are"
             )
-        return self.read(table_in(Path(self.folder)))
+        return self.read(table_in(folder))
 
     @staticmethod
     @abstractmethod

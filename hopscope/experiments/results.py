@@ -1,7 +1,7 @@
 """The results of experiments on disk: `results/NAME/table.csv`, and from it alone a figure and claims.json.
 
-Rows of several scales stand side by side in a table; a scale that is measured anew replaces its own, and at scale
-`long` each cell its own. Rows that stay are kept to the letter.
+A study keeps its results in its own folder. Rows of several scales stand side by side in a table; a scale that is
+measured anew replaces its own, and at scale `long` each cell its own. Rows that stay are kept to the letter.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import pandas
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core import catalogue
+from hopscope.core.places import CLAIMS, TABLE, has, inside, is_installed
 from hopscope.core.storage import (
     Damaged,
     clear_errors,
@@ -31,14 +33,17 @@ from hopscope.core.storage import (
     write_json,
 )
 from hopscope.core.strangers import misfit
-from hopscope.drawing.style import save
+from hopscope.drawing.style import rendered
 from hopscope.experiments.base import CELL_BY_CELL, SCALES, declared, experiment
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 
-TABLE, LOCK = "table.csv", ".lock"
-DRAWN = ("figure.svg", "figure.png", "claims.json")  # from the table
+LOCK = ".lock"
+FIGURE = "figure.svg"
+DRAWN = (FIGURE, CLAIMS)  # from the table
+OF_OLD = "figure.png"  # which once stood beside figure.svg
+HERE = Path("results")
 
 
 TEXTS = ("id", "section", "sentence", "scale", "threshold", "verdict", "version")
@@ -50,6 +55,42 @@ CLAIM = {
     "seeds": [int],
     "n": int,
 }
+
+
+def room(name: str) -> Path:
+    """The folder of results for an experiment's: its study's own, or `results` here where that is installed."""
+    study = catalogue.home("experiments", name).path
+    return HERE if is_installed(study) else study / "results"
+
+
+def rooms() -> list[Path]:
+    """The folders of results that there are: `results` here, and those of all studies."""
+    return [HERE, *(study.path / "results" for study in catalogue.studies())]
+
+
+def results_in(*places: Path) -> list[Path]:
+    """Every experiment's results in these places, or in studies there, by name; the first place has the first word."""
+    found: dict[str, Path] = {}
+    for folder in (folder for place in places for folder in inside(place)):
+        if has(folder, TABLE) or has(folder, CLAIMS):
+            found.setdefault(folder.name, folder)
+    return [found[name] for name in sorted(found)]
+
+
+def today(folder: Path) -> Path:
+    """A folder of results; `results/NAME`, of before studies kept theirs, is in its study where it is not here."""
+    is_of_old = folder.parent == HERE and not folder.exists() and folder.name in catalogue.names("experiments")
+    return room(folder.name) / folder.name if is_of_old else folder
+
+
+def gone(folder: Path) -> str:
+    """The sentence about a folder of results that is not there: where it went, or what makes one."""
+    if folder == HERE:
+        ours = " or ".join(str(root.path) for root in catalogue.ours())
+        return f"there is no folder {folder}: each study keeps its own; leave --results out to read all, or name {ours}"
+    if (now := today(folder)) != folder:
+        return f"there is no folder {folder}: it is in its study now, {now}"
+    return f"there is no folder {folder}; 'hopscope reproduce NAME --scale cpu' makes results"
 
 
 def make_ready(results: Path, name: str) -> None:
@@ -159,11 +200,12 @@ def redraw(name: str, folder: Path) -> None:
     """
     source = experiment(name)
     table = table_in(folder)
-    unlist(folder, DRAWN)
+    unlist(folder, (*DRAWN, OF_OLD))
+    (folder / OF_OLD).unlink(missing_ok=True)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
-    save(source.figure(table[table.scale == scales[-1]]), folder / "figure")
+    write_file(folder / FIGURE, rendered(source.figure(table[table.scale == scales[-1]]), "svg"))
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
-    write_json(folder / "claims.json", rows)
+    write_json(folder / CLAIMS, rows)
     enlist(folder, (TABLE, *DRAWN))
 
 
@@ -187,9 +229,9 @@ def finite(number: float) -> float | None:
     return round(float(number), 6) if math.isfinite(number) else None
 
 
-def all_claims(results: Path) -> list[dict[str, Any]]:
-    """Every claim under `results/`, with its experiment: the data of `hopscope report`. Raises Damaged."""
-    return [row for path in sorted(results.glob("*/claims.json")) for row in claims_in(path)]
+def all_claims(*places: Path) -> list[dict[str, Any]]:
+    """Every claim in these places, with its experiment: the data of `hopscope report`. Raises Damaged."""
+    return [row for folder in results_in(*places) if has(folder, CLAIMS) for row in claims_in(folder / CLAIMS)]
 
 
 def claims_in(path: Path) -> list[dict[str, Any]]:

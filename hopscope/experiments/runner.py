@@ -52,7 +52,7 @@ def reproduce(
     telling: Callable[[str], AbstractContextManager[object]] = nullcontext,
     **how: Any,
 ) -> Outcome:
-    """Train what is missing, then write `results/NAME/`: table.csv, figure.svg and .png, claims.json.
+    """Train what is missing, then write `results/NAME/`: table.csv, figure.svg, claims.json.
 
     Args:
         name: which experiment.

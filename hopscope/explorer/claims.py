@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hopscope.core import catalogue
+from hopscope.core.places import CLAIMS, TABLE, has
 from hopscope.core.storage import read_listed
-from hopscope.experiments.results import TABLE, all_claims
+from hopscope.experiments.results import FIGURE, claims_in, results_in
 from hopscope.explorer.bundle import Block
 
-FIGURE = "figure.svg"
 #: Authors and a year, as texts have them: `Nichani, Lee & Bietti, 2024`, `Musat (ICLR 2025`.
 PAPER = re.compile(
     r"\b(?P<first>(?!ICLR)[A-Z]\w+)(?P<others>(?: et al\.|, (?!ICLR)[A-Z][^.()\[\]]*|,? (?:and|&) [A-Z][^.()\[\]]*)"
@@ -23,17 +23,18 @@ KEYS = ("experiment", "id", "section", "sentence", "scale", "number", "spread", 
 
 
 def claims_of(results: Path) -> tuple[list[dict[str, Any]], dict[str, Block]]:
-    """All claims under a folder of results, as the manifest has them, and their tables and figures.
+    """All claims in a folder of results, or of studies, as the manifest has them, and their tables and figures.
 
     Raises Damaged if a file is not what was written.
     """
-    rows = all_claims(results)
+    judged = [folder for folder in results_in(results) if has(folder, CLAIMS)]
+    rows = [row for folder in judged for row in claims_in(folder / CLAIMS)]
+    texts = {folder.name: texts_of(folder.name) for folder in judged}
     blocks: dict[str, Block] = {}
-    texts = {name: texts_of(name) for name in dict.fromkeys(row["experiment"] for row in rows)}
-    for name in texts:
+    for folder in judged:
         for kind, file in (("table", TABLE), ("figure", FIGURE)):
-            if (results / name / file).is_file() and len(data := read_listed(results / name, file)) <= LARGEST:
-                blocks[f"claims/{name}/{kind}"] = Block.of_text(data)
+            if has(folder, file) and len(data := read_listed(folder, file)) <= LARGEST:
+                blocks[f"claims/{folder.name}/{kind}"] = Block.of_text(data)
     return [claim(row, blocks, texts[row["experiment"]]) for row in rows], blocks
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hopscope.core.places import DONE, TABLE, Kind, kind_of
+from hopscope.core.places import DONE, TABLE, Kind, inside, kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_json, parse_lines, read_checked, read_file
 from hopscope.core.wording import shape
@@ -69,9 +69,7 @@ def folders_in(path: Path) -> list[Path]:
     """The folder itself, or those in it, that can be checked. Raises BadInput if there are none."""
     if kind_of(path) is not None:
         return [path]
-    inside = sorted(path.iterdir()) if path.is_dir() else []
-    found = [folder for folder in inside if folder.name[0] != "." and folder.is_dir() and kind_of(folder) is not None]
-    if not found:
+    if not (found := inside(path)):
         raise BadInput(f"{path} holds nothing to verify: it is no run, no results, and no folder of these")
     return found
 

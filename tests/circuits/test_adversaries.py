@@ -22,11 +22,11 @@ from hopscope.circuits.verdict import Demands, Trial, judge, on_trial
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
-from hopscope.studies.birth.tasks.trigger_bigrams import TriggerBigrams
-from hopscope.studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
+from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 
 
 def found_in(made):

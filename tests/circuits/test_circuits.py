@@ -31,13 +31,13 @@ from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
 from hopscope.runs.run import SHIPPED, load
-from hopscope.studies.switch_head.by_hand import by_hand
-from hopscope.studies.switch_head.tasks.last_tokens import LastTokens
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.training.loop import train
+from hopscope_studies.switch_head.by_hand import by_hand
+from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
 
 SMALL = Discovery(discovery=32, selection=48, report=64)
 

@@ -19,11 +19,11 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, listed
 from hopscope.drawing.circuit_report import investigate
 from hopscope.emergence.record import circuit_paths
+from hopscope.experiments.results import room
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
 from tests.small_runs import trained
 
-RESULTS = Path(__file__).parents[2] / "results"
 #: A trained run of one hop, whose circuit is found in no time.
 SOLVED = Path(__file__).parents[1] / "data" / "runs_0_1" / "solved"
 SEARCH = ["--discovery", "8", "--selection", "8", "--report", "8"]
@@ -35,7 +35,7 @@ def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("made")
     trained(place / "one")
     shutil.copytree(SOLVED, place / "two")
-    shutil.copytree(RESULTS / "curriculum", place / "results" / "curriculum")
+    shutil.copytree(room("curriculum") / "curriculum", place / "results" / "curriculum")
     (place / "page.html").write_text("<!doctype html><html><title>a page of mine, on hopscope</title></html>")
     (place / "notes.txt").write_text("mine")
     return place

@@ -11,13 +11,13 @@ import pytest
 from hopscope.circuits.discovery import Discovery
 from hopscope.cli import main
 from hopscope.cli.commands import demo, explore
+from hopscope.experiments.results import room
 from hopscope.runs.run import Run
 from tests.small_runs import trained
 
 SEARCH = ["--discovery", "8", "--selection", "8", "--report", "8"]
 #: A trained run of one hop, whose circuit is found in no time.
 SOLVED = Path(__file__).parents[1] / "data" / "runs_0_1" / "solved"
-RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_the_demo_as_json(tmp_path, monkeypatch, capsys, browser):
 
 
 def test_the_report_is_opened_if_one_says_so(tmp_path, capsys, browser, monkeypatch):
-    shutil.copytree(RESULTS / "curriculum", tmp_path / "results" / "curriculum")
+    shutil.copytree(room("curriculum") / "curriculum", tmp_path / "results" / "curriculum")
     where = ["report", "--results", str(tmp_path / "results")]
     page = tmp_path / "page.html"
     assert main([*where, "--open"]) == 2 and "--html FILE" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from hopscope.runs.run import SHIPPED, Run
 from tests.small_runs import trained
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "hopscope_studies"
 
 SMALL = "--hops 1 --chains 2 --layers 1 --d-model 8 --batch 4 --val-size 4"
 SEARCH = "--discovery 8 --selection 8 --report 8"
@@ -81,9 +81,9 @@ UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --re
 }
 #: Commands that take minutes: a file that each wrote, and that holds what it prints.
 WRITTEN = {
-    "heads": RESULTS / "heads_smollm2" / "heads.json",
-    "heads --circuit": RESULTS / "circuit_smollm2" / "circuit.json",
-    "heads --needles": RESULTS / "needles_smollm2" / "retrieval.json",
+    "heads": RESULTS / "stacked_heads" / "results" / "heads_smollm2" / "heads.json",
+    "heads --circuit": RESULTS / "real_hop" / "results" / "circuit_smollm2" / "circuit.json",
+    "heads --needles": RESULTS / "retrieval_heads" / "results" / "needles_smollm2" / "retrieval.json",
 }
 FILES = {
     "config.json": "run/config.json",

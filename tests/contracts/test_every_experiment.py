@@ -63,7 +63,7 @@ def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     assert reproduced.done
     found = {f.name for f in reproduced.results.iterdir() if f.name[0] != "."}
-    assert found == {"table.csv", "figure.svg", "figure.png", "claims.json", "manifest.json"}
+    assert found == {"table.csv", "figure.svg", "claims.json", "manifest.json"}
     claims = json.loads((reproduced.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)

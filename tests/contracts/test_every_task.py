@@ -16,11 +16,11 @@ from hopscope.core.settings import BadInput
 from hopscope.drawing.run_pictures import draw
 from hopscope.models import Architecture, Transformer
 from hopscope.problem.roles import ABSENT
-from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.base import NOT_ASKED, Batch, Task, TokenTask, VectorTask
 from hopscope.tasks.base_regression import RegressionTask
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
 
 TASKS = catalogue.names("tasks")
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from hopscope.cli import main
+from hopscope.experiments.results import all_claims
 from tests.small_runs import trained
 
 pytestmark = pytest.mark.installs
@@ -39,7 +40,8 @@ HERE = {version: found for version in VERSIONS if (found := interpreter(version)
 def installed(request, tmp_path_factory) -> Path:
     """The folder of commands of an environment with all that hopscope requires but PyTorch."""
     folder = tmp_path_factory.mktemp("without-torch")
-    shutil.copytree(ROOT / "hopscope", folder / "source" / "hopscope", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("hopscope", "hopscope_studies"):
+        shutil.copytree(ROOT / package, folder / "source" / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):  # a copy, for building leaves files behind
         shutil.copy(ROOT / name, folder / "source")
     subprocess.run([HERE[request.param], "-m", "venv", folder / "venv"], check=True)
@@ -91,6 +93,15 @@ def test_the_wheel_carries_the_page(installed):
         path.name: path.read_bytes() for path in built.iterdir()
     }
     assert {"page.js", "page.css", "widget.js"} <= {path.name for path in there.iterdir()}
+
+
+def test_the_wheel_brings_studies_and_their_claims_and_leaves_tests_and_tables_out(installed):
+    (there,) = installed.parent.glob("lib/python*/site-packages/hopscope_studies")
+    room = there / "kv_shift"
+    assert (room / "README.md").is_file() and (room / "work.py").is_file() and not (room / "tests").exists()
+    assert {path.name for path in room.rglob("results/*/*")} == {"claims.json"}
+    assert (there / "birth" / "data" / "tinyshakespeare_bigrams.json").is_file()
+    assert all_claims(there) == all_claims(ROOT / "hopscope_studies")
 
 
 def test_a_page_is_exported_without_node(installed, tmp_path):

@@ -16,7 +16,8 @@ from hopscope.cli import main
 from hopscope.drawing.report_page import Opened, Section, prose, report_page
 from hopscope.experiments.results import all_claims
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "hopscope_studies"
+FIG4 = RESULTS / "stacked_heads" / "results" / "fig4"
 CLAIM = {
     "id": "a",
     "section": "7.2",
@@ -70,7 +71,7 @@ def test_every_claim_and_every_figure_is_on_it(page):
     sentences = [row["sentence"].replace("`", "") for row in claims]
     assert [cell for cell in reader.cells if cell in {*sentences}] == sentences
     figures = [attrs["src"] for tag, attrs in reader.tags if tag == "img"]
-    assert len(figures) == len(list(RESULTS.glob("*/figure.svg")))
+    assert len(figures) == len(list(RESULTS.glob("*/results/*/figure.svg")))
     assert all(source.startswith("data:image/svg+xml;base64,") for source in figures)
 
 
@@ -127,7 +128,7 @@ def test_a_circuit_links_to_the_page_in_which_its_model_runs(tmp_path):
 
 def test_claims_link_to_the_explorers_page_on_the_same_results(tmp_path):
     """Where it was exported into their folder, each to its place there; what no page holds is told as a command."""
-    shutil.copytree(RESULTS / "fig4", tmp_path / "my results" / "fig4")
+    shutil.copytree(FIG4, tmp_path / "my results" / "fig4")
     where = ["--results", str(tmp_path / "my results"), "--html", str(tmp_path / "page.html")]
     assert main(["report", *where]) == 0
     page = (tmp_path / "page.html").read_text()
@@ -137,7 +138,7 @@ def test_claims_link_to_the_explorers_page_on_the_same_results(tmp_path):
     assert main(["explore", "--results", str(tmp_path / "my results"), "--export", str(exported)]) == 0
     assert main(["report", *where]) == 0
     links = [attrs["href"] for tag, attrs in Reader((tmp_path / "page.html").read_text()).tags if tag == "a"]
-    claims = json.loads((RESULTS / "fig4" / "claims.json").read_text())
+    claims = json.loads((FIG4 / "claims.json").read_text())
     places = [f"fig4.{claim['id']}@{claim['scale']}" for claim in claims]
     assert places and all(
         f"my%20results/explorer.html#view=claims&claim={quote(place, safe='')}" in links for place in places

@@ -183,7 +183,7 @@ def test_rows_under_another_name_than_the_cells_are_refused(tmp_path, monkeypatc
 def test_what_offers_long_compares_no_runs_and_says_what_a_cell_takes(monkeypatch, change):
     about = {**vars(experiment("cells")), **change}
     known = {name: value for name, value in about.items() if value is not None}
-    source = SimpleNamespace(**known, __name__="hopscope.studies.toy.experiments.other", __file__="other.py")
+    source = SimpleNamespace(**known, __name__="hopscope_studies.toy.experiments.other", __file__="other.py")
     monkeypatch.setattr(catalogue, "module", lambda kind, name: source)
     with pytest.raises(TypeError, match="must state CELL_SECONDS and compare no runs"):
         declared("other", "cpu")

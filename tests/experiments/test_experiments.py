@@ -21,13 +21,13 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, setting
 from hopscope.experiments import runner, work
 from hopscope.experiments.curves import LEARNT, crossing, endings_of, final, first_below, hop_curves_of
-from hopscope.experiments.results import publish
+from hopscope.experiments.results import publish, room
 from hopscope.experiments.runner import run_folder
 from hopscope.experiments.work import Finished, Stopped, Work
-from hopscope.studies.stacked_heads.experiments.curriculum import claims
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from hopscope_studies.stacked_heads.experiments.curriculum import claims
 
 
 def curve(run: str, seed: int, curriculum: str, hop: str, losses: list[float]) -> list[dict]:
@@ -252,7 +252,7 @@ def test_altered_results_are_told_of(tmp_path, capsys, text):
 
 
 def test_a_page_needs_a_place_and_a_device_a_name(tmp_path, capsys):
-    results = ["--results", str(Path(__file__).parents[2] / "results")]
+    results = ["--results", str(room("curriculum"))]
     assert main(["report", *results, "--html", str(tmp_path / "none" / "page.html")]) == 2
     assert "choose a folder that there is" in capsys.readouterr().err
     assert main(["report", *results, "--html", str(tmp_path)]) == 2

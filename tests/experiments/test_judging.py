@@ -25,11 +25,10 @@ from hopscope.experiments.judging import (
     power_law,
     significant,
 )
-from hopscope.experiments.results import judged, table_in
+from hopscope.experiments.results import judged, results_in, rooms, table_in
 
 PACKAGE = Path(hopscope.__file__).parent
-RESULTS = PACKAGE.parent / "results"
-COMMITTED = sorted(path.parent for path in RESULTS.glob("*/claims.json"))
+COMMITTED = results_in(*rooms())
 NAN, INF = math.nan, math.inf
 
 #: What no change of code may change; words (sentence, section, threshold) may become better.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from hopscope.core import catalogue
 from hopscope.core.storage import Damaged
 from hopscope.experiments.overview import claims_page, found_by, studies_markdown
-from hopscope.experiments.results import claims_in
-
-ROOT = Path(__file__).parents[2]
+from hopscope.experiments.results import claims_in, room
 
 
 def claim(experiment, verdict, number=0.25, id="first", scale="cpu", seeds=3):
@@ -84,7 +81,7 @@ def test_the_page_has_every_claim_once_below_its_study():
     assert "| fig4 says. | 7 | cpu | none | 0.1 to none | 3 | **undecided** |" in page
 
 
-@pytest.mark.parametrize("study", catalogue.LIBRARY.studies(), ids=lambda root: root.path.name)
+@pytest.mark.parametrize("study", catalogue.studies(), ids=lambda root: root.path.name)
 def test_every_study_says_what_was_found(study):
     assert found_by(study.path).endswith("."), "in its __init__'s docstring: a paragraph 'Found: …'"
 
@@ -99,7 +96,7 @@ def test_a_claim_of_another_shape_is_refused_where_it_is_read(change, tmp_path):
     """Of an older folder, which has no manifest to be held against."""
     folder = tmp_path / "fig2"
     folder.mkdir()
-    rows = json.loads((ROOT / "results" / "fig2" / "claims.json").read_text())
+    rows = json.loads((room("fig2") / "fig2" / "claims.json").read_text())
     (folder / "claims.json").write_text(json.dumps([rows[0] | change]))
     with pytest.raises(Damaged, match="no list of claims"):
         claims_in(folder / "claims.json")

@@ -24,10 +24,10 @@ from hopscope.explorer.building import Builder
 from hopscope.explorer.page import export, inline, page_of, static
 from hopscope.explorer.server import Server
 from hopscope.problem.paths import Path
-from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.base import Batch
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
+from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
 from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
 pytestmark = pytest.mark.heavy
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.heavy
 VIEWS = ("run", "circuit", "heads", "try", "compare", "census", "claims")
 #: Every view, the tour, and a claim that is open, with its figure and table.
 STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
-RESULTS = File(__file__).parents[2] / "results"
+RESULTS = File(__file__).parents[2] / "hopscope_studies"
 INSIDE = ("blob:", "data:")  # the page's own, which nobody fetches
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e{{constructor}}" + "x" * 10_000
 

@@ -14,7 +14,7 @@ from http.cookiejar import CookieJar
 import pytest
 
 from hopscope.cli import main
-from hopscope.experiments.results import all_claims
+from hopscope.experiments.results import all_claims, room
 from hopscope.explorer.building import Builder
 from hopscope.explorer.claims import paper_of, texts_of
 from tests.small_runs import trained
@@ -91,7 +91,7 @@ def test_several_runs_are_in_one_page(small, tmp_path):
 def test_claims_of_results_come_with_their_tables_and_commands():
     from pathlib import Path
 
-    results = Path(__file__).parents[2] / "results"
+    results = Path(__file__).parents[2] / "hopscope_studies"
     builder = Builder([], results=results)
     claims, rows = builder.bundle.manifest["claims"], all_claims(results)
     assert [(c["experiment"], c["id"], c["verdict"], c["number"]) for c in claims] == [
@@ -102,7 +102,10 @@ def test_claims_of_results_come_with_their_tables_and_commands():
         assert claim["about"] and claim["runs"]
         for kind, file in (("table", "table.csv"), ("figure", "figure.svg")):
             if claim[kind] is not None:
-                assert builder.bundle.blocks[claim[kind]].data == (results / claim["experiment"] / file).read_bytes()
+                assert (
+                    builder.bundle.blocks[claim[kind]].data
+                    == (room(claim["experiment"]) / claim["experiment"] / file).read_bytes()
+                )
     assert sum(claim["table"] is not None for claim in claims) > len(claims) / 2
     assert builder.bundle.manifest["runs"] == []
 

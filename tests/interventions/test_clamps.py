@@ -15,10 +15,10 @@ from torch import Tensor
 
 from hopscope import Architecture, BadInput, Config, Run, Training, train
 from hopscope.cli import main
+from hopscope.experiments.results import room
 from hopscope.interventions.clamps import Clamp, check_clamps, clamped, in_force, parse_clamps, replacements
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.runs.evaluation import evaluate
-from hopscope.studies.stacked_heads.experiments import curriculum
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
@@ -26,6 +26,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.training.loop import Interrupted
 from hopscope.training.trainer import Trainer
+from hopscope_studies.stacked_heads.experiments import curriculum
 from tests.small_runs import config, fingerprint, trained
 
 CPU = torch.device("cpu")
@@ -132,7 +133,7 @@ def test_what_the_mask_or_the_order_lets_pass_is_taken():
 
 def test_identities_of_runs_without_clamps_are_what_they_were():
     """Those of the published table, which are older than clamps."""
-    published = set(pandas.read_csv(ROOT / "results" / "curriculum" / "table.csv")["run"])
+    published = set(pandas.read_csv(room("curriculum") / "curriculum" / "table.csv")["run"])
     assert {c.identity for c in curriculum.runs("cpu")} == published
     assert "clamps" not in Config(Retrieval()).training.identifying()
 

@@ -14,8 +14,8 @@ import torch
 from hopscope.core.seeds import generator
 from hopscope.language.checkpoints import open_model
 from hopscope.language.heads.attention import Lens
-from hopscope.studies.attention_saes.heads import chosen, vocabulary
-from hopscope.studies.attention_saes.prefixes import CONDITIONS, looks, sequences, without
+from hopscope_studies.attention_saes.heads import chosen, vocabulary
+from hopscope_studies.attention_saes.prefixes import CONDITIONS, looks, sequences, without
 
 pytestmark = pytest.mark.slow
 

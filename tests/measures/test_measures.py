@@ -47,7 +47,7 @@ def uniform(batch):
 
 
 def test_tests_check_shapes():
-    """tests/conftest.py has jaxtyping and beartype check every annotated shape: a pattern without heads is refused."""
+    """conftest.py has jaxtyping and beartype check every annotated shape: a pattern without heads is refused."""
     batch = Retrieval().sample(2)
     path_strengths(uniform(batch)[:, None], batch.roles)
     with pytest.raises(TypeCheckError, match="pattern"):

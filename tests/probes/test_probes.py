@@ -18,9 +18,9 @@ from hopscope.probes.linear import interval
 from hopscope.probes.pieces import piece_names, reach_of
 from hopscope.probes.reach import probe
 from hopscope.problem.paths import role_name
-from hopscope.studies.stacked_heads.experiments.thm1 import claims
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.experiments.thm1 import claims
 
 TASK = Retrieval(n_hops=2)
 OWN = {(role_name(i), piece) for i in range(5) for piece in piece_names(2)[max(i - 1, 0) : i + 1]}

@@ -25,6 +25,7 @@ from hopscope.experiments.results import all_claims, redraw
 from tests.small_runs import config, fingerprint, trained
 
 PACKAGE = Path(__file__).parents[2] / "hopscope"
+STUDY = PACKAGE.with_name("hopscope_studies") / "stacked_heads" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -386,7 +387,7 @@ def results(tmp_path_factory) -> Path:
     """Results as committed, of an experiment and of heads."""
     folder = tmp_path_factory.mktemp("results")
     for name in ("curriculum", "heads_smollm2"):
-        shutil.copytree(PACKAGE.parent / "results" / name, folder / name)
+        shutil.copytree(STUDY / name, folder / name)
     return folder
 
 
@@ -397,16 +398,16 @@ def test_whatever_is_altered_in_results_is_found(results, capsys, alteration):
         "claims.json": lambda folder: all_claims(folder.parent),
         "table.csv": lambda folder: redraw("curriculum", folder),
         "manifest.json": lambda folder: all_claims(folder.parent),
-        **dict.fromkeys(("figure.svg", "figure.png"), page_of),
+        "figure.svg": page_of,
     }
     for which in ("curriculum", "heads_smollm2"):
         names = files_of(results / which)
-        assert len(names) > 4
+        assert len(names) >= 4
         for name in names:
             read = readers[name] if which == "curriculum" else None
             assert_found(capsys, results / which, name, ALTERATIONS[alteration], read)
     folder, before = results / "curriculum", {n: (results / "curriculum" / n).read_bytes() for n in readers}
-    for name in ("claims.json", "figure.svg", "figure.png"):
+    for name in ("claims.json", "figure.svg"):
         (folder / name).write_bytes(ALTERATIONS[alteration](before[name]))
     (folder / "table.csv").write_bytes(ALTERATIONS[alteration](before["table.csv"]))
     assert main(["report", "--results", str(results)]) == 2

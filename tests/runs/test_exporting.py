@@ -20,10 +20,10 @@ from hopscope.core.storage import enlist, listed
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.runs.exporting import transformer_lens_files
 from hopscope.runs.importing import import_model, read_weights
-from hopscope.studies.gradient_descent.tasks.linear_regression import LinearRegression
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import train
+from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
 from tests.small_runs import trained
 
 ROOT = Path(__file__).parents[2]

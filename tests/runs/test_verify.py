@@ -20,6 +20,7 @@ from tests.experiments.test_experiments import TABLE, Counting
 from tests.small_runs import trained
 
 ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "hopscope_studies"
 OLD = ROOT / "tests" / "data" / "runs_0_1"
 
 
@@ -35,9 +36,9 @@ def ask(capsys):
 
 
 def test_all_that_is_committed_is_whole(ask):
-    code, out, _ = ask("verify", ROOT / "results", "packaged", "--json")
+    code, out, _ = ask("verify", STUDIES, "packaged", "--json")
     found = json.loads(out)
-    assert code == 0 and len(found) == 1 + len([path for path in (ROOT / "results").iterdir() if path.is_dir()])
+    assert code == 0 and len(found) == 1 + len(list(STUDIES.glob("*/results/*/")))
     assert {(one["state"], *one["faults"], *one["unverified"]) for one in found} == {("whole",)}
 
 
@@ -139,7 +140,9 @@ def test_an_unfinished_run_is_neither(ask, tmp_path):
 
 def test_old_results_are_called_unverified_once_and_redraw_writes_their_manifest(ask, tmp_path):
     for name in ("curriculum", "readings", "heads_smollm2_seed1"):
-        shutil.copytree(ROOT / "results" / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(
+            STUDIES / "stacked_heads" / "results" / name, tmp_path / name, ignore=shutil.ignore_patterns(".*")
+        )
         (tmp_path / name / MANIFEST).unlink()
     code, _, err = ask("report", "--results", tmp_path)
     assert code == 0 and err.count("unverified") == err.count("\n") == 1 and "--redraw" in err

@@ -37,16 +37,16 @@ def test_a_file_counted_by_hand():
     assert lines_of_code('"""Nothing but words."""\n') == lines_of_code("") == 0
 
 
-def test_rooms_are_folders_and_studies_are_counted_apart(tmp_path, capsys):
-    (tmp_path / "room" / "inner").mkdir(parents=True)
-    (tmp_path / "left_out").mkdir()
+def test_rooms_are_folders_whose_tests_are_not_counted(tmp_path, capsys):
+    for place in ("room/inner", "room/tests"):
+        (tmp_path / place).mkdir(parents=True)
     (tmp_path / "loose.py").write_text("x = 1\n")
-    for place in ("room", "room/inner", "left_out"):
+    for place in ("room", "room/inner", "room/tests"):
         (tmp_path / place / "file.py").write_text("x = 1\ny = 2\n")
-    assert sizes(tmp_path, tmp_path / "left_out") == {".": 1, "room": 4}
+    assert sizes(tmp_path) == {".": 1, "room": 4}
     assert main([]) == 0
     shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
     assert shown == {
-        "laboratory": f"{sum(sizes(LABORATORY, STUDIES).values()):,}",
+        "laboratory": f"{sum(sizes(LABORATORY).values()):,}",
         "studies": f"{sum(sizes(STUDIES).values()):,}",
     }

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     metavar="last|STEPS|all",
     help="Checkpoints whose model runs in the file: the last, all, or steps such as 0,160,1000.",
 )
-@click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of this results folder.")
+@click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of these results, or studies.")
 def command(
     runs: tuple[Path, ...], port: int, open_it: bool | None, file: Path | None, weights: str, results: Path | None
 ) -> None:
@@ -52,7 +52,9 @@ def command(
         example = "such as 'hopscope explore packaged'"
         raise BadInput(f"say which runs to explore, {example}, or whose claims with --results DIR")
     if results is not None and not results.is_dir():
-        raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
+        from hopscope.experiments.results import gone
+
+        raise BadInput(gone(results))
     if file is not None:
         refuse_beside("says nothing beside --export", "port")
         check_page(file)

@@ -95,7 +95,7 @@ def begin(kind: str, name: str) -> None:
     check_free(kind, name)
     check_words(kind, name)
     root = home()
-    path = write_study(root, name) if kind == "study" else write_variant(root, kind, name)
+    path = write_study(studies_of(root) / name, name) if kind == "study" else write_variant(root, kind, name)
     for line in next_steps(root, kind, name, path):
         say(line)
 
@@ -110,6 +110,11 @@ def home() -> Path:
         f"hopscope is installed here, and its folder is not for your files; make one and name it: "
         f"hopscope --with DIR new KIND NAME, or {outside.VARIABLE}=DIR"
     )
+
+
+def studies_of(root: Path) -> Path:
+    """Where studies are begun: beside ours, or in `studies/` of a folder of one's own."""
+    return catalogue.ours()[0].path if root == catalogue.LIBRARY.path else root / "studies"
 
 
 # Names -----------------------------------------------------------------------------------------------------------
@@ -129,8 +134,8 @@ def check_name(name: str) -> None:
 def check_free(kind: str, name: str) -> None:
     """Raise BadInput if there is one of this name, now or under a name of old; say where it stands."""
     if kind == "study":
-        studies = [root for root in catalogue.roots("experiments") if root.path.parent.name == "studies"]
-        if taken := next((root.path for root in studies if root.path.name == name), None):
+        taken = next((root.path for root in catalogue.studies() if root.path.name == name), None)
+        if taken:
             raise BadInput(f"there is a study {name!r} already, in {taken}; choose another name")
     folder = "experiments" if kind == "study" else KINDS[kind].folder
     known, today = catalogue.homes(folder), catalogue.current(folder, name)
@@ -175,9 +180,8 @@ def write_variant(root: Path, kind: str, name: str) -> Path:
     return path
 
 
-def write_study(root: Path, name: str) -> Path:
+def write_study(path: Path, name: str) -> Path:
     """Write a study's folder, wholly or not at all. Raises BadInput if one stands there."""
-    path = root / "studies" / name
     if path.exists():
         raise BadInput(f"{path} is there already; choose another name")
     temporary = path.with_name(f"{TEMPORARY}{name}")

@@ -1,10 +1,10 @@
-"""`hopscope report`: every claim that was judged, from `results/` alone."""
+"""`hopscope report`: every claim that was judged, from results alone."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from hopscope.cli.options import (
 )
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
-from hopscope.core.places import PAGE, check_page, kind_of, replacing
+from hopscope.core.places import CLAIMS, PAGE, TABLE, check_page, has, kind_of, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, listed, parse_json, read_listed, write_file
 from hopscope.core.strangers import misfit
@@ -34,15 +34,18 @@ from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.overview import claims_page, show, studies_markdown
-from hopscope.experiments.results import all_claims, redraw
+from hopscope.experiments.results import all_claims, claims_in, gone, redraw, results_in, rooms
 from hopscope.runs.integrity import is_unverified, vouch
 from hopscope.runs.run import load
 
-STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
+STUDY_PAGES = "hopscope_studies/{}/README.md"  # from the README
+OURS = Path("hopscope_studies")
 
 
 @click.command("report")
-@click.option("--results", type=PATH, default=Path("results"), show_default=True, help="From where.")
+@click.option(
+    "--results", type=PATH, help="A folder of results, or of studies  [default: all studies', and results here]"
+)
 @click.option(
     "--redraw", "again", is_flag=True, help="First draw every figure and judge every claim anew, from tables."
 )
@@ -54,7 +57,7 @@ STUDY_PAGES = "hopscope/studies/{}/README.md"  # from the README
 @click.option("--paper", is_flag=True, help="Print the paper's sentences with their verdicts, then its settings.")
 @as_json
 def command(
-    results: Path,
+    results: Path | None,
     again: bool,
     page: Path | None,
     runs: tuple[Path, ...],
@@ -65,25 +68,27 @@ def command(
     as_json: bool,
 ) -> None:
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
-    if not results.is_dir():
-        raise BadInput(f"there is no folder {results}; 'hopscope reproduce NAME --scale cpu' makes results")
+    if results is not None and not results.is_dir():
+        raise BadInput(gone(results))
+    places = rooms() if results is None else [results]
     check_kinds()
     if page is not None:
         check_page(page)
     if again:
         with Narrator() as watch:
-            draw_again(results, watch)
-    claims = all_claims(results)
+            draw_again(places, watch)
+    claims = all_claims(*places)
     if not claims:
-        raise BadInput(f"{results} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
-    say_unverified(sorted(path.parent for path in results.glob("*/table.csv")), "'hopscope report --redraw' writes it")
+        raise BadInput(f"{results or 'results'} holds no claims; 'hopscope reproduce NAME --scale cpu' makes some")
+    tables = [folder for folder in results_in(*places) if has(folder, TABLE)]
+    say_unverified(tables, "'hopscope report --redraw' writes it")
     if runs and page is None:
         raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
     if open_it and page is None:
         raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
         with Narrator("putting the page together"), replacing(page):
-            write_page(page, results, runs)
+            write_page(page, places, runs, OURS if results is None else results)
         if open_it:
             show_page(page)
         say(f"{page}: {count(len(claims), 'claim')}, opens offline")
@@ -108,32 +113,34 @@ def check_kinds() -> None:
         raise BadInput(f"{told} are reports of their own; ask for one of them")
 
 
-def draw_again(results: Path, watch: Callable[[str], None] = lambda _: None) -> None:
+def draw_again(places: Sequence[Path], watch: Callable[[str], None] = lambda _: None) -> None:
     """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
 
     Raises Damaged for a table that is not the one that its manifest lists.
     """
-    for folder in sorted({path.parent for name in ("table.csv", "claims.json") for path in results.glob(f"*/{name}")}):
-        if (folder / "claims.json").is_file() or folder.name in catalogue.names("experiments"):
+    for folder in results_in(*places):
+        if has(folder, CLAIMS) or folder.name in catalogue.names("experiments"):
             watch(f"drawing and judging {folder.name}")
             redraw(folder.name, folder)
         elif is_unverified(folder):
             vouch(folder)
 
 
-def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
-    """The page: every experiment under `results/`, and the circuits of these runs. Raises BadInput, CannotSave."""
+def write_page(page: Path, places: Sequence[Path], runs: tuple[Path, ...], named: Path) -> None:
+    """The page: every experiment in these places, which it calls `named`, and the circuits of these runs.
+
+    Raises BadInput, CannotSave, Damaged.
+    """
     from hopscope.drawing.circuit_report import shown_name
     from hopscope.drawing.report_page import Opened, Section, report_page
 
-    claims = all_claims(results)
-    names = list(dict.fromkeys(row["experiment"] for row in claims))
+    judged = [folder for folder in results_in(*places) if has(folder, CLAIMS)]
+    for folder in judged:
+        read_all(folder)
     sections = [
-        Section(name, experiment(name).__doc__ or "", results / name, [r for r in claims if r["experiment"] == name])
-        for name in names
+        Section(folder.name, experiment(folder.name).__doc__ or "", folder, claims_in(folder / CLAIMS))
+        for folder in judged
     ]
-    for section in sections:
-        read_all(section.folder)
     circuits = []
     for run in runs:
         if not (run / "circuit.json").is_file():
@@ -143,8 +150,8 @@ def write_page(page: Path, results: Path, runs: tuple[Path, ...]) -> None:
         if bad := misfit(found, CIRCUIT, "its value"):
             raise Damaged(f"{run / 'circuit.json'} is altered: {bad.removeprefix('its value.')} is missing")
         circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
-    explorer = explorer_of(results, page)
-    made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(results)), explorer=explorer)
+    explorer = explorer_of(named, page)
+    made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(named)), explorer=explorer)
     write_file(page, made.encode())
 
 

@@ -27,11 +27,12 @@ from hopscope.cli.options import (
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
 from hopscope.core.environment import choose_device, memory_free
+from hopscope.core.places import CLAIMS
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count, duration
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import all_claims, outstanding
+from hopscope.experiments.results import claims_in, outstanding, room
 from hopscope.experiments.runner import Outcome, reproduce, run_folder
 from hopscope.experiments.work import Work
 from hopscope.runs.demand import check_together, gib
@@ -58,7 +59,7 @@ def seconds(text: str | None) -> float | None:
 @click.option(
     "--results",
     type=PATH,
-    help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
+    help="Folder of tables, figures and claims  [default: its study's results; runs/quick-results at scale quick]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @threads
@@ -89,19 +90,18 @@ def command(
     limit = seconds(budget)
     choose_device(device)
     deadline = None if limit is None else time.monotonic() + limit
-    folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
     with Narrator("reading what is to be done"):
         for each in names:
-            check_together(to_train(each, scale, runs, folder))  # complain about any before training the first
+            check_together(to_train(each, scale, runs, results))  # complain about any before training the first
     if dry_run:
-        estimate(names, scale, runs, folder, 1, as_json)
+        estimate(names, scale, runs, results, 1, as_json)
         return
     outcomes = [
         reproduce(
             each,
             scale,
             runs=runs,
-            results=folder,
+            results=place(each, scale, runs, results),
             budget=None if deadline is None else max(0.0, deadline - time.monotonic()),
             watcher=lambda label: ProgressBar(label=label),
             telling=Narrator,
@@ -110,20 +110,26 @@ def command(
         )
         for each in names
     ]
-    tell(outcomes, folder, as_json)
+    tell(outcomes, as_json)
 
 
-def left_of(name: str, scale: str, runs: Path, results: Path) -> list[Config | Work]:
+def place(name: str, scale: str, runs: Path, results: Path | None) -> Path:
+    """The folder of results for an experiment's: the one that was named, or the study's own. Raises BadInput."""
+    return results or (runs / "quick-results" if scale == "quick" else room(name))
+
+
+def left_of(name: str, scale: str, runs: Path, results: Path | None) -> list[Config | Work]:
     """What of an experiment is not done. Raises BadInput."""
+    results = place(name, scale, runs, results)
     return [one for one in outstanding(name, scale, results) if not (run_folder(runs, one) / "DONE").is_file()]
 
 
-def to_train(name: str, scale: str, runs: Path, results: Path) -> list[Config]:
+def to_train(name: str, scale: str, runs: Path, results: Path | None) -> list[Config]:
     """The runs among what is not done; of other work nobody knows what it takes. Raises BadInput."""
     return [one for one in left_of(name, scale, runs, results) if isinstance(one, Config)]
 
 
-def estimate(names: Sequence[str], scale: str, runs: Path, results: Path, at_once: int, as_json: bool) -> None:
+def estimate(names: Sequence[str], scale: str, runs: Path, results: Path | None, at_once: int, as_json: bool) -> None:
     """What experiments would take: of memory their largest runs, of time what each says of itself."""
     found = [estimated(name, scale, runs, results, at_once) for name in names]
     if as_json:
@@ -135,7 +141,7 @@ def estimate(names: Sequence[str], scale: str, runs: Path, results: Path, at_onc
         say(f"{one['experiment']} at {scale}: {words}{memory}")
 
 
-def estimated(name: str, scale: str, runs: Path, results: Path, at_once: int) -> dict[str, Any]:
+def estimated(name: str, scale: str, runs: Path, results: Path | None, at_once: int) -> dict[str, Any]:
     """An experiment's part of `estimate`."""
     left, of = len(left_of(name, scale, runs, results)), len(declared(name, scale))
     memory = check_together(to_train(name, scale, runs, results), at_once)
@@ -150,11 +156,11 @@ def estimated(name: str, scale: str, runs: Path, results: Path, at_once: int) ->
     }
 
 
-def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
+def tell(outcomes: list[Outcome], as_json: bool) -> None:
     """What was found, or what is left to do."""
     say_unverified(path for outcome in outcomes for path in outcome.trained)
-    names = {outcome.name for outcome in outcomes if outcome.results}
-    claims = [row for row in all_claims(results) if row["experiment"] in names and row["scale"] == outcomes[0].scale]
+    folders = [outcome.results for outcome in outcomes if outcome.results]
+    claims = [row for folder in folders for row in claims_in(folder / CLAIMS) if row["scale"] == outcomes[0].scale]
     if as_json:
         print_json({"done": all(o.done for o in outcomes), "left": sum(o.left for o in outcomes), "claims": claims})
         return
@@ -162,7 +168,7 @@ def tell(outcomes: list[Outcome], results: Path, as_json: bool) -> None:
         console().print(claims_table(claims))
     for outcome in outcomes:
         if outcome.results:
-            say(f"{outcome.results}: table.csv, figure.svg, figure.png, claims.json")
+            say(f"{outcome.results}: table.csv, figure.svg, claims.json")
         if outcome.left:
             left = count(outcome.left, "run is", "runs are")
             say(f"{outcome.name}: the budget is spent, {left} left; the same command goes on")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.reproduce import estimate, seconds, tell, to_train
+from hopscope.cli.commands.reproduce import estimate, place, seconds, tell, to_train
 from hopscope.cli.options import PATH, as_json, completed, dry_run
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
@@ -41,7 +41,7 @@ ENGINES = ("local", "stacked", "ray")
 @click.option(
     "--results",
     type=PATH,
-    help="Folder of tables, figures and claims  [default: results; runs/quick-results at scale quick]",
+    help="Folder of tables, figures and claims  [default: its study's results; runs/quick-results at scale quick]",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
@@ -62,7 +62,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
-    folder = results or (runs / "quick-results" if scale == "quick" else Path("results"))
+    folder = place(name, scale, runs, results)
     if worker_of is not None:
         be_worker(name, scale, runs, folder, device, worker_of)
         return
@@ -90,7 +90,7 @@ def command(
         else:
             hire = partial(RayCrew, gpus=gpus) if engine == "ray" else None
             outcome = sweep(name, scale, workers=at_once, watch=watch, hire=hire, **how)
-    tell([outcome], folder, as_json)
+    tell([outcome], as_json)
 
 
 def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, driver: int) -> None:

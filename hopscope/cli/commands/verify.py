@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import PATH, as_json, print_json, say
+from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
 def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
     """Check every file of runs and results against its manifest, and runs against themselves.
 
-    DIR is a run, the results of an experiment, or a folder of these, such as runs or results. Each fault is a line:
+    DIR is a run, the results of an experiment, or a folder of these, such as runs, or of studies. Each fault is a line:
     which file, what was found, what was expected, what to do. The exit code is 2 if there is one. Files that no
     manifest lists are called unverified: they are from before there were manifests, or a kill came while they were
     written.
     """
+    from hopscope.experiments.results import HERE, gone
     from hopscope.runs.integrity import check, folders_in, vouch
     from hopscope.runs.run import SHIPPED, is_shipped
 
+    if missed := [folder for folder in folders if HERE in (folder, folder.parent) and not folder.exists()]:
+        raise BadInput(gone(missed[0]))
     found = [each for folder in folders for each in folders_in(SHIPPED if is_shipped(folder) else folder)]
     total, done = sum(map(size, found)), 0
     with Narrator("verifying") as narrator:

@@ -1,0 +1,82 @@
+"""In-context classification is learnt abruptly, and not at all where L = N (Reddy, 2024, sections 3 and 4).
+
+Three things per seed: the course of learning when only the context can answer, with its progress measures; the same
+with as many labels as pairs, by optimizer and by whether labels may repeat; and what the three nested logits make of
+it. See the study's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pandas import DataFrame, concat
+
+from hopscope.configuration.config import Config
+from hopscope.core.environment import code_version
+from hopscope.core.storage import read_json
+from hopscope.experiments.long_table import about, courses_of, entry
+from hopscope.experiments.work import Finished, Work
+from hopscope.runs.run import Run
+from hopscope.tasks.item_labels import ItemLabels
+from hopscope_studies.abrupt_learning.answers import judged, task_of
+from hopscope_studies.abrupt_learning.by_hand import induction
+from hopscope_studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cells, namer, streamed
+from hopscope_studies.abrupt_learning.claims import BY_HAND, claims
+from hopscope_studies.abrupt_learning.figure import figure
+from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 500, "paper": 100_000}
+#: By hand and trained models stand in one table.
+COMPARES_RUNS = True
+CLAIMS = (
+    "a_label_of_the_context_first",
+    "it_ends_abruptly",
+    "the_head_forms_at_the_change",
+    "it_reads_the_context",
+    "even_stays",
+    "adam_leaves_even",
+    "repeats_leave_even",
+    "nested_logits_change",
+    "nested_logits_wait",
+    "by_hand",
+    "untrained",
+)
+SEEDS = {"quick": 1, "cpu": 5, "paper": 6}
+#: Pairs and labels of the nested logits.
+NESTED = ((8, 8), (8, 9), (8, 10), (8, 12), (8, 16), (8, 32))
+HAND = {**TASK, **NEW, "d_item": 256}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """Every condition over seeds, and the nested logits."""
+    yield from cells(ABRUPT, range(SEEDS[scale]), scale)
+    short = {"steps": 200} if scale == "quick" else {}
+    yield from (NestedLogits(n_pairs=n, n_labels=labels, **short) for n, labels in NESTED)
+
+
+def table(finished: list[Run | Finished], scale: str) -> DataFrame:
+    """The course of every run, and how its answers come about; the model by hand; the nested logits' course."""
+    trained = [one for one in finished if isinstance(one, Run)]
+    task = ItemLabels(**HAND)
+    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
+    rows = [entry(hand, kind, name, value) for kind, name, value in judged(induction(task), task)]
+    for run in trained:
+        of = about(run, namer(ABRUPT, scale))
+        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
+    rows += nested_rows(one for one in finished if isinstance(one, Finished))
+    return concat([courses_of(trained, namer(ABRUPT, scale), streamed), DataFrame(rows)], ignore_index=True).round(
+        {"value": 5}
+    )
+
+
+def nested_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:
+    """The loss of the nested logits over training; L stands as the name."""
+    for one in finished:
+        labels = one.work.as_dict()["n_labels"]
+        of = {"run": one.work.identity, "version": one.version, "seed": 0, "condition": "nested"}
+        for step, loss, *_ in read_json(one.path / "course.json"):
+            yield entry(of, "loss", str(labels), loss, int(step))

@@ -1,0 +1,48 @@
+"""In the context or in the weights? Classes, bursts and noise decide (Reddy, 2024, section 2; Chan et al., 2022).
+
+All sequences have classes with labels of their own, so that an answer can be looked up in the context, or known by
+heart. Which of the two is learnt is asked by three tests: new classes (IC), known classes with other labels (IC2),
+known classes that the context does not show (IW). See the study's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.long_table import about, entry
+from hopscope.runs.run import Run
+from hopscope_studies.abrupt_learning.answers import judged, task_of
+from hopscope_studies.abrupt_learning.cells import TRADE, cells, namer
+from hopscope_studies.abrupt_learning.figure import trade_figure as figure
+from hopscope_studies.abrupt_learning.trade_claims import claims
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 240, "paper": 100_000}
+CLAIMS = (
+    "more_classes_favour_the_context",
+    "few_classes_favour_the_weights",
+    "bursts_favour_the_context",
+    "noise_favours_the_context",
+    "one_at_the_cost_of_the_other",
+    "untouched_by_labels_known",
+)
+SEEDS = {"quick": 1, "cpu": 5, "paper": 6}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every condition, over seeds."""
+    return cells(TRADE, range(SEEDS[scale]), scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """How each run answers at its end."""
+    rows = []
+    for run in runs:
+        of = about(run, namer(TRADE, scale))
+        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
+    return DataFrame(rows).round({"value": 5})

@@ -1,0 +1,118 @@
+"""The claims of `context_or_weights`, from its table alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack
+
+import numpy
+from pandas import DataFrame, Series
+
+from hopscope.experiments.judging import Claim, Limit, Values, judge
+from hopscope.experiments.long_table import values
+from hopscope_studies.abrupt_learning.cells import TRADE
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Classes, bursts, noise; and the two ways of answering against each other."""
+    yield from by_data(table)
+    every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
+    yield held(
+        "one_at_the_cost_of_the_other",
+        "Over all runs, models that answer more from the context answer less from the weights: correlation of IC and "
+        "IW.",
+        [correlation(table, every)],
+        "correlation",
+        table,
+        every,
+        below=-0.5,
+        of="median",
+    )
+    yield held(
+        "untouched_by_labels_known",
+        "With 2,048 classes the context is believed against what the weights could know: known classes with other "
+        "labels are answered as shown (IC2).",
+        by_seed(table, "many", "IC2"),
+        "accuracy",
+        table,
+        ["many"],
+        above=0.5,
+        of="median",
+    )
+
+
+def by_data(table: DataFrame) -> Iterator[Claim]:
+    """What classes, bursts and noise favour."""
+    yield held(
+        "more_classes_favour_the_context",
+        "With 2,048 classes new ones are answered more often than with 64 (IC; paper: more classes favour "
+        "the context).",
+        gained(table, "IC", "few", "many"),
+        "accuracy gained",
+        table,
+        ["few", "many"],
+        above=0.2,
+        of="median",
+    )
+    yield held(
+        "few_classes_favour_the_weights",
+        "With 64 classes the context's absence costs less than with 2,048 (IW).",
+        gained(table, "IW", "many", "few"),
+        "accuracy gained",
+        table,
+        ["few", "many"],
+        above=0.1,
+        of="median",
+    )
+    yield held(
+        "bursts_favour_the_context",
+        "With one class four times new ones are answered more often than with four classes once each (IC; paper: "
+        "bursts favour the context).",
+        gained(table, "IC", "single", "burst"),
+        "accuracy gained",
+        table,
+        ["single", "burst"],
+        above=0,
+        of="median",
+    )
+    yield held(
+        "noise_favours_the_context",
+        "With more noise within classes new ones are answered more often (IC; paper: noise favours the context).",
+        gained(table, "IC", "few", "noise"),
+        "accuracy gained",
+        table,
+        ["few", "noise"],
+        above=0,
+        of="median",
+    )
+
+
+def held(
+    id: str,
+    sentence: str,
+    numbers: Values,
+    what: str,
+    table: DataFrame,
+    conditions: list[str],
+    **limit: Unpack[Limit],
+) -> Claim:
+    """Held to a threshold of ours."""
+    rows = table[table.condition.isin(conditions)]
+    return judge(id, sentence, numbers, what, section="2", rows=rows, among=table, source="ours", **limit)
+
+
+def by_seed(table: DataFrame, condition: str, test: str) -> Series:
+    """A test's accuracy, by seed."""
+    return values(table, condition, "accuracy", test).set_index("seed").value
+
+
+def gained(table: DataFrame, test: str, without: str, having: str) -> Series:
+    """What a change gains in a test, seed by seed."""
+    return (by_seed(table, having, test) - by_seed(table, without, test)).dropna()
+
+
+def correlation(table: DataFrame, conditions: list[str]) -> float:
+    """Of the two tests over all runs; NaN of fewer than three."""
+    pairs = [(by_seed(table, name, "IC"), by_seed(table, name, "IW")) for name in conditions]
+    known = [(a[seed], b[seed]) for a, b in pairs for seed in a.index.intersection(b.index)]
+    return float(numpy.corrcoef(numpy.array(known).T)[0, 1]) if len(known) > 2 else float("nan")

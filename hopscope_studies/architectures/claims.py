@@ -1,0 +1,259 @@
+"""The claims of the bench, and the summaries of its table that they, the figure and the page are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope_studies.architectures.candidates import REFERENCE, Candidate
+from hopscope_studies.architectures.cells import HOPS, LAYERS, MAIN, SEEDS
+
+CELL = ["candidate", "task", "D", "layers"]
+UNTRAINED = 0.9  # of a guess's loss, below which a model knows something before training
+EQUAL = 0.05  # by which parameters may differ: widths are multiples of 4
+PLAIN, UNPRIMED = REFERENCE.name, Candidate(positions=None).name
+SHIFTED = Candidate("kv_shift", positions=None).name
+SECTION = "beyond"
+
+
+def hops_learnt(table: DataFrame) -> DataFrame:
+    """A row per run, in the table's order: `CELL`, seed, learnt (hops that ended below the threshold), reach
+    (hops within the exact minimum depth), asked, sequences (until the last of those learnt was; NaN: none), flops (of a
+    sequence's forward), parameters."""
+    rows = table[table.k > 0]
+    ended = rows.loss < rows.below
+    rows = rows.assign(ended=ended, within=rows.least <= rows.layers, at=(rows.learnt * rows.batch).where(ended))
+    each = rows.groupby("run", sort=False)
+    first = each[["version", "seed", *CELL, "attention", "positions", "parameters", "flops"]].first()
+    known = each.least.count() == each.k.count()
+    found = first.assign(learnt=each.ended.sum(), asked=each.k.count(), reach=each.within.sum().where(known))
+    return found.assign(sequences=each["at"].max()).reset_index()
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What theory says of every depth, who reaches it, and the controls."""
+    each = hops_learnt(table)
+    main = each[(each.task == MAIN) & (each.layers == LAYERS) & each.D.isin(HOPS)]
+    rules = main[(main.candidate == main.attention) | (main.candidate == main.attention + UNPRIMED.removeprefix(PLAIN))]
+    yield below_the_minimum(table)
+    yield plain_reaches(main[main.candidate == PLAIN], table)
+    yield every_rule_reaches(rules, table)
+    yield goes_further(main[(main.candidate == SHIFTED) & (max(HOPS) == main.D)], table)
+    yield prior_is_needed(main, table)
+    yield seeds_agree(each, table)
+    yield equal_parameters(rules, table)
+    yield untrained(table)
+
+
+def below_the_minimum(table: DataFrame) -> Claim:
+    """What the layers do not reach is not learnt, whoever it is."""
+    deep = table[(table.k > 0) & (table.least > table.layers)]
+    return judge(
+        "nothing_below_the_minimum",
+        f"No attention rule learns a hop with fewer layers than the hop's exact minimum depth ({deep.run.nunique()} "
+        f"runs of {deep.candidate.nunique()} candidates were asked for such hops).",
+        deep.loss / deep.below,
+        "final loss of such a hop, over the threshold of learning",
+        section="5 (sharpened), " + SECTION,
+        rows=deep,
+        among=table,
+        at_least=1,
+        source="the paper's bound for learnt",
+    )
+
+
+def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
+    """Plain attention with the prior: the row that all others are compared with."""
+    return judge(
+        "plain_attention_reaches_its_minimum",
+        f"Plain attention with the prior for the token before learns, in every seed, exactly the hops that {LAYERS} "
+        f"layers reach ({by_hops(plain)}).",
+        plain.learnt - plain.reach,
+        "number of hops learnt less those within reach",
+        section=SECTION,
+        rows=plain,
+        among=table,
+        equals=0,
+        number="mean",
+        provided=all_hops(plain),
+        source="ours",
+    )
+
+
+def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
+    """Whether training finds what every rule could do, with the prior or, where it joins tokens itself, without."""
+    best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
+    words = ". ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
+    return judge(
+        "every_rule_reaches_its_minimum",
+        f"Every attention rule, with the prior or without, learns in some seed every hop that {LAYERS} layers reach "
+        f"({words}).",
+        best.reach - best.learnt,
+        "number of hops within reach that the best seed did not learn",
+        section=SECTION,
+        rows=rules,
+        among=table,
+        equals=0,
+        number="highest",
+        provided=all_hops(rules),
+        source="ours",
+    )
+
+
+def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
+    """The only rule with a greater reach: does it use it?"""
+    return judge(
+        "kv_shift_goes_further",
+        f"Of D = {max(HOPS)} hops, KV shifting attention learns some that plain attention with as many layers "
+        f"cannot ({by_hops(shifted)}; plain attention's reach is 3).",
+        shifted.learnt,
+        "number of hops learnt",
+        section=SECTION,
+        rows=shifted,
+        among=table,
+        above=3,
+        provided=bound("number of seeds", len(shifted), at_least=SEEDS["cpu"]),
+        source="ours",
+    )
+
+
+def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
+    """The negative control: the same architecture, steps and data, without the prior."""
+    pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
+    words = by_hops(main[main.candidate == UNPRIMED])
+    return judge(
+        "the_prior_is_needed",
+        "Without the prior for the token before, plain attention learns fewer hops in as many steps, in every pair "
+        f"of runs ({words}).",
+        pairs.learnt_x - pairs.learnt_y,
+        "number of hops learnt with the prior less without",
+        section=SECTION,
+        rows=main[main.candidate == UNPRIMED],
+        among=table,
+        above=0,
+        source="ours",
+    )
+
+
+def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
+    """How far a cell's seeds are apart."""
+    groups = each.groupby(CELL, sort=False).learnt
+    spread = (groups.max() - groups.min())[groups.count() > 1]
+    return judge(
+        "seeds_agree",
+        "Seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
+        f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
+        spread,
+        "difference of hops learnt between a cell's seeds",
+        section=SECTION,
+        rows=each,
+        among=table,
+        at_most=1,
+        source="ours",
+    )
+
+
+def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
+    """Whether the comparison is fair in parameters; in operations it is not, and they are told."""
+    plain = rules[rules.candidate == PLAIN].groupby("D").first()
+    known = rules[rules.D.isin(plain.index)]
+    ratios = known.parameters / known.D.map(plain.parameters)
+    cost = (known.flops / known.D.map(plain.flops)).groupby(known.candidate).mean()
+    words = ", ".join(f"{name} {ratio:.2f}" for name, ratio in cost.items())
+    return judge(
+        "parameters_are_equal",
+        "Models of all attention rules have as many parameters as with plain attention, within 5 % (their "
+        f"operations per sequence, as a multiple of plain attention's: {words}).",
+        (ratios - 1).abs(),
+        "relative difference",
+        section=SECTION,
+        rows=known,
+        among=table,
+        at_most=EQUAL,
+        source="ours",
+    )
+
+
+def untrained(table: DataFrame) -> Claim:
+    """The other negative control."""
+    asked = table[table.k > 0]
+    return judge(
+        "untrained_knows_nothing",
+        "Control: before training, models of every attention rule do no better than a guess at any hop.",
+        asked["first"] / asked.guess,
+        "loss before training, over a guess's",
+        section=SECTION,
+        rows=asked,
+        among=table,
+        at_least=UNTRAINED,
+        source="ours",
+    )
+
+
+def all_hops(each: DataFrame) -> Bound:
+    """Whether every D of the small bench was trained."""
+    return bound("number of different D", each.D.nunique(), at_least=len(HOPS))
+
+
+def by_hops(each: DataFrame) -> str:
+    """`D = 2: 2 and 2; D = 3: 3, 1 and 2`: hops learnt by seed."""
+    parts = []
+    for hops, part in each.groupby("D"):
+        *first, last = map(str, part.sort_values("seed").learnt)
+        parts.append(f"D = {hops}: {', '.join(first)} and {last}" if first else f"D = {hops}: {last}")
+    return "; ".join(parts) or "none trained"
+
+
+# The page's table -------------------------------------------------------------------------------------------------
+
+
+def overview(table: DataFrame) -> str:
+    """The bench as a table in Markdown: candidates by task, D and layers, with seeds side by side."""
+    each = hops_learnt(table)
+    places = columns_of(each)
+    head = ["candidate", "parameters", "MFLOP", *(label(*place).replace("\n", ", ") for place in places)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name, rows in each.groupby("candidate", sort=False):
+        first = rows.sort_values("D", kind="stable").iloc[0]
+        about = [str(name), f"{first.parameters / 1000:.0f} k", f"{first.flops / 1e6:.1f}"]
+        lines.append("| " + " | ".join([*about, *(entry(at(rows, place)) for place in places)]) + " |")
+    return "\n".join(lines)
+
+
+def columns_of(each: DataFrame) -> list[tuple[str, int, int]]:
+    """Tasks, D and layers that there are: the main task first, then in the table's order."""
+    found = list(dict.fromkeys(zip(each.task, each.D.astype(int), each.layers.astype(int), strict=True)))
+    tasks = list(dict.fromkeys(task for task, _, _ in found))
+    return sorted(found, key=lambda place: (place[0] != MAIN, tasks.index(place[0]), place[2], place[1]))
+
+
+def label(task: str, hops: int, layers: int) -> str:
+    """What a column is called."""
+    return f"{'' if task == MAIN else task + chr(10)}D = {hops}\nL = {layers}"
+
+
+def at(rows: DataFrame, place: tuple[str, int, int]) -> DataFrame:
+    """One candidate's runs in a column."""
+    task, hops, layers = place
+    return rows[(rows.task == task) & (hops == rows.D) & (rows.layers == layers)].sort_values("seed")
+
+
+def entry(runs: DataFrame) -> str:
+    """Hops learnt by each seed of how many within reach, and thousand sequences until the last of them."""
+    if not len(runs):
+        return ""
+    reach = "?" if math.isnan(runs.reach.iloc[0]) else f"{runs.reach.iloc[0]:.0f}"
+    learnt = ", ".join(str(number) for number in runs.learnt)
+    return f"{learnt} of {reach}" + (f" ({took})" if (took := thousands(runs)) else "")
+
+
+def thousands(runs: DataFrame) -> str:
+    """`16 k` or `16–23 k` sequences, of seeds that learnt anything."""
+    known = (runs.sequences / 1000).dropna().round().astype(int)
+    if not len(known):
+        return ""
+    low, high = known.min(), known.max()
+    return f"{low} k" if low == high else f"{low}–{high} k"

@@ -1,0 +1,138 @@
+"""Sparse features of attention outputs, and long-prefix induction heads (Kissane et al., 2024, arXiv:2406.17759).
+
+Autoencoders are trained on outputs whose features are known (a layer by hand, small trained models), then on layer 18
+of SmolLM2-135M. Its heads are told apart by the prefix that they want, and cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope.measures.base import observe
+from hopscope.models.transformer import Architecture
+from hopscope.probes.sparse_autoencoder import SparseTraining
+from hopscope.runs.run import Run
+from hopscope.tasks.repeated_segment import RepeatedSegment
+from hopscope_studies.attention_saes.claims import claims
+from hopscope_studies.attention_saes.figure import figure
+from hopscope_studies.attention_saes.known import toy_report
+from hopscope_studies.attention_saes.measured import REPORT, Known, Layer, Prefixes
+from hopscope_studies.attention_saes.reading import Row, known, layer, prefixes, row
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 480, "paper": 7200}
+CLAIMS = (
+    "known_features_recovered",
+    "not_recovered_by_chance",
+    "features_are_of_the_right_head",
+    "known_prefixes_told",
+    "toy_features_recovered",
+    "toy_features_explain_more_than_components",
+    "loss_recovered",
+    "few_features_at_once",
+    "few_dead_features",
+    "better_than_random_dictionaries",
+    "better_than_components",
+    "better_than_shuffled",
+    "better_than_the_mean",
+    "some_want_long_prefixes",
+    "others_do_not",
+    "the_kinds_differ",
+    "direct_effects_differ",
+    "long_ones_want_the_order",
+    "none_where_lengths_are_shuffled",
+    "short_ones_serve_short_prefixes",
+    "long_ones_serve_long_prefixes",
+    "long_ones_gain_with_length",
+)
+MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
+SEEDS = {"quick": 1, "cpu": 2, "paper": 8}  # of prefixes, directions, and toys but for one more of these
+FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds in which heads are cut
+LAYERS = {"quick": 1, "cpu": 1, "paper": 2}  # autoencoders of a language model's layer
+SIZES: dict[str, dict[str, Any]] = {  # of these
+    "quick": {"train": 4, "held": 2, "steps": 1},
+    "cpu": {},
+    "paper": {"train": 480, "held": 96, "expansion": 8.0, "steps": 20_000},
+}
+KNOWN: dict[str, dict[str, Any]] = {"quick": {"sequences": 64, "steps": 20}, "cpu": {}, "paper": {"steps": 20_000}}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "quick": {"steps": 20, "batch": 16, "log_every": 10, "val_size": 32, "checkpoints": "10"},
+    "cpu": {"steps": 2000, "batch": 64, "log_every": 50, "val_size": 256, "checkpoints": "50"},
+}
+TRAININGS["paper"] = TRAININGS["cpu"]
+TOY_SAE = {"quick": SparseTraining(steps=20), "cpu": SparseTraining(), "paper": SparseTraining(steps=20_000)}
+SEQUENCES = {"quick": 64, "cpu": 4096, "paper": 4096}  # of which a toy's outputs are read
+
+
+def runs(scale: str) -> Iterator[Work | Config]:
+    """The layer by hand, small models that copy, language models' heads and one layer, and what has learnt nothing."""
+    for seed in range(SEEDS[scale]):
+        yield Known(seed, **KNOWN[scale])
+    yield from (toy(scale, seed) for seed in range(SEEDS[scale] + 1))
+    for model in MODELS[scale]:
+        for seed in range(SEEDS[scale]):
+            yield Prefixes(model, seed=seed, brief=seed >= FULL[scale])
+    for seed in range(LAYERS[scale]):
+        yield Layer(MODELS[scale][0], seed=seed, **SIZES[scale])
+    yield Prefixes(MODELS[scale][0], trained=False, count=16, brief=True)
+
+
+def toy(scale: str, seed: int) -> Config:
+    """Two layers of attention that learn to continue a repeated segment; those of `composition`."""
+    shape = Architecture(n_layers=2, d_model=32, mlp=False, positions="rotary", init="early_layers")
+    training = Training(**TRAININGS[scale], lr=3e-3, weight_decay=5e-4, beta2=0.98, seed=seed)
+    return Config(RepeatedSegment(), shape, training)
+
+
+def table(runs: list[Finished | Run], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
+    is for: by hand, toy, layer, language, untrained.
+    """
+    rows = [one for run in runs for one in (of_a_toy(run, scale) if isinstance(run, Run) else of_work(run))]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+
+
+def of_work(done: Finished) -> Iterator[Row]:
+    """Of one piece of work."""
+    work, report = done.work, read_json(done.path / REPORT)
+    about: Row = {"run": work.identity, "version": done.version, "model": "", "other": "", "step": None}
+    if isinstance(work, Known):
+        found, part, seed = known(report), "by hand", work.seed
+    elif isinstance(work, Layer):
+        found, part, seed = layer(report), "layer", work.seed
+    else:
+        assert isinstance(work, Prefixes)
+        found, part, seed = prefixes(report), "language" if work.trained else "untrained", work.seed
+    if isinstance(work, (Layer, Prefixes)):
+        about["model"] = work.model
+    yield from ({**about, "part": part, "seed": seed, **one} for one in found)
+
+
+def of_a_toy(run: Run, scale: str) -> Iterator[Row]:
+    """Features of a small model's second layer, and its errors."""
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "model": "two layers",
+        "part": "toy",
+        "other": "",
+        "step": None,
+    }
+    task, model = run.config.task, run.at(run.steps[-1])
+    assert isinstance(task, RepeatedSegment)
+    report = toy_report(model, task, SEQUENCES[scale], TOY_SAE[scale])
+    batch = task.sample(512, generator(0, "errors of a toy"))
+    error = 1 - float(task.correct(observe(model, batch).outputs, batch).float().mean())
+    yield from ({**about, **one} for one in (row("error", "second copy", error), *known(report)))

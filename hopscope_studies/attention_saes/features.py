@@ -1,0 +1,278 @@
+"""One attention layer of a language model as sparse features: an autoencoder of its heads' outputs, and what it loses.
+
+Kissane et al. (2024, arXiv:2406.17759, sections 2 and 3). *Loss recovered* sets the loss with a reconstruction in place
+of the layer's outputs between that with the outputs at zero (0) and the model's own (1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.language.heads.attention import Edit, Lens
+from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, trained
+from hopscope_studies.attention_saes.text import blocks, sha256
+
+Watch = Callable[[str], None]
+Blocks = Float[Tensor, "block position d"]
+
+BATCH = 16
+DRAWS = 10  # random dictionaries, and shuffles
+SPARSE = 20  # features at once (paper)
+MOSTLY = 0.8  # share of what a feature reads that is one head's
+
+
+class Reached(Exception):
+    """Ends a pass as soon as a layer's outputs are known."""
+
+
+class Catch(Edit):
+    """Keeps one layer's outputs, and ends the pass."""
+
+    def __init__(self, layer: int):
+        self.layer = layer
+        self.z = torch.empty(0)
+
+    def output(self, layer: int, z: Tensor) -> Tensor:
+        if layer == self.layer:
+            self.z = z
+            raise Reached
+        return z
+
+
+class Put(Edit):
+    """One layer's outputs replaced from the second position on; what stands at the start token is left alone."""
+
+    def __init__(self, layer: int, z: Tensor):
+        self.first = self.layer = layer
+        self.z = z
+
+    def output(self, layer: int, z: Tensor) -> Tensor:
+        if layer != self.layer:
+            return z
+        return torch.cat([z[:, :1], self.z.unflatten(-1, z.shape[2:])], 1)
+
+
+@torch.no_grad()
+def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
+    """All heads' outputs, one behind the other, but for the start token's."""
+    found = []
+    for start in range(0, len(ids), BATCH):
+        seen = Catch(layer)
+        try:
+            lens.run(lens.embed(ids[start : start + BATCH]), seen)
+        except Reached:
+            found.append(seen.z[:, 1:].flatten(2))
+    return torch.cat(found)
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Held-out text, read up to a layer.
+
+    Attributes:
+        lens: the model.
+        ids: block position.
+        layer: which.
+        streams: the residual stream before it; block position d_model.
+        z: its heads' outputs.
+    """
+
+    lens: Lens
+    ids: Tensor
+    layer: int
+    streams: Tensor
+    z: Blocks
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, lens: Lens, ids: Tensor, layer: int) -> Splice:
+        """Read text."""
+        streams: list[Tensor] = []
+        hook = lens.layers[layer].register_forward_pre_hook(lambda _, args: streams.append(args[0]))
+        try:
+            z = outputs(lens, ids, layer)
+        finally:
+            hook.remove()
+        return cls(lens, ids, layer, torch.cat(streams), z)
+
+    @torch.no_grad()
+    def loss(self, z: Blocks | None = None) -> Float[Tensor, "block"]:
+        """Cross-entropy (nats per token) of each block with these outputs in the layer's place, or with its own.
+
+        Of the tokens after the first two: what is foretold from the start token knows nothing of the layer.
+        """
+        found = []
+        for start in range(0, len(self.ids), BATCH):
+            rows = slice(start, start + BATCH)
+            edit = None if z is None else Put(self.layer, z[rows])
+            logits = self.lens.run(self.streams[rows], edit, self.layer, all_positions=True)[:, 1:-1]
+            losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), self.ids[rows, 2:], reduction="none")
+            found.append(losses.mean(1))
+        return torch.cat(found)
+
+
+# What stands in the features' place
+
+
+def principal(z: Tensor, count: int) -> Callable[[Tensor], Tensor]:
+    """The mean and the components that vary most, as many as given."""
+    mean = z.mean(0)
+    _, vectors = torch.linalg.eigh((z - mean).T @ (z - mean))
+    top = vectors[:, -count:]
+    return lambda some: mean + (some - mean) @ top @ top.T
+
+
+def random_dictionary(z: Tensor, n_features: int, active: int, seed: int) -> Callable[[Tensor], Tensor]:
+    """As many random directions as features; of each vector those `active` on which it lies most, at least squares.
+
+    Directions are drawn with the activations' own covariance, so that they lie where activations do.
+    """
+    mean = z.mean(0)
+    values, vectors = torch.linalg.eigh((z - mean).T @ (z - mean) / len(z))
+    root = vectors * values.clamp(min=0).sqrt()
+    drawn = torch.randn(n_features, z.shape[1], generator=generator(seed, "random dictionary")) @ root.T
+    rows = drawn / drawn.norm(dim=1, keepdim=True)
+
+    def again(some: Tensor) -> Tensor:
+        flat = (some - mean).flatten(0, -2)
+        found = [fitted(part, rows, active) for part in flat.split(1024)]
+        return mean + torch.cat(found).view_as(some)
+
+    return again
+
+
+def fitted(z: Tensor, rows: Tensor, active: int) -> Tensor:
+    """Least squares of vectors on the directions on which they lie most."""
+    chosen = rows[(z @ rows.T).topk(active, dim=1).indices]  # vector direction d
+    gram = chosen @ chosen.transpose(1, 2) + 1e-3 * torch.eye(active)
+    weights = torch.linalg.solve(gram, torch.einsum("vkd,vd->vk", chosen, z))
+    return torch.einsum("vk,vkd->vd", weights, chosen)
+
+
+# The study of a layer
+
+
+def layer_report(
+    lens: Lens, layer: int, training: SparseTraining, tried: Sequence[float], counts: tuple[int, int], watch: Watch
+) -> dict[str, Any]:
+    """Autoencoders trained on one half of the text; one of them is judged on the other, beside controls.
+
+    Args:
+        lens: the model.
+        layer: whose heads.
+        training: of an autoencoder; its seed says, too, which half is which.
+        tried: weights of the features' sum. Of these the smallest is taken at which fewer than `SPARSE` features are
+            present at once in the text that is trained on, or else the greatest.
+        counts: blocks to train on, and to judge by.
+        watch: is told what is being done.
+    """
+    half = training.seed % 2
+    watch(f"reading {counts[0]} blocks of text up to layer {layer}")
+    known = outputs(lens, blocks(lens.tokenizer, counts[0], half), layer).flatten(0, 1)
+    watch(f"training autoencoders of {round(training.expansion * known.shape[1])} features")
+    found = {l1: trained(known, training.but(l1=l1)) for l1 in sorted(tried)}
+    sparse = [l1 for l1, one in found.items() if at_once(one, known) < SPARSE]
+    l1 = min(sparse, default=max(found))
+    watch(f"putting reconstructions in the layer's place in {counts[1]} blocks of other text")
+    splice = Splice.of(lens, blocks(lens.tokenizer, counts[1], 1 - half), layer)
+    return {
+        "text": sha256(),
+        "layer": layer,
+        "vectors": len(known),
+        "seen": training.steps * training.batch,
+        "l1": l1,
+        "tried": [{"l1": l1, **trial(one, known, splice)} for l1, one in found.items()],
+        **told(found[l1], known, splice.z.flatten(0, 1), lens.n_heads),
+        **recovered(found[l1], known, splice),
+    }
+
+
+def at_once(found: SparseAutoencoder, z: Tensor) -> float:
+    """How many features are present at once, in the mean."""
+    return float((found.encode(z) > 0).double().sum(-1).mean())
+
+
+def trial(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
+    """One of the autoencoders that were tried: how sparse it is on both halves, and what it keeps of the other."""
+    again = found(splice.z)
+    clean, zero = splice.loss(), splice.loss(torch.zeros_like(splice.z))
+    return {
+        "trained_l0": at_once(found, known),
+        "l0": at_once(found, splice.z),
+        "explained": explained(splice.z.flatten(0, 1), again.flatten(0, 1)),
+        "recovered": share(clean, zero, splice.loss(again)),
+    }
+
+
+def told(found: SparseAutoencoder, known: Tensor, held: Tensor, n_heads: int) -> dict[str, Any]:
+    """How sparse it is, how many features are dead, what it explains, and whose features they are."""
+    shares, fired = attribution(found, held, n_heads), (found.encode(held) > 0).double().mean(0)
+    alive = fired > 0
+    mean = held.mean(0)
+    top = shares[alive].max(1).values
+    return {
+        "d": held.shape[1],
+        "features": len(fired),
+        "l0": float(fired.sum()),
+        "dead": float(((found.encode(known) > 0).sum(0) == 0).double().mean()),
+        "silent": float((~alive).double().mean()),
+        "dense": float((fired > 0.1).double().mean()),
+        "explained": explained(held, found(held)),
+        "explained_by_mean": explained(held, mean.expand_as(held)),
+        "explained_by_components": explained(held, principal(known, max(round(float(fired.sum())), 1))(held)),
+        "of_one_head": float((top > MOSTLY).double().mean()),
+        "by_head": torch.bincount(shares[alive].argmax(1), minlength=n_heads).tolist(),
+        "top_share": top.quantile(torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9])).tolist(),
+    }
+
+
+def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
+    """Losses, and the share recovered by what is put in the layer's place; intervals draw blocks anew."""
+    z, l0 = splice.z, max(round(at_once(found, splice.z)), 1)
+    clean, zero = splice.loss(), splice.loss(torch.zeros_like(z))
+    again = found(z)
+    put = {"features": again, "mean": known.mean(0).expand_as(z), "components": principal(known, l0)(z)}
+    for draw in range(DRAWS):
+        put[f"random {draw}"] = random_dictionary(known, len(found.b_enc), l0, draw)(z)
+        put[f"shuffled {draw}"] = shuffled(again, draw)
+    losses = {name: splice.loss(one) for name, one in put.items()}
+    return {
+        "losses": {name: number(one) for name, one in {"clean": clean, "zero": zero, **losses}.items()},
+        "cost_of_zero": number(zero - clean),
+        "recovered": {name: share(clean, zero, one) for name, one in losses.items()},
+        "beyond": {
+            kind: beyond(losses["features"], [one for name, one in losses.items() if name.startswith(kind)])
+            for kind in ("random", "shuffled", "components", "mean")
+        },
+    }
+
+
+def shuffled(z: Blocks, seed: int) -> Blocks:
+    """Every vector at another's place."""
+    flat = z.flatten(0, 1)
+    return flat[torch.randperm(len(flat), generator=generator(seed, "shuffled activations"))].view_as(z)
+
+
+def number(values: Tensor) -> Number:
+    """A mean over blocks."""
+    return over_needles(lambda means: means, values, range(len(values)))
+
+
+def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:
+    """Loss recovered: 0 as bad as outputs at zero, 1 as good as the layer itself."""
+    rows = torch.stack([zero - loss, zero - clean], 1)
+    return over_needles(lambda means: means[:, 0] / means[:, 1], rows, range(len(rows)))
+
+
+def beyond(loss: Tensor, beside: list[Tensor]) -> Number:
+    """By how much a loss lies below the best of some others (nats), found anew in every draw of blocks."""
+    rows = torch.stack([loss, *beside], 1)
+    return over_needles(lambda means: means[:, 1:].min(1).values - means[:, 0], rows, range(len(rows)))

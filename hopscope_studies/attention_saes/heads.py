@@ -1,0 +1,175 @@
+"""Long- and short-prefix induction heads of a language model: chosen on some sequences, judged and cut on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.language.heads.ablation import Head, random_heads, short
+from hopscope.language.heads.attention import Lens
+from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONG, Looks, Sequences, looks, sequences, without
+
+Watch = Callable[[str], None]
+
+SCORE = 0.1  # attention after a long prefix from which a head is an induction head
+HALF = 0.5  # of that; below it, after one token, it is a long-prefix head
+MOST = 4  # heads of a kind that are cut together
+DRAWS = 10  # random sets, and shufflings
+ONE, LAST = CONDITIONS.index(1), CONDITIONS.index(9)
+FULL = [CONDITIONS.index(p) for p in LONG]
+
+
+def vocabulary(lens: Lens) -> Tensor:
+    """All tokens that are not special."""
+    special = set(lens.tokenizer.all_special_ids)
+    return torch.tensor([token for token in range(len(lens.tokenizer)) if token not in special])
+
+
+def heads_report(lens: Lens, count: int, seed: int, brief: bool, watch: Watch) -> dict[str, Any]:
+    """All that is measured of one model.
+
+    Args:
+        lens: the model.
+        count: sequences, a half each for choosing and judging.
+        seed: of sequences and random heads.
+        brief: nothing is cut.
+        watch: is told what is being done.
+    """
+    random = generator(seed, "sequences by prefix")
+    drawn = sequences(vocabulary(lens), count, random, lens.tokenizer.bos_token_id)
+    watch(f"looking at {count} sequences under {len(CONDITIONS)} conditions")
+    seen = looks(lens, drawn)
+    half = count // 2
+    first, second = seen.scores[:half], seen.scores[half:]
+    kinds = {kind: chosen(first, kind) for kind in ("short", "long")}
+    report = {
+        "sequences": count,
+        "log_p": {str(c): number(seen.log_p[:, i]) for i, c in enumerate(CONDITIONS)},
+        "heads": [one_head(head, first, second, seen) for head in lens.heads],
+        "chosen": {kind: [short(head) for head in found] for kind, found in kinds.items()},
+        "shuffled": [len(chosen(mixed(first, seed, draw), "long")) for draw in range(DRAWS)],
+        "differ": differ(second, kinds),
+        "direct_differ": differ(seen.direct[half:], kinds),
+    }
+    if not brief and all(kinds.values()):
+        watch("cutting heads of both kinds, and random ones")
+        report["cut"] = cut(lens, drawn.rows(slice(half, None)), kinds, seen, half, seed)
+    return report
+
+
+def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
+    """A statistic of means over sequences, with its interval; values are sequence …."""
+    return over_needles(of, values, range(len(values)))
+
+
+def ratio(means: Tensor) -> Tensor:
+    """The score after one token over that after many; … condition."""
+    return means[..., ONE] / means[..., FULL].mean(-1).clamp(min=1e-6)
+
+
+def chosen(scores: Tensor, kind: str) -> list[Head]:
+    """Induction heads of a kind, the highest after long prefixes first.
+
+    Args:
+        scores: sequence condition layer head.
+        kind: short or long.
+    """
+    means = scores.double().mean(0).permute(1, 2, 0)
+    full, shares = means[..., FULL].mean(-1), ratio(means)
+    there = full - means[..., 0] >= SCORE
+    there &= shares < HALF if kind == "long" else shares >= HALF
+    order = full.flatten().argsort(descending=True).tolist()
+    found = [divmod(place, full.shape[1]) for place in order]
+    return [head for head in found if there[head]]
+
+
+def mixed(scores: Tensor, seed: int, draw: int) -> Tensor:
+    """Prefix lengths mixed within every sequence, so that they mean nothing; what is not copied stays."""
+    copied = range(1, LAST + 1)
+    order = torch.rand(len(scores), len(copied), generator=generator(seed, "prefixes mixed", draw)).argsort(1)
+    found = scores.clone()
+    found[:, 1 : LAST + 1] = scores[torch.arange(len(scores))[:, None], 1 + order]
+    return found
+
+
+def one_head(head: Head, first: Tensor, second: Tensor, seen: Looks) -> dict[str, Any]:
+    """Of one head: the curve over all sequences, and on the judging half what it comes to."""
+    layer, which = head
+    curve, held = torch.cat([first, second])[..., layer, which], second[..., layer, which]
+    full = held[:, FULL].mean(1)
+    return {
+        "head": short(head),
+        "layer": layer,
+        "score": number(full),
+        "by_prefix": curve.mean(0).tolist(),
+        "direct": seen.direct[..., layer, which].mean(0).tolist(),
+        "ratio": number(held, ratio),
+        "scrambled": number(held, lambda means: means[:, -1] / means[:, LAST].clamp(min=1e-6)),
+    }
+
+
+def differ(scores: Tensor, kinds: dict[str, list[Head]]) -> Number | None:
+    """By how much the share that is there after one token is larger in short-prefix heads than in long-prefix ones."""
+    if not all(kinds.values()):
+        return None
+    rows = torch.stack([of_some(scores, kinds[kind]) for kind in ("short", "long")], 1)
+    return number(rows, lambda means: ratio(means[:, 0]) - ratio(means[:, 1]))
+
+
+def of_some(scores: Tensor, heads: list[Head]) -> Tensor:
+    """Mean over heads; sequence condition."""
+    return torch.stack([scores[..., layer, head] for layer, head in heads]).mean(0)
+
+
+def cut(
+    lens: Lens, drawn: Sequences, kinds: dict[str, list[Head]], seen: Looks, half: int, seed: int
+) -> dict[str, Any]:
+    """What is lost without heads of a kind, after one token and after nine, on sequences by which none was chosen."""
+    size = min(MOST, *(len(found) for found in kinds.values()))
+    sets = {kind: found[:size] for kind, found in kinds.items()}
+    first = min(layer for found in sets.values() for layer, _ in found)
+    taken = {head for found in kinds.values() for head in found}
+    others = [head for head in lens.heads if head[0] >= first and head not in taken]
+    sets |= {f"random {draw}": random_heads(others, size, 100 * seed + draw) for draw in range(DRAWS)}
+    names = list(sets)
+    left = without(lens, drawn, list(sets.values()), (ONE, LAST))
+    whole = seen.log_p[half:][:, [ONE, LAST]]
+    lost = (whole - left).permute(1, 0, 2)  # sequence set condition
+    gained = whole - seen.log_p[half:, :1]
+    beside = [names.index(name) for name in names if name.startswith("random")]
+    return {
+        "heads": {name: [short(head) for head in found] for name, found in sets.items()},
+        "lost": {name: [number(lost[:, i, c]) for c in range(2)] for i, name in enumerate(names)},
+        "gained": [number(gained[:, c]) for c in range(2)],
+        "beyond": {
+            kind: [number(lost[..., c], over_worst(names.index(kind), beside)) for c in range(2)]
+            for kind in ("short", "long")
+        },
+        "interaction": interaction(lost, gained, names),
+    }
+
+
+def over_worst(one: int, beside: list[int]) -> Callable[[Tensor], Tensor]:
+    """What is lost more than with the worst of other sets."""
+    return lambda means: means[:, one] - means[:, beside].max(1).values
+
+
+def interaction(lost: Tensor, gained: Tensor, names: list[str]) -> Number:
+    """Short-prefix heads' part in what one token gains, less that in what nine gain; beyond that of long-prefix heads.
+
+    A part is what is lost without them, over what the prefix gains. Long-prefix heads play the greater part after a
+    long prefix, so the difference is positive if the kinds differ in what they do.
+    """
+    rows = torch.cat([lost[:, [names.index("short"), names.index("long")]], gained[:, None]], 1)
+
+    def of(means: Tensor) -> Tensor:
+        part = means[:, :2] / means[:, 2:]
+        drop = part[..., 0] - part[..., 1]
+        return drop[:, 0] - drop[:, 1]
+
+    return number(rows, of)

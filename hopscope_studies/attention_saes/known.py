@@ -1,0 +1,153 @@
+"""Features that are known, found again by an autoencoder: of the layer by hand, and of small trained models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.models.base import Model
+from hopscope.probes.sparse_autoencoder import (
+    SparseAutoencoder,
+    SparseTraining,
+    attribution,
+    explained,
+    fresh,
+    matched,
+    trained,
+)
+from hopscope.tasks.repeated_segment import RepeatedSegment
+from hopscope_studies.attention_saes.by_hand import (
+    N_HEADS,
+    N_TOKENS,
+    ORDERS,
+    PATTERN,
+    by_hand,
+    directions,
+    drawn,
+    outputs,
+    prefix_heads,
+    true_l0,
+)
+from hopscope_studies.attention_saes.features import DRAWS, MOSTLY, principal
+from hopscope_studies.attention_saes.prefixes import CONDITIONS, sequences
+
+ALIKE = 0.9  # cosine from which a direction is recovered
+ENOUGH = 20  # times a token must be attended to for its mean output to be known
+
+
+def by_hand_report(seed: int, sequences_read: int, training: SparseTraining) -> dict[str, Any]:
+    """The layers by hand: what is recovered of one, whose features they are, and heads of the other by prefix."""
+    model = by_hand(seed)
+    z, held = (outputs(model, drawn(sequences_read, 2 * seed + other)) for other in range(2))
+    known = directions(model)
+    found = trained(z, training.but(seed=seed))
+    owner = torch.arange(N_HEADS).repeat_interleave(N_TOKENS)
+    return {
+        "known": len(known),
+        "d": z.shape[1],
+        "true_l0": true_l0(model, drawn(sequences_read, 2 * seed + 1)),
+        **compared(found, z, held, known, training.but(seed=seed)),
+        "right_head": right_head(found, held, known, owner),
+        "prefixes": by_prefix(prefix_heads(), seed),
+    }
+
+
+def right_head(found: SparseAutoencoder, held: Tensor, known: Tensor, owner: Tensor) -> float:
+    """Of the features that match a known direction, the share that reads from its head above all."""
+    cosines = torch.nn.functional.normalize(known, dim=1) @ found.W_dec.T
+    best, feature = cosines.max(1)
+    there = best >= ALIKE
+    shares = attribution(found, held, len(owner.unique()))[feature]
+    right = shares.gather(1, owner[:, None])[:, 0] > MOSTLY
+    return float(right[there].double().mean()) if there.any() else 0.0
+
+
+def compared(
+    found: SparseAutoencoder, z: Tensor, held: Tensor, known: Tensor, training: SparseTraining
+) -> dict[str, Any]:
+    """What an autoencoder recovers, beside what has learnt nothing, or learnt of activations mixed up."""
+    cosines = matched(known, found.W_dec)
+    mixed = trained(apart(z, training.seed), training)
+    l0 = float((found.encode(held) > 0).double().sum(1).mean())
+    features = len(found.b_enc)
+    return {
+        "features": features,
+        "l0": l0,
+        "dead": float(((found.encode(z) > 0).sum(0) == 0).double().mean()),
+        "explained": explained(held, found(held)),
+        "explained_by_components": explained(held, principal(z, max(round(l0), 1))(held)),
+        "recovered": share(cosines),
+        "cosine": float(cosines.mean()),
+        "cosines": cosines.quantile(torch.tensor([0.1, 0.5, 0.9])).tolist(),
+        "untrained": share(matched(known, fresh(z, training).W_dec)),
+        "mixed": share(matched(known, mixed.W_dec)),
+        "mixed_cosine": float(matched(known, mixed.W_dec).mean()),
+        "components": share(matched(known, torch.linalg.eigh((z - z.mean(0)).T @ (z - z.mean(0))).eigenvectors.T)),
+        "random": [share(matched(known, random_rows(z, features, draw))) for draw in range(DRAWS)],
+        "random_cosine": [float(matched(known, random_rows(z, features, draw)).mean()) for draw in range(DRAWS)],
+    }
+
+
+def share(cosines: Tensor) -> float:
+    """Of known directions how many are recovered."""
+    return float((cosines >= ALIKE).double().mean())
+
+
+def apart(z: Tensor, seed: int) -> Tensor:
+    """Every coordinate mixed over rows by itself: each is distributed as before, and no direction is left."""
+    random = generator(seed, "coordinates mixed")
+    return torch.stack([column[torch.randperm(len(column), generator=random)] for column in z.T], 1)
+
+
+def random_rows(z: Tensor, n: int, seed: int) -> Tensor:
+    """Activations' own directions, drawn at random from Gaussians of their covariance."""
+    centred = z - z.mean(0)
+    rows = torch.randint(len(z), (n, 64), generator=generator(seed, "random rows"))
+    signs = torch.randn(n, 64, generator=generator(seed, "weights of random rows"))
+    return torch.einsum("nk,nkd->nd", signs, centred[rows])
+
+
+def by_prefix(model: Model, seed: int) -> list[dict[str, Any]]:
+    """Scores of each of a layer's heads by prefix length; what they must be is known."""
+    some = sequences(torch.arange(N_TOKENS), 64, generator(seed, "prefixes by hand"), length=32)
+    rows = torch.arange(len(some.place))
+    found = torch.stack([model(ids, cache=[PATTERN])[1][PATTERN][rows, :, -1, some.place] for ids in some.ids])
+    return [
+        {"head": f"L0H{head}", "order": order, "by_prefix": dict(zip(map(str, CONDITIONS), scores, strict=True))}
+        for head, (order, scores) in enumerate(zip(ORDERS, found.mean(1).T.tolist(), strict=True))
+    ]
+
+
+# Trained models
+
+
+def toy_report(model: Model, task: RepeatedSegment, n: int, training: SparseTraining) -> dict[str, Any]:
+    """A small model's second layer: its known directions are its mean outputs, by the token attended to most."""
+    z, token = attended(model, task, n, "activations of a toy")
+    held, _ = attended(model, task, n, "others of a toy")
+    centre = z.mean(0)
+    counts = torch.bincount(token, minlength=int(task.d_vocab))
+    sums = torch.zeros(len(counts), z.shape[1]).index_add_(0, token, z - centre)
+    known = (sums / counts.clamp(min=1)[:, None])[counts >= ENOUGH]
+    found = trained(z, training)
+    return {
+        "known": len(known),
+        "d": z.shape[1],
+        "told_by_token": 1 - float((z - centre - (sums / counts.clamp(min=1)[:, None])[token]).square().sum()
+                                   / (z - centre).square().sum()),
+        **compared(found, z, held, known, training),
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def attended(model: Model, task: RepeatedSegment, n: int, purpose: str) -> tuple[Tensor, Tensor]:
+    """Outputs of the second layer where a token of the second copy is foretold, and the token attended to most."""
+    batch = task.sample(n, generator(0, purpose))
+    names = ["blocks.1.attn.hook_z", "blocks.1.attn.hook_pattern"]
+    cache = model(batch.inputs, cache=names)[1]
+    asked = torch.nn.functional.pad(task.copied(batch.draw), (0, 1))
+    top = cache[names[1]][:, 0].argmax(-1)
+    return cache[names[0]].flatten(2)[asked], batch.inputs.gather(1, top)[asked]

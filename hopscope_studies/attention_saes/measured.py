@@ -1,0 +1,80 @@
+"""What is measured of a layer by hand and of language models, kept as an experiment's work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.reports import OfModel
+from hopscope.experiments.work import Work
+from hopscope.probes.sparse_autoencoder import SparseTraining
+from hopscope_studies.attention_saes.known import by_hand_report
+from hopscope_studies.attention_saes.made_up import HEADS, LAYER
+
+REPORT = "attention_saes.json"
+
+
+@dataclass(frozen=True)
+class Known(Work):
+    """An autoencoder of the layer by hand."""
+
+    label = "known-features"
+
+    seed: int = setting(0, "of directions, sequences and the autoencoder")
+    sequences: int = setting(2048, "that are read; as many others judge")
+    steps: int = setting(1500, "updates of the autoencoder")
+    l1: float = setting(2.0, "weight of the features' sum")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        training = SparseTraining(steps=self.steps, l1=self.l1)
+        write_json(folder / REPORT, by_hand_report(self.seed, self.sequences, training))
+
+
+@dataclass(frozen=True)
+class Prefixes(OfModel):
+    """A language model's heads by prefix length."""
+
+    label = "prefix-heads"
+    file, made_up = REPORT, HEADS
+
+    model: str = setting("smollm2", "which")
+    trained: bool = setting(True, "its own weights, or such as it began with")
+    count: int = setting(48, "sequences, a half each for choosing and judging")
+    seed: int = setting(0, "of sequences and random heads")
+    brief: bool = setting(False, "nothing is cut")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.heads.attention import Lens
+        from hopscope_studies.attention_saes.heads import heads_report
+
+        return heads_report(Lens(self.opened()), self.count, self.seed, self.brief, print)
+
+
+@dataclass(frozen=True)
+class Layer(OfModel):
+    """An autoencoder of one layer of a language model."""
+
+    label = "layer-features"
+    file, made_up = REPORT, LAYER
+
+    model: str = setting("smollm2", "which")
+    layer: int = setting(18, "whose attention outputs")
+    train: int = setting(240, "blocks of text to train on")
+    held: int = setting(20, "blocks of other text to judge by")
+    expansion: float = setting(2.0, "features per dimension")
+    l1: str = setting("4,8", "weights of the features' sum that are tried, separated by commas")
+    steps: int = setting(800, "updates of 512 vectors")
+    seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.heads.attention import Lens
+        from hopscope_studies.attention_saes.features import layer_report
+
+        lens = Lens(self.opened())
+        training = SparseTraining(expansion=self.expansion, steps=self.steps, seed=self.seed)
+        tried = [float(part) for part in self.l1.split(",")]
+        return layer_report(lens, self.layer, training, tried, (self.train, self.held), print)

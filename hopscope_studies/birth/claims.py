@@ -1,0 +1,240 @@
+"""The claims of `birth`: sentences of the paper and of Bietti's talk on it, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.judging import Claim, around, bound, judge
+from hopscope_studies.birth.models.basic_transformer import TRAINED
+
+HALF, SOLVED = 0.5, 0.9  # recall at which a memory counts as there; accuracy at which a model has learnt (ours)
+CHARACTERS, TRIGGERS, PLACES = 65, 5, 63  # items of the probes: of W_O2, of W_K2 with fixed triggers, of W_K1 first
+
+
+def last(table: DataFrame, model: str, quantity: str) -> Series:
+    """A quantity at the end of each run of a model, by seed."""
+    rows = table[(table.model == model) & (table.quantity == quantity)].sort_values("step")
+    return rows.groupby("seed").value.last()
+
+
+def reached(table: DataFrame, model: str, quantity: str, level: float) -> Series:
+    """The step at which a quantity first reaches a level, on straight lines between rows, by seed; inf if never."""
+    rows = table[(table.model == model) & (table.quantity == quantity)].sort_values("step")
+    found = {seed: crossing(run.step.tolist(), (-run.value).tolist(), -level) for seed, run in rows.groupby("seed")}
+    return Series(found, dtype=float).fillna(float("inf"))
+
+
+def about(
+    name: str, sentence: str, values: Series, what: str, table: DataFrame, model: str, section: str = "", **more: Any
+) -> Claim:
+    """A claim about the runs of a model; its number is their mean."""
+    told: dict[str, Any] = {"number": more.get("of", "mean"), "source": "ours", **more}
+    rows, section = table[table.model == model], f"Bietti et al. (2023){section}"
+    return judge(name, sentence, values, what, section=section, rows=rows, among=table, n=len(values), **told)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The talk's sentences, and the paper's."""
+    yield from about_depth(table)
+    yield from about_order(table)
+    yield from about_joint(table)
+    yield from about_steps(table)
+    yield about_circuit(table)
+
+
+def about_depth(table: DataFrame) -> Iterator[Claim]:
+    """One layer fails, two succeed."""
+    yield about(
+        "one_layer_fails",
+        "A transformer of one layer predicts about 55 % of the outputs in context.",
+        last(table, "1 layer", "report"),
+        "accuracy",
+        table,
+        "1 layer",
+        within=around(0.55, 0.03),
+        source="ours; paper: about 0.55",
+    )
+    yield about(
+        "two_layers_succeed",
+        "A transformer of two layers predicts about 99 % of the outputs in context.",
+        last(table, "2 layers", "report"),
+        "accuracy",
+        table,
+        "2 layers",
+        above=0.97,
+        source="ours; paper: about 0.99",
+    )
+    yield about(
+        "basic_model_succeeds",
+        "The basic model, with three matrices trained among frozen random embeddings, predicts about as many.",
+        last(table, "basic", "accuracy"),
+        "accuracy",
+        table,
+        "basic",
+        above=SOLVED,
+    )
+
+
+#: What memories are judged in order on: the claim, and what the triggers are.
+ORDERS = {
+    "published": ("memories_in_order", "the most frequent characters; the published width, length, rate and steps"),
+    "basic": ("memories_in_order_small", "the most frequent characters; half the width and length, a higher rate"),
+    "basic drawn": ("memories_in_order_drawn", "drawn anew for each sequence; half the width and length"),
+}
+
+
+def halfway(items: int) -> float:
+    """The recall that is half of what chance leaves: corrected for chance, 1 item in so many, it is one half."""
+    return HALF + (1 - HALF) / items
+
+
+def about_order(table: DataFrame) -> Iterator[Claim]:
+    """Which memory forms first, by recall corrected for chance; and what forms before what lies in the context."""
+    for model, (name, words) in ORDERS.items():
+        tokens = CHARACTERS if model == "basic drawn" else TRIGGERS
+        probes = {"W_O2": CHARACTERS, "W_K2": tokens, "W_K1 first": PLACES}
+        o2, k2, k1 = (reached(table, model, memory, halfway(items)) for memory, items in probes.items())
+        yield about(
+            name,
+            f"Trained at once, memories form in the order W_O², W_K², W_K¹ (medians {o2.median():.0f}, "
+            f"{k2.median():.0f}, {k1.median():.0f}; W_O² before W_K¹ in {(o2 < k1).mean():.0%}; triggers: {words}).",
+            (o2 < k2) & (k2 < k1),
+            f"runs in which recalls, corrected for chance, reach {HALF} in this order",
+            table,
+            model,
+            of="share of",
+            equals=1,
+        )
+    yield from about_published(table)
+    yield about_bigrams(table)
+
+
+def about_published(table: DataFrame) -> Iterator[Claim]:
+    """The order once more, with as many candidates for W_K2 as W_O2 has; and what of it does hold."""
+    probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
+    o2, k2, k1 = (reached(table, "published", memory, halfway(items)) for memory, items in probes.items())
+    words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
+    for name, sentence, found in (
+        (
+            "memories_in_order_of_all",
+            "Memories form in the same order if W_K2 must tell a trigger from all other characters, not from four "
+            "triggers",
+            (o2 < k2) & (k2 < k1),
+        ),
+        ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
+    ):
+        yield about(
+            name,
+            f"{sentence} ({words}).",
+            found,
+            f"runs in which recalls, corrected for chance, reach {HALF} in this order",
+            table,
+            "published",
+            of="share of",
+            equals=1,
+        )
+
+
+def about_bigrams(table: DataFrame) -> Claim:
+    """All next characters asked, with a linear layer that can hold bigrams."""
+    start, names = math.log(CHARACTERS), {"bigram": "loss bigram", "context": "loss"}
+    rows = table[(table.model == "basic all") & table.quantity.isin(names.values())].sort_values("step")
+    found: dict[str, dict[Any, float]] = {name: {} for name in names}
+    for name, quantity in names.items():
+        for seed, run in rows[rows.quantity == quantity].groupby("seed"):
+            least = float(run.value.min()) if name == "bigram" else 0.0
+            found[name][seed] = crossing(run.step.tolist(), run.value.tolist(), (start + least) / 2)
+    bigram, context = (Series(found[name], dtype=float) for name in names)
+    return about(
+        "bigrams_before_context",
+        "Global bigrams are learnt before what lies in the context: steps until the loss of bigrams is half-way from "
+        f"ln {CHARACTERS} to the least it reaches ({bigram.median():.0f}), and that in context half-way to 0 "
+        f"({context.fillna(math.inf).median():.0f}; medians; all characters asked, with a linear layer W_F).",
+        context.fillna(math.inf) - bigram,
+        "number of steps by which bigrams are first",
+        table,
+        "basic all",
+        of="median",
+        also=[bound("the same", context.fillna(math.inf) - bigram, above=0)],
+        above=0,
+    )
+
+
+def about_joint(table: DataFrame) -> Iterator[Claim]:
+    """At once against one after the other, whose stages are not charged for being longer than they must."""
+    first, second, learnt = (
+        reached(table, "basic staged", quantity, level)
+        for quantity, level in (("W_O2", HALF), ("W_K2", HALF), ("accuracy", SOLVED))
+    )
+    stage = last(table, "basic staged", "stage")
+    tight = first + (second - stage).clip(lower=0) + (learnt - 2 * stage).clip(lower=0)
+    for name, quantity, level, staged, sentence in (
+        (
+            "joint_learning_is_faster",
+            "accuracy",
+            SOLVED,
+            tight,
+            "Trained at once the basic model learns sooner than trained in stages, from the top down, "
+            f"though each stage count only until its memory's recall is {HALF}",
+        ),
+        (
+            "first_memory_is_faster_jointly",
+            "W_O2",
+            HALF,
+            first,
+            "Even W_O² is learnt sooner together with the other memories than alone in its stage",
+        ),
+    ):
+        joint = reached(table, "basic", quantity, level)
+        yield about(
+            name,
+            f"{sentence} (medians {joint.median():.0f} and {staged.median():.0f} steps).",
+            (staged / joint).dropna(),
+            f"ratio of steps until {quantity} is {level}, staged to joint",
+            table,
+            "basic",
+            above=1,
+        )
+
+
+def about_steps(table: DataFrame) -> Iterator[Claim]:
+    """One gradient step each: in the simplified setup, and with the whole gradients."""
+    for model, name, words in (
+        ("three steps", "three_steps_suffice", "each matrix moved in its memory's block"),
+        ("three whole steps", "three_whole_steps", "whole gradients"),
+    ):
+        recalled, accuracy = [last(table, model, memory) for memory in TRAINED], last(table, model, "accuracy")
+        words += f"; recalls {', '.join(f'{r.mean():.2f}' for r in recalled)}, accuracy {accuracy.mean():.2f}"
+        yield about(
+            name,
+            f"One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices ({words}).",
+            DataFrame(recalled).min(),
+            "recall of the three memories",
+            table,
+            model,
+            ", theorem (informal)",
+            above=SOLVED,
+            also=[bound("accuracy", accuracy, above=SOLVED)],
+        )
+
+
+def about_circuit(table: DataFrame) -> Claim:
+    """What circuit discovery finds in the transformers of two layers."""
+    accepted = last(table, "2 layers", "circuit accepted")
+    before, copy = (last(table, "2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
+    return about(
+        "circuit_is_an_induction_head",
+        "In two layers discovery finds a circuit with a path from an output to its trigger before it, and one from a "
+        "later trigger to that output.",
+        (accepted > 0) & (before > 0) & (copy > 0),
+        "runs with such a circuit",
+        table,
+        "2 layers",
+        of="share of",
+        equals=1,
+    )

@@ -1,0 +1,201 @@
+"""Birth of an induction head: memories of triggers and outputs, in the order in which they form.
+
+Bietti et al. (2023, arXiv:2306.00802, section 4) let a few triggers of a bigram language be followed by outputs of the
+sequence's own. Here: the basic model of frozen random embeddings with its three matrices probed, trained at once or one
+after the other; one gradient step on each (`three_steps.py`); and transformers of one and two layers, with their
+circuits. Tables are long: what was measured, at which step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.configuration.freezing import parse_frozen
+from hopscope.core.storage import read_json
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.work import Finished
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope_studies.birth.claims import claims
+from hopscope_studies.birth.figure import figure
+from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture
+from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
+from hopscope_studies.birth.three_steps import ThreeSteps
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}
+CLAIMS = (
+    "one_layer_fails",
+    "two_layers_succeed",
+    "basic_model_succeeds",
+    "memories_in_order",
+    "memories_in_order_small",
+    "memories_in_order_drawn",
+    "memories_in_order_of_all",
+    "second_layer_first",
+    "bigrams_before_context",
+    "joint_learning_is_faster",
+    "first_memory_is_faster_jointly",
+    "three_steps_suffice",
+    "three_whole_steps",
+    "circuit_is_an_induction_head",
+)
+
+SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
+MEASURES = "retrieval_accuracy,previous_token_score,induction_score"
+#: By scale: of the basic model, width, length and training (the authors' README run; cpu: smaller, at the code's rate),
+#: and how long a stage lasts.
+BASIC: dict[str, tuple[int, int, dict[str, Any], int]] = {
+    "quick": (16, 16, {"steps": 4, "batch": 4, "lr": 0.2, "log_every": 2, "val_size": 16}, 1),
+    "cpu": (128, 64, {"steps": 400, "batch": 64, "lr": 0.2, "log_every": 10, "val_size": 128}, 150),
+    "paper": (256, 256, {"steps": 1000, "batch": 512, "lr": 0.03, "log_every": 10, "val_size": 128}, 300),
+}
+#: The published proportions but for the batch (512; cpu: 32) and the length (256).
+PUBLISHED: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "quick": (16, 20, {"steps": 4, "batch": 4, "lr": 0.03, "log_every": 2, "val_size": 16}),
+    "cpu": (256, 128, {"steps": 1000, "batch": 32, "lr": 0.03, "log_every": 10, "val_size": 128, "stop_below": 0.2}),
+    "paper": (256, 128, {"steps": 1000, "batch": 512, "lr": 0.03, "log_every": 10, "val_size": 128}),
+}
+STEPS = {"quick": ThreeSteps(length=4, d_vocab=6, sample=64), "cpu": ThreeSteps(), "paper": ThreeSteps(sample=2**17)}
+
+
+def runs(scale: str) -> Iterator[Config | ThreeSteps]:
+    """The basic model at once, with drawn triggers, in stages; three steps, in blocks and whole; full models."""
+    for seed in range(SEEDS[scale]):
+        yield basic(scale, seed)
+        yield basic(scale, seed, triggers="drawn")
+        yield basic(scale, seed, staged=True)
+        yield STEPS[scale].but(seed=seed)
+        yield STEPS[scale].but(seed=seed, blocks=False)
+        yield from (full_model(scale, layers, seed) for layers in (1, 2))
+        yield published(scale, seed)
+        yield everywhere(scale, seed)
+
+
+def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = False) -> Config:
+    """The basic model on predictable outputs alone, by SGD with momentum; in stages each matrix waits for its turn."""
+    d_model, length, how, stage = BASIC[scale]
+    recipe = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": f"memory_recall,{MEASURES}", **how}
+    if staged:
+        waiting = [f"{name}@0-{number * stage}" for number, name in enumerate(TRAINED) if number]
+        recipe |= {"frozen": ", ".join(waiting), "steps": recipe["steps"] + stage}
+    task = TriggerBigrams(length=length, trigger_choice=triggers)
+    return Config(task, BasicArchitecture(d_model=d_model), Training(**recipe, seed=seed))
+
+
+SGD: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)"}
+
+
+def published(scale: str, seed: int) -> Config:
+    """The basic model at the published proportions, until what lies in the context is learnt."""
+    d_model, length, how = PUBLISHED[scale]
+    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
+    return Config(TriggerBigrams(length=length), BasicArchitecture(d_model=d_model), training)
+
+
+def everywhere(scale: str, seed: int) -> Config:
+    """The basic model with a linear layer, on all next characters."""
+    d_model, length, how, _ = BASIC[scale]
+    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
+    return Config(TriggerBigrams(length=length, asked="all"), BasicArchitecture(d_model, feed_forward=True), training)
+
+
+def full_model(scale: str, layers: int, seed: int) -> Config:
+    """The project's transformer, by AdamW as the paper has it."""
+    task = TriggerBigrams(length={"quick": 16, "cpu": 64, "paper": 256}[scale])
+    shape = {"quick": (2, 16), "cpu": (4, 64), "paper": (4, 128)}[scale]
+    how: dict[str, Any] = {
+        "quick": {"steps": 4, "batch": 4, "log_every": 2, "val_size": 16, "checkpoints": "2"},
+        "cpu": {"steps": 550, "schedule": "linear", "decay_steps": 180, "val_size": 128, "checkpoints": "25"},
+        "paper": {"steps": 2000, "checkpoints": "50"},
+    }[scale]
+    training = {"batch": 64, "lr": 0.01, "weight_decay": 0.01, "beta2": 0.99, "measures": MEASURES, **how}
+    return Config(
+        task.but(asked="all") if scale == "paper" else task,
+        Architecture(n_layers=layers, n_heads=shape[0], d_model=shape[1], init="early_layers", mlp=True),
+        Training(**training, seed=seed),
+    )
+
+
+# Table -----------------------------------------------------------------------------------------------------------
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """One row per number: seed, model (basic, basic drawn, basic staged, basic all, published, three steps, three whole
+    steps, 1 layer, 2 layers), step, quantity (accuracy and loss in context; where all is asked also loss bigram and
+    loss first; the recalls W_O2, W_K2, W_K1, W_K1 first; previous_token and induction, attention of the best head;
+    stage, the steps between the beginnings of stages; report, accuracy on fresh sequences; of two layers circuit …),
+    value.
+    """
+    rows = []
+    for run in runs:
+        if isinstance(run, Finished):
+            work = run.work
+            assert isinstance(work, ThreeSteps)
+            about = {"run": work.identity, "version": run.version, "seed": work.seed}
+            about["model"] = "three steps" if work.blocks else "three whole steps"
+            rows += [about | row for row in long(read_json(run.path / "rows.json"))]
+        else:
+            version, config = run.sessions[-1]["environment"]["code"], run.config
+            about = {"run": config.identity, "version": version, "seed": config.training.seed, "model": name_of(config)}
+            rows += [about | row for row in long(rows_of(run, scale))]
+    return DataFrame(rows)
+
+
+def name_of(config: Config) -> str:
+    """What a model is called in the table."""
+    if not isinstance(config.model, BasicArchitecture):
+        return "1 layer" if config.model.n_layers == 1 else f"{config.model.n_layers} layers"
+    assert isinstance(config.task, TriggerBigrams)
+    if config.task.asked == "all":
+        return "basic all"
+    if config.task.length in {length for _, length, _ in PUBLISHED.values()}:
+        return "published"
+    drawn = config.task.trigger_choice == "drawn"
+    return "basic staged" if config.training.frozen else "basic drawn" if drawn else "basic"
+
+
+def long(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row per number."""
+    for row in rows:
+        yield from ({"step": row["step"], "quantity": k, "value": v} for k, v in row.items() if k != "step")
+
+
+def rows_of(run: Run, scale: str) -> list[dict[str, Any]]:
+    """A model over training, and at its end."""
+    assert run.report is not None
+    rows = []
+    for row in run.rows:
+        measures, losses = row["measures"], row["hop_losses"]
+        rows.append({"step": row["step"], "accuracy": next(iter(measures["retrieval_accuracy"].values()))})
+        rows[-1] |= {"loss" if hop == "in_context" else f"loss {hop}": loss for hop, loss in losses.items()}
+        rows[-1] |= {"previous_token": max(measures["previous_token_score"].values())}
+        rows[-1] |= {"induction": max(measures["induction_score"].values())} | measures.get("memory_recall", {})
+    end: dict[str, Any] = {"step": run.report["step"], "report": run.report["accuracy"][0]}
+    model = name_of(run.config)
+    stage = {"stage": float(stage_of(run.config))} if model == "basic staged" else {}
+    return [*rows, end | stage | (circuit_numbers(run, scale) if model == "2 layers" else {})]
+
+
+def stage_of(config: Config) -> int:
+    """The steps after which the second matrix is trained, too."""
+    return min(frozen.until or 0 for frozen in parse_frozen(config.training.frozen))
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, float]:
+    """The circuit of a model in numbers: whether there is one, its losses, and the paths an induction head needs."""
+    circuit = circuit_of(run, scale)
+    paths = [found.path for found in circuit.paths]
+    return {
+        "circuit accepted": float(circuit.accepted),
+        "circuit paths": float(len(paths)),
+        "circuit previous-token paths": sum(p.query == "value[1]" and p.key == "key[1]" for p in paths),
+        "circuit induction paths": sum(p.query == "query" and p.key == "value[1]" for p in paths),
+        **{f"circuit loss {name}": loss.mean for name, loss in circuit.losses.items()},
+    }

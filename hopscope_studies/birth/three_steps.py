@@ -1,0 +1,114 @@
+"""Three gradient steps on the population loss, one on each matrix of the basic model, from nothing (our reading)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.work import Stopped, Work
+from hopscope.tasks.base import Batch
+from hopscope.tasks.induction import Induction
+from hopscope_studies.birth.measures.memory_recall import recalls
+from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
+
+SIZES = [0.01 * 4.0**k for k in range(15)]  # of a step, in units of the gradient's norm
+
+
+@dataclass(frozen=True)
+class ThreeSteps(Work):
+    """One gradient step on each matrix in turn, from nothing, on the population loss of `induction`.
+
+    The simplified setup: embeddings, values and what layer 1 writes are orthonormal; every sequence asks once, at its
+    end; the expectation over sequences is a mean over `sample` of them. `blocks` says whether each matrix moves only
+    in its own memory's block (positions to positions; what layer 1 wrote to tokens; values to outputs) or as its whole
+    gradient has it. The size of each step is the best of a grid, by the loss on other sequences.
+    """
+
+    label = "three-steps"
+
+    length: int = setting(12, "tokens before the query")
+    d_vocab: int = setting(32, "different tokens")
+    sample: int = setting(16384, "sequences behind each gradient")
+    blocks: bool = setting(True, "whether a matrix moves only in its memory's block")
+    seed: int = setting(0, "of embeddings and sequences")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        task = Induction(length=self.length, d_vocab=self.d_vocab)
+        model = orthonormal(task, generator(self.seed, "init"))
+        choosing, judging = (task.sample(2048, generator(self.seed, purpose)) for purpose in ("choose", "judge"))
+        rows = [self.row(model, judging, 0)]
+        for number, name in enumerate(TRAINED, 1):
+            if should_stop():
+                raise Stopped
+            self.move(model, name, task, choosing)
+            rows.append(self.row(model, judging, number))
+        write_json(folder / "rows.json", rows)
+
+    def move(self, model: BasicTransformer, name: str, task: Induction, choosing: Batch) -> None:
+        """One step on one matrix, of the size that serves best."""
+        weight, piece = dict(model.named_parameters())[name], min(256, self.sample)
+        gradient = torch.zeros_like(weight)
+        for index in range(self.sample // piece):
+            batch = task.sample(piece, generator(self.seed, name, index))
+            gradient += torch.autograd.grad(loss_of(model, batch), weight)[0]
+        if self.blocks:
+            read, written = memory_blocks(model)[name]
+            gradient = read.T @ read @ gradient @ written.T @ written
+        with torch.no_grad():
+            before, unit = weight.clone(), gradient / gradient.norm()
+            losses = []
+            for size in SIZES:
+                weight.copy_(before - size * unit)
+                losses.append(float(loss_of(model, choosing)))
+            weight.copy_(before - SIZES[losses.index(min(losses))] * unit)
+
+    @torch.no_grad()
+    def row(self, model: BasicTransformer, judging: Batch, step: int) -> dict[str, Any]:
+        outputs = model(judging.inputs, at=judging.task.query_positions)
+        return {
+            "step": step,
+            "loss": float(judging.task.loss(outputs, judging.targets)),
+            "accuracy": float(judging.task.correct(outputs, judging).float().mean()),
+            **recalls(model, range(self.d_vocab)),
+        }
+
+
+def loss_of(model: BasicTransformer, batch: Batch) -> Tensor:
+    """The task's loss on a batch."""
+    return batch.task.loss(model(batch.inputs, at=batch.task.query_positions), batch.targets)
+
+
+@torch.no_grad()
+def orthonormal(task: Induction, random: torch.Generator) -> BasicTransformer:
+    """A blank basic model in which everything that is frozen is orthonormal, as in the limit of infinite width.
+
+    Tokens and positions have a direction each; layer 1 writes what it read into directions of their own; outputs are
+    read off others still.
+    """
+    d_vocab, n = task.d_vocab, task.d_vocab + task.n_positions
+    model = BasicArchitecture(d_model=2 * n + d_vocab, blank=True).build(task, random)
+    basis, values = (torch.linalg.qr(torch.randn(model.W_V1.shape, generator=random))[0] for _ in range(2))
+    model.W_E.copy_(basis[:d_vocab])
+    model.W_pos.copy_(basis[d_vocab:n])
+    model.W_U.copy_(basis[2 * n :].T)
+    model.W_V1.copy_(basis.T @ basis.roll(-n, 0))
+    model.W_O1.copy_(torch.eye(model.architecture.d_model))
+    model.W_V2.copy_(values)
+    return model
+
+
+def memory_blocks(model: BasicTransformer) -> Mapping[str, tuple[Tensor, Tensor]]:
+    """What each matrix should join to what: orthonormal rows that it reads, and that it writes (or is asked by)."""
+    return {
+        "W_O2": (model.W_E @ model.W_V2, model.W_U.T),
+        "W_K2": (model.W_E @ model.W_V1 @ model.W_O1, model.W_E),
+        "W_K1": (model.W_pos, model.W_pos),
+    }

@@ -1,0 +1,71 @@
+"""Two disentangled transformers made by hand that answer alike, one with the graph in layer 0 and one in layer 1.
+
+Both average the tokens of all children whose parents hold the asked token, and put out c times that average. They
+differ in who knows the graph (the first is the paper's construction, section 2.3; the second is ours):
+
+- *keys look*: in layer 0 each child attends to its parent; in layer 1 the query attends to children that
+  read its token.
+- *the query looks*: in layer 0 the query attends to every position that holds another token than its own, so it reads
+  where these stand; in layer 1 those places keep it from their children, and it attends to all others.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope_studies.causal_structure.models.disentangled_transformer import (
+    DisentangledArchitecture,
+    DisentangledTransformer,
+    blocks,
+)
+from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSequences
+
+SHARP = 100.0  # a score that decides a softmax
+ANSWER = 3.0  # c, near the best for V = 3, T = 12
+
+WAYS = ("keys look", "the query looks")
+
+
+@torch.no_grad()
+def constructed(task: CausalSequences, way: str, answer: float = ANSWER) -> DisentangledTransformer:
+    """A transformer of two layers of one head with its weights set by hand.
+
+    Args:
+        task: with one parent per child.
+        way: one of `WAYS`.
+        answer: c, what the average of tokens is multiplied by.
+    """
+    model = DisentangledArchitecture().build(task)
+    at, adjacency = blocks(task.d_vocab, task.length), task.latent.adjacency.float()
+    same = torch.eye(task.d_vocab)
+    first, second = model.get_parameter("A0")[0], model.get_parameter("A1")[0]
+    if way == "keys look":
+        first[at["position"], at["position"]] = SHARP * adjacency
+        second[at["token"], at["read token"]] = SHARP * same
+    else:
+        first[at["token"], at["token"]] = -SHARP * same
+        second[at["read position"], at["position"]] = -SHARP * task.length * adjacency.T
+    childless = torch.ones(task.length)
+    childless[task.latent.children] = 0.0
+    second[at["token"], at["position"]] = -SHARP * task.length * childless
+    width = task.d_vocab + task.length
+    model.W_U[2 * width : 2 * width + task.d_vocab] = answer * same
+    return model
+
+
+def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER) -> list[float]:
+    """What both put out for one sequence, in plain Python: c times each state's share among the children in question.
+
+    Where no child's parent holds the asked token, all children count.
+    """
+    children = [child for child in task.latent.children if child < task.length - 1]
+    chosen = [c for c in children if tokens[task.latent.parents[c][0]] == tokens[-1]] or children
+    return [answer * sum(tokens[c] == state for c in chosen) / len(chosen) for state in range(task.d_vocab)]
+
+
+def second_layer_block(model: DisentangledTransformer) -> Float[Tensor, "parent child"]:
+    """How much reading each position in layer 0 adds to each position's score in layer 1: the query's graph."""
+    at = blocks(model.d_vocab, model.n_positions)
+    return model.get_parameter("A1")[0][at["read position"], at["position"]].detach()

@@ -1,0 +1,102 @@
+"""Copying out of distribution: one layer against two, and the subspace that two heads share.
+
+After Song, Xu and Zhong (2024, arXiv:2408.09503, sections 3 and 4; code
+JiajunSong629/ood-generalization-via-composition): models learn to continue a segment that was pasted twice into random
+tokens, and are asked of longer segments of other tokens. Curves of errors, heads and matching; projections of what
+layer 0 writes; pools of segments; circuits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.models.transformer import Transformer
+from hopscope.runs.run import Run
+from hopscope.tasks.repeated_segment import RepeatedSegment
+from hopscope_studies.composition.cells import cell
+from hopscope_studies.composition.claims import claims
+from hopscope_studies.composition.figure import figure
+from hopscope_studies.composition.scores import batches, errors, heads, matches, projections
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
+CLAIMS = (
+    "one_layer_fails_elsewhere",
+    "two_layers_succeed_elsewhere",
+    "shift_rises_as_the_error_falls",
+    "induction_rises_as_the_error_falls",
+    "match_rises_as_the_error_falls",
+    "weights_match",
+    "subspaces_match",
+    "bridge_is_needed",
+    "bridge_is_enough",
+    "small_pools_are_memorised",
+    "large_pools_are_not",
+    "critical_pool",
+    "untrained_knows_nothing",
+)
+
+#: Seeds of two layers, of one, of each pool.
+SEEDS = {"quick": (1, 1, 1), "cpu": (8, 5, 5), "paper": (8, 5, 3)}
+POOLS = {"quick": (4,), "cpu": (16, 64, 256, 1024), "paper": tuple(range(100, 1001, 100))}
+CIRCUITS = {"quick": 1, "cpu": 8, "paper": 8}  # seeds whose circuit is searched for
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Two layers and one on fresh segments; two layers on pools."""
+    two, one, pools = SEEDS[scale]
+    yield from (cell(2, seed, scale) for seed in range(two))
+    yield from (cell(1, seed, scale) for seed in range(one))
+    yield from (cell(2, seed, scale, pool) for pool in POOLS[scale] for seed in range(pools))
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """Rows of three kinds, each with run, version, seed, kind, layers, pool (0: fresh segments), step.
+
+    `curve`: errors (0–1) on sequences as trained on, with fresh segments, and out of distribution, and in the first
+    copy; heads and matching (`hopscope_studies.composition.scores`). Of pools the end alone. `projection`: errors out
+    of distribution without or with only some directions, by rank. `circuit`: of the first seeds, how the search ended.
+    """
+    rows = []
+    for run in runs:
+        task, model = run.config.task, run.config.model
+        assert isinstance(task, RepeatedSegment)
+        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
+        about |= {"seed": run.config.training.seed, "layers": model.n_layers, "pool": task.pool}
+        rows += [about | row for row in rows_of(run, task, scale)]
+    return DataFrame(rows)
+
+
+def rows_of(run: Run, task: RepeatedSegment, scale: str) -> Iterator[dict[str, Any]]:
+    """A model over training, and at its end."""
+    asked = batches(task, scale)
+    for step in run.steps[-1:] if task.pool else run.steps:
+        model = run.at(step)
+        assert isinstance(model, Transformer)
+        found = errors(model, asked) | heads(model, asked["ood"])
+        if run.config.model.n_layers > 1:
+            found |= matches(model, scale)
+        yield {"kind": "curve", "step": step, **found}
+    end, model = {"step": run.steps[-1]}, run.at(run.steps[-1])
+    assert isinstance(model, Transformer)
+    if run.config.model.n_layers > 1 and not task.pool:
+        yield from ({"kind": "projection", **end, **row} for row in projections(model, asked["ood"], scale))
+        if run.config.training.seed < CIRCUITS[scale]:
+            yield {"kind": "circuit", **end, **circuit_numbers(run, scale)}
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """A circuit in numbers: whether it was accepted, its verdict and paths, its losses and the null's."""
+    circuit = circuit_of(run, scale)
+    return {
+        "accepted": float(circuit.accepted),
+        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
+    }

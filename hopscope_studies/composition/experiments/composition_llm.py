@@ -1,0 +1,84 @@
+"""Composition in a real language model: induction heads cut, and the subspaces that two heads share.
+
+After Song, Xu and Zhong (2024, arXiv:2408.09503, section 4; code JiajunSong629/ood-generalization-via-composition). In
+SmolLM2-135M induction heads are chosen on one half of repeated random segments and cut on the other, beside random
+heads. From the weights comes how much the directions that previous-token heads write overlap with those that induction
+heads ask keys for, beside random heads and random rotations. A model made by hand has one bridge and nothing else, one
+that has learnt nothing has none. Beside it stands the committed table of the toy models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.composition.language.claims import claims
+from hopscope_studies.composition.language.figure import figure
+from hopscope_studies.composition.language.measured import REPORT, Bridges, ToyBridges
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 300, "paper": 7200}
+CLAIMS = (
+    "cutting_costs_more_than_random",
+    "cutting_costs_more_than_the_same_layers",
+    "cutting_costs_more_nats",
+    "sixteen_cost_more_than_random",
+    "copying_is_gone",
+    "random_heads_are_spared",
+    "previous_token_heads_are_needed",
+    "plain_text_is_spared",
+    "subspaces_match",
+    "more_than_turned_at_random",
+    "the_best_match_more",
+    "the_best_are_previous_token_heads",
+    "previous_token_heads_come_first",
+    "overlap_ranks_with_induction",
+    "weights_match",
+    "closer_in_the_toy",
+    "by_hand",
+    "untrained",
+)
+SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
+FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured
+COUNT = {"quick": 4, "cpu": 24, "paper": 100}
+MODEL = {"quick": "made_up", "cpu": "smollm2", "paper": "smollm2"}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """The language model over seeds, the two controls, and the toys."""
+    quick, count, model = scale == "quick", COUNT[scale], MODEL[scale]
+    for seed in range(SEEDS[scale]):
+        yield Bridges(model, count=count, seed=seed, brief=seed >= FULL[scale])
+    yield Bridges(model, trained=False, count=4, brief=True)
+    yield Bridges("made_up_by_hand" if quick else "by_hand", count=4, brief=True)
+    yield ToyBridges("made_up") if quick else ToyBridges()
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
+    for: language, untrained, by hand, toy. `step` is the rank of subspaces.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        work = run.work
+        about = {"run": work.identity, "version": run.version, "seed": 0, "model": "", "part": "toy", "other": ""}
+        about |= {"step": None, "low": None, "high": None}
+        if isinstance(work, Bridges):
+            about |= {"seed": work.seed, "model": work.model, "part": part(work)}
+        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
+    return DataFrame(rows).round({"value": 6, "low": 6, "high": 6})
+
+
+def part(work: Bridges) -> str:
+    """What a run is for."""
+    if work.model.endswith("by_hand"):
+        return "by hand"
+    return "language" if work.trained else "untrained"

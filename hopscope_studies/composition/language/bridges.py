@@ -1,0 +1,179 @@
+"""Common bridges in a language model: does what previous-token heads write lie where induction heads ask of keys?
+
+After Song et al. (2024, arXiv:2408.09503, section 4). Of every pair of a head and one of an earlier layer, the overlap
+of the directions that W_OV of the earlier writes most and those that W_QK of the later asks keys for most. The pairs of
+high scores are set beside pairs of random heads of the same layers, and beside the same subspaces turned at random.
+Intervals are 95 %, over heads: both kinds are drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.language.heads.ablation import Head, short
+from hopscope.language.heads.attention import Lens
+from hopscope.language.heads.study import top_heads
+from hopscope.language.retrieval.estimates import Number, agreement, mean_of
+from hopscope.language.retrieval.masks import in_same_layers
+from hopscope_studies.composition import bridge
+from hopscope_studies.composition.language.rows import Row, row
+from hopscope_studies.composition.language.weights import asked_of_keys, output_value, query_key, written
+
+RANK = 10  # of the subspaces (paper)
+RANKS = (RANK, 5, 20)
+CHOSEN = 8  # heads of each kind, or a quarter of all where there are fewer
+DRAWS = 20  # random sets of heads, and rotations
+SHUFFLES = 10  # of W_OV
+RESAMPLED = 1000
+
+
+class Pairs:
+    """Overlaps of all pairs of heads.
+
+    Args:
+        lens: the model.
+        rank: of the subspaces.
+        distances: from a query to the key that it should find.
+    """
+
+    def __init__(self, lens: Lens, rank: int, distances: Sequence[int]):
+        self.heads, self.rank = lens.heads, rank
+        self.written, self.asked = written(lens, lens.heads, rank), asked_of_keys(lens, lens.heads, rank, distances)
+        layers = torch.tensor([layer for layer, _ in lens.heads])
+        self.may = layers[:, None] > layers[None]  # later earlier
+        self.overlaps = overlaps(self.asked, self.written)
+
+    def index(self, heads: Sequence[Head]) -> list[int]:
+        """Where heads stand in the list of all."""
+        return [self.heads.index(head) for head in heads]
+
+    def between(self, later: Sequence[Head], earlier: Sequence[Head]) -> Tensor:
+        """Overlaps of pairs; NaN where the second is not earlier: later earlier."""
+        rows, columns = self.index(later), self.index(earlier)
+        found = self.overlaps[rows][:, columns].clone()
+        found[~self.may[rows][:, columns]] = torch.nan
+        return found
+
+    def places(self, later: Sequence[Head], earlier: Sequence[Head]) -> Tensor:
+        """Of each pair the share of all earlier heads that overlap less with the later one; later earlier."""
+        all_of = self.between(later, self.heads)
+        pairs = self.between(later, earlier)
+        below = (all_of[:, None, :] < pairs[:, :, None]).float().sum(-1)  # what is NaN is not below
+        shares = below / ((~all_of.isnan()).float().sum(1) - 1).clamp(min=1)[:, None]
+        return torch.where(pairs.isnan(), torch.nan, shares)
+
+
+def overlaps(asked: Tensor, wrote: Tensor) -> Tensor:
+    """Of each of the later heads with each of the earlier; later earlier."""
+    return torch.stack([bridge.overlap(one, wrote) for one in asked])
+
+
+def over_heads(pairs: Tensor, seed: int = 0) -> Number:
+    """The mean of what pairs have, with its interval: heads of both kinds are drawn anew. NaN counts as no pair."""
+    random = generator(seed, "heads")
+    rows, columns = (torch.randint(size, (RESAMPLED, size), generator=random) for size in pairs.shape)
+    drawn = pairs[rows[:, :, None], columns[:, None, :]].flatten(1).nanmean(1)
+    low, high = drawn.nanquantile(torch.tensor([0.025, 0.975])).tolist()
+    return {"mean": float(pairs.nanmean()), "low": low, "high": high}
+
+
+def turned_at_random(pairs: Pairs, later: Sequence[Head], earlier: Sequence[Head], seed: int) -> Iterator[float]:
+    """Mean overlap with all that is written turned by the same random rotation, several times."""
+    asked, wrote = pairs.asked[pairs.index(later)], pairs.written[pairs.index(earlier)]
+    allowed = pairs.may[pairs.index(later)][:, pairs.index(earlier)]
+    width = asked.shape[1]
+    for draw in range(DRAWS):
+        rotation = bridge.random_directions(width, width, generator(seed, "rotation", draw))
+        yield float(overlaps(asked, rotation @ wrote)[allowed].mean())
+
+
+def bridge_rows(
+    lens: Lens, induction: Tensor, previous: Tensor, distances: Sequence[int], ranks: Sequence[int], seed: int
+) -> Iterator[Row]:
+    """All that is told of bridges, most at the first of the ranks; scores are layer head, of the choosing half."""
+    size = min(CHOSEN, induction.numel() // 4)
+    later, earlier = top_heads(induction, size), top_heads(previous, size)
+    yield row("chosen", "induction", size, other=" ".join(map(short, later)))
+    yield row("chosen", "previous", size, other=" ".join(map(short, earlier)))
+    yield from (row("score: induction", short(head), float(induction[head])) for head in later)
+    yield from (row("score: previous", short(head), float(previous[head])) for head in earlier)
+    for rank in ranks:
+        pairs = Pairs(lens, rank, distances)
+        yield from pair_rows(pairs, later, earlier, seed)
+        for draw, value in enumerate(turned_at_random(pairs, later, earlier, seed)):
+            yield row("overlap", f"turned {draw}", value, step=rank)
+        yield row("overlap", "in theory", bridge.random_match(pairs.asked.shape[1], rank), step=rank)
+        if rank == ranks[0]:
+            yield from place_rows(pairs, induction, previous, later, earlier)
+    yield from diagonal_rows(lens, later, earlier, distances, seed)
+
+
+def pair_rows(pairs: Pairs, later: list[Head], earlier: list[Head], seed: int) -> Iterator[Row]:
+    """Of the pairs the mean overlap, and that of each later head with the best for it; of random heads the same."""
+    found = pairs.between(later, earlier)
+    yield row("overlap", "induction on previous", over_heads(found), step=pairs.rank)
+    yield row("best overlap", "induction on previous", mean_of(best(found), range(len(found))), step=pairs.rank)
+    for draw in range(DRAWS):
+        others = [in_same_layers(heads, pairs.heads, 1000 * seed + draw) for heads in (later, earlier)]
+        for name, one in (("random", others[0]), ("random earlier", later)):
+            found = pairs.between(one, others[1])
+            yield row("overlap", f"{name} {draw}", float(found.nanmean()), step=pairs.rank)
+            yield row("best overlap", f"{name} {draw}", float(best(found).mean()), step=pairs.rank)
+
+
+def best(pairs: Tensor) -> Tensor:
+    """Of each later head the highest overlap with an earlier one, 0 where none of them is earlier; later."""
+    return pairs.nan_to_num(0).max(1).values
+
+
+def place_rows(
+    pairs: Pairs, induction: Tensor, previous: Tensor, later: list[Head], earlier: list[Head]
+) -> Iterator[Row]:
+    """Where previous-token heads stand among all earlier heads; each head's best; and ranks with induction scores."""
+    yield row("place", "previous among all earlier", over_heads(pairs.places(later, earlier)))
+    for head, found in zip(later, pairs.between(later, pairs.heads), strict=True):
+        at = int(found.nan_to_num(-1).argmax())
+        yield row("best", short(head), float(found[at]), other=short(pairs.heads[at]))
+        yield row("score: previous", short(pairs.heads[at]), float(previous[pairs.heads[at]]), other="best")
+    behind = [head for head in pairs.heads if head[0] > min(layer for layer, _ in earlier) and head not in earlier]
+    mean = pairs.between(behind, earlier).nanmean(1)
+    yield row("ranks", "overlap and induction", agreement(mean, torch.stack([induction[head] for head in behind])))
+
+
+def diagonal_rows(
+    lens: Lens, later: Sequence[Head], earlier: Sequence[Head], distances: Sequence[int], seed: int
+) -> Iterator[Row]:
+    """Diagonal scores of W_QK W_OVᵀ: of the pairs, of random heads of the same layers, and with W_OV shuffled."""
+    yield row("diagonal", "induction on previous", over_heads(diagonals(lens, later, earlier, distances)))
+    for draw in range(SHUFFLES):
+        one, other = (in_same_layers(heads, lens.heads, 1000 * seed + draw) for heads in (later, earlier))
+        yield row("diagonal", f"random {draw}", float(diagonals(lens, one, other, distances).nanmean()))
+
+        def shuffled(output: Tensor, draw: int = draw) -> Tensor:
+            return output[torch.randperm(len(output), generator=generator(seed, "shuffle", draw))]
+
+        found = diagonals(lens, later, earlier, distances, shuffled)
+        yield row("diagonal", f"shuffled {draw}", float(found.nanmean()))
+
+
+def diagonals(
+    lens: Lens,
+    later: Sequence[Head],
+    earlier: Sequence[Head],
+    distances: Sequence[int],
+    change: Callable[[Tensor], Tensor] = lambda output: output,
+) -> Tensor:
+    """Of every pair, with what the earlier heads write changed; NaN where the second is not earlier: later earlier."""
+    found = torch.full((len(later), len(earlier)), torch.nan)
+    for i, head in enumerate(later):
+        queries, keys = query_key(lens, head, distances)
+        for j, before in enumerate(earlier):
+            if before[0] < head[0]:
+                values, output = output_value(lens, before)
+                composed = queries @ (keys.T @ change(output)) @ values.T  # `bridge.composed`, at less cost
+                found[i, j] = bridge.diagonal_score(composed)
+    return found

@@ -1,0 +1,122 @@
+"""What cutting heads costs on repeated segments, beside random heads (Song et al., 2024, arXiv:2408.09503, section 4).
+
+A sequence is a start token, random tokens, and the same again. Heads are chosen by their scores on the first half of
+the sequences, and cut on the other: what they hand over is 0. Accuracy and log-probability are of the second copy's
+tokens but the first ten. Intervals are 95 %, over sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hopscope.language.heads.ablation import Ablate, Head, random_heads, short
+from hopscope.language.heads.attention import Lens
+from hopscope.language.heads.scores import WARMING
+from hopscope.language.heads.study import top_heads
+from hopscope.language.retrieval.estimates import mean_of, over_needles
+from hopscope.language.retrieval.filler import SENTENCES
+from hopscope.language.retrieval.masks import beyond, in_same_layers
+from hopscope_studies.composition.language.rows import Row, row
+
+SIZES = (1, 4, 8, 16)  # heads that are cut together, where that is not more than half of all
+MAIN = 8  # how many where there are controls, or the largest of these sizes that there is
+DRAWS = 10  # random sets beside the chosen
+TEXTS, TEXT_LENGTH = 8, 48  # plain texts, in tokens
+
+MEASURES = ("accuracy", "log_p")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Tokens to be foretold, with the streams before each layer.
+
+    Attributes:
+        lens: the model.
+        tokens: sequence position.
+        first: the position from which on tokens count.
+        streams: of the whole model; layer, sequence position d_model.
+    """
+
+    lens: Lens
+    tokens: Tensor
+    first: int
+    streams: list[Tensor]
+
+    @classmethod
+    def of(cls, lens: Lens, tokens: Tensor, first: int) -> Asked:
+        return cls(lens, tokens, first, lens.streams(tokens)[0])
+
+    def without(self, heads: Sequence[Head]) -> dict[str, Tensor]:
+        """Accuracy and mean log-probability (nats) with some heads cut; sequence."""
+        edit = Ablate(heads)
+        logits = self.lens.run(self.streams[edit.first], edit, edit.first, all_positions=True)
+        logits, wanted = logits[:, self.first - 1 : -1], self.tokens[:, self.first :]
+        log_p = logits.log_softmax(-1).gather(2, wanted[..., None])[..., 0]
+        return {"accuracy": (logits.argmax(-1) == wanted).float().mean(1), "log_p": log_p.mean(1)}
+
+
+def repeats(lens: Lens, tokens: Tensor) -> Asked:
+    """The second copies of sequences, but their first ten tokens."""
+    return Asked.of(lens, tokens, (tokens.shape[1] - 1) // 2 + 1 + WARMING)
+
+
+def plain(lens: Lens) -> Asked | None:
+    """Sentences that repeat nothing; None if there are too few tokens in them."""
+    ids = lens.tokenizer(" ".join(SENTENCES), add_special_tokens=False)["input_ids"]
+    if len(ids) < TEXTS * TEXT_LENGTH:
+        return None
+    return Asked.of(lens, torch.tensor(ids[: TEXTS * TEXT_LENGTH]).view(TEXTS, TEXT_LENGTH), WARMING)
+
+
+def sets_of(lens: Lens, induction: Tensor, previous: Tensor, seed: int, brief: bool) -> dict[str, list[Head]]:
+    """Highest induction heads by number, the highest previous-token heads, random sets; fewer sets in `brief`."""
+    sizes = [size for size in SIZES if size <= len(lens.heads) // 2]
+    main = max(size for size in sizes if size <= MAIN)
+    sets = {f"induction {size}": top_heads(induction, size) for size in sizes}
+    sets["previous"] = top_heads(previous, main)
+    chosen = sets[f"induction {main}"]
+    for size in (main,) if brief else [size for size in sizes if size >= main]:
+        top = sets[f"induction {size}"]
+        others = [head for head in lens.heads if head not in top]
+        sets |= {f"random {size} {draw}": random_heads(others, size, 100 * seed + draw) for draw in range(DRAWS)}
+    for draw in range(DRAWS):
+        sets[f"same layers {main} {draw}"] = in_same_layers(chosen, lens.heads, 100 * seed + draw)
+    return sets
+
+
+def cut_rows(asked: Asked, sets: dict[str, list[Head]], text: Asked | None) -> Iterator[Row]:
+    """What is lost with each set cut, beside random sets; and on plain text, with the main set and random ones."""
+    main = max(int(name.split()[1]) for name in sets if name.startswith("random") and int(name.split()[1]) <= MAIN)
+    yield from lost_rows(asked, sets, "")
+    if text is not None:
+        few = {name: heads for name, heads in sets.items() if name.startswith((f"induction {main}", f"random {main} "))}
+        yield from lost_rows(text, few, " on plain text")
+    yield row("main", "induction", main, other=" ".join(map(short, sets[f"induction {main}"])))
+
+
+def lost_rows(asked: Asked, sets: dict[str, list[Head]], where: str) -> Iterator[Row]:
+    """Of one kind of sequences."""
+    whole, sequences = asked.without([]), range(len(asked.tokens))
+    yield from (row(f"{measure}{where}", "whole", mean_of(whole[measure], sequences)) for measure in MEASURES)
+    found = {name: asked.without(heads) for name, heads in sets.items()}
+    for measure in MEASURES:
+        lost = {name: whole[measure] - one[measure] for name, one in found.items()}
+        for name, values in lost.items():
+            other = " ".join(map(short, sets[name]))
+            yield row(f"{measure}{where}", name, mean_of(found[name][measure], sequences), other=other)
+            yield row(f"lost {measure}{where}", name, mean_of(values, sequences))
+        for name in [name for name in lost if not name.startswith(("random", "same"))]:
+            size = len(sets[name])
+            for control in (f"random {size} ", f"same layers {size} "):
+                if beside := [values for which, values in lost.items() if which.startswith(control)]:
+                    words = control.rsplit(" ", 2)[0]
+                    yield row(
+                        f"beyond the worst {words}: {measure}{where}", name, beyond(lost[name], beside, sequences)
+                    )
+                    stacked = torch.stack([lost[name], torch.stack(beside).mean(0)], 1)
+                    apart = over_needles(lambda means: means[:, 0] - means[:, 1], stacked, sequences)
+                    yield row(f"beyond the mean {words}: {measure}{where}", name, apart)

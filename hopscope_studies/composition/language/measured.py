@@ -1,0 +1,74 @@
+"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
+from hopscope_studies.composition.cells import WIDTHS
+from hopscope_studies.composition.language.made_up import ROWS as MADE_UP
+from hopscope_studies.composition.language.made_up import TOY
+from hopscope_studies.composition.scores import RANK_SHARE
+
+REPORT = "bridges.json"
+
+
+@dataclass(frozen=True)
+class Bridges(OfModel):
+    """Heads cut and bridges of a language model, of one made by hand, or of one that has learnt nothing."""
+
+    label = "bridges"
+    file, made_up = REPORT, {"rows": MADE_UP}
+
+    model: str = setting("smollm2", "which")
+    trained: bool = setting(True, "its own weights, or such as it began with; of these bridges alone")
+    count: int = setting(24, "sequences, a half each for choosing and judging", low=4)
+    seed: int = setting(0, "of tokens and random heads")
+    brief: bool = setting(False, "one size of random sets, and no plain text")
+
+    def report(self) -> dict[str, Any]:
+        """Rows of the table. Raises BadInput for a model that is not built like Llama."""
+        from hopscope.language.retrieval.by_hand import CODE, by_hand
+        from hopscope_studies.composition.language.bridges import RANKS
+        from hopscope_studies.composition.language.trial import Trial, rows_of
+
+        opened = self.opened(by_hand)
+        settings = Trial(self.count, self.seed, self.brief, weights_alone=not self.trained)
+        # Heads made by hand write in as many directions as a code has, and equally much in each.
+        rows = list(rows_of(opened, settings, (CODE,) if self.model == "by_hand" else RANKS))
+        return {"model": opened.name, "identity": opened.identity, "rows": rows}
+
+
+@dataclass(frozen=True)
+class ToyBridges(OfTable):
+    """The toy models' numbers, read off their committed table."""
+
+    label = "toy-bridges"
+    file, made_up, experiment = REPORT, {"rows": TOY}, "composition"
+
+    folder: str = setting("results/composition", "where the table is, from where the command is given")
+
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return {"rows": toy(table)}
+
+
+def toy(table: DataFrame) -> list[dict[str, Any]]:
+    """Of trained models of two layers on fresh segments: overlap, and diagonal score."""
+    curves = table[(table.kind == "curve") & (table.layers == 2) & (table.pool == 0)]
+    ends = curves[curves.step == curves.groupby("run").step.transform("max")]
+    width = WIDTHS[str(ends.scale.iloc[0])]
+    rank = round(RANK_SHARE * width)
+    rows: list[dict[str, Any]] = []
+    for seed, match, diagonal in zip(ends.seed, ends.match, ends.diagonal, strict=True):
+        about = {"seed": int(seed), "step": rank}
+        rows += [
+            {"kind": "overlap", "name": "toy", "value": float(match), **about},
+            {"kind": "overlap", "name": "in theory", "value": (rank / width) ** 0.5, **about},
+            {"kind": "diagonal", "name": "toy", "value": float(diagonal), **about},
+        ]
+    return rows

@@ -1,0 +1,93 @@
+"""Do the heads of a real language model recall? CMR distances with their floor, and answers on lists.
+
+After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; abstract
+alone). All 270 heads of SmolLM2-135M are compared with models of human recall on random tokens that come twice, beside
+their own curves with lags shuffled and curves from unrelated places. Lists in another order ask what heads are needed
+for. A model made by hand has one head that recalls, one that has learnt nothing has none. Beside it stands the
+committed table of the toy models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.episodic_memory.language.claims import claims
+from hopscope_studies.episodic_memory.language.figure import figure
+from hopscope_studies.episodic_memory.language.measured import REPORT, Recall, ToyRecall
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 400, "paper": 7200}
+CLAIMS = (
+    "induction_heads_recall",
+    "more_than_shuffled",
+    "more_than_from_unrelated_places",
+    "others_are_at_the_floor",
+    "ranks_with_matching",
+    "ranks_among_others",
+    "ranks_again",
+    "they_lean_forward",
+    "drift_fits_better_than_chaining",
+    "attention_falls_off",
+    "nearer_in_the_toy",
+    "answers_are_contiguous",
+    "answers_lean_forward",
+    "contiguity_needs_the_heads",
+    "more_than_the_same_layers",
+    "contiguity_needs_heads_like_recall",
+    "as_gone_as_in_the_toy",
+    "random_curves_are_near",
+    "by_hand",
+    "untrained_heads_do_not",
+    "more_near_than_untrained",
+    "more_like_recall_than_untrained",
+    "untrained_is_flat",
+)
+SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
+COUNT = {"quick": 4, "cpu": 24, "paper": 100}
+MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 recalls; at `paper` Gemma, too."""
+    yield from recalled(MODELS[scale], scale)
+
+
+def recalled(models: tuple[str, ...], scale: str) -> Iterator[Work]:
+    """Language models over seeds, the two controls, and the toys."""
+    quick, count = scale == "quick", COUNT[scale]
+    for model in models:
+        yield from (Recall(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
+    yield Recall(models[0], trained=False, count=count, brief=True)
+    yield Recall("made_up_by_hand" if quick else "by_hand", count=8)
+    yield ToyRecall("made_up") if quick else ToyRecall()
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
+    for: language, untrained, by hand, toy. `step` is a lag, a draw, or how many heads a share is of.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        work = run.work
+        about = {"run": work.identity, "version": run.version, "seed": 0, "model": "", "part": "toy", "other": ""}
+        about |= {"step": None, "low": None, "high": None}
+        if isinstance(work, Recall):
+            about |= {"seed": work.seed, "model": work.model, "part": part(work)}
+        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
+    return DataFrame(rows).round({"value": 6, "low": 6, "high": 6})
+
+
+def part(work: Recall) -> str:
+    """What a run is for."""
+    if work.model.endswith("by_hand"):
+        return "by hand"
+    return "language" if work.trained else "untrained"

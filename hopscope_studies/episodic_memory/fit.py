@@ -1,0 +1,90 @@
+"""The CMR distance: how far a curve over lags is from the nearest curve of a model (Ji-An et al., 2024).
+
+After src/fit_attn_score.py of the authors' code. A curve of attention loses its minimum; every model's curve loses its
+own, and is stretched to the same maximum. Their mean squared difference, over the variance of the attention, is the
+distance, and the least one counts. Any curve with one narrow peak is near some model: that of lag 0, too, and a few per
+cent of random curves. So a head is called CMR-like here only if it is also fitted with β_rec above 0.5, and attends to
+what followed its token more than to the token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from hopscope_studies.episodic_memory.context_maintenance import LAGS, Memory
+
+FITTED = 5  # lags on either side that are compared
+NEAR = 0.5  # distance below which the paper calls a head CMR-like
+RECALLS = 0.5  # β_rec above which an item calls up its own context (ours)
+WINDOW = slice(LAGS - FITTED, LAGS + FITTED + 1)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The model nearest to a curve.
+
+    Attributes:
+        distance: the CMR distance, 0 or more.
+        memory: which model.
+        forward: whether the curve is higher at lag +1 than at 0.
+    """
+
+    distance: float
+    memory: Memory
+    forward: bool
+
+    @property
+    def near(self) -> bool:
+        """Whether it is CMR-like as the paper has it."""
+        return self.distance < NEAR
+
+    @property
+    def like_recall(self) -> bool:
+        """Whether it is CMR-like as asked here."""
+        return self.near and self.memory.recall > RECALLS and self.forward
+
+
+class Fitter:
+    """All models' curves, to be compared with.
+
+    Args:
+        curves: by model, its CRP at lags −8 … 8.
+    """
+
+    def __init__(self, curves: Mapping[Memory, Sequence[float]]):
+        self.memories = list(curves)
+        window = numpy.array([curves[memory] for memory in self.memories])[:, WINDOW]
+        low = window.min(1, keepdims=True)
+        self.shapes = (window - low) / (window.max(1, keepdims=True) - low)  # from 0 to 1
+
+    def distances(self, curve: Float[numpy.ndarray, "lag"]) -> Float[numpy.ndarray, "memory"]:
+        """Of a curve at lags −5 … 5 to every model; ∞ of a flat curve, to which everything is infinitely far."""
+        shifted = curve - curve.min()
+        if not shifted.max():
+            return numpy.full(len(self.shapes), numpy.inf)
+        return numpy.square(self.shapes * shifted.max() - shifted).mean(1) / shifted.var()
+
+    def fit(self, attention: ArrayLike) -> Fit:
+        """The nearest model to a curve at lags −8 … 8, or −5 … 5."""
+        curve = numpy.asarray(attention, dtype=float)
+        curve = curve[WINDOW] if len(curve) > 2 * FITTED + 1 else curve
+        distances = self.distances(curve)
+        best = int(distances.argmin())
+        return Fit(float(distances[best]), self.memories[best], bool(curve[FITTED + 1] > curve[FITTED]))
+
+    def chance(self, n: int, seed: int = 0) -> dict[str, float]:
+        """Shares (0–1) of n random curves that are near a model, and like recall: each lag even, or exponential."""
+        random = numpy.random.default_rng(seed)
+        shape = (n, 2 * FITTED + 1)
+        draws = {"even": random.random(shape), "exponential": random.standard_exponential(shape)}
+        found = {}
+        for name, drawn in draws.items():
+            fits = [self.fit(curve) for curve in drawn]
+            found[f"{name} near"] = sum(fit.near for fit in fits) / n
+            found[f"{name} like recall"] = sum(fit.like_recall for fit in fits) / n
+        return found

@@ -1,0 +1,249 @@
+"""Heads of a language model beside models of human recall: lag curves, fits, and what chance would fit as well.
+
+After Ji-An et al. (2024, arXiv:2405.14992). Attention of the second copy of random tokens to the first is told by lag,
+sequence by sequence. The first half of the sequences chooses heads and models of recall, the other judges them. Two
+controls say what a fit is worth: each head's own curve with its lags shuffled, and attention by lag from places that
+have nothing to do with the token. Intervals are 95 %, over sequences or over heads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from hopscope.core.seeds import generator
+from hopscope.language.heads.ablation import Head, short
+from hopscope.language.heads.attention import Edit, Lens
+from hopscope.language.heads.scores import LAGS, LENGTH, LagCurves, repeated_tokens
+from hopscope.language.heads.study import top_heads
+from hopscope.language.retrieval.estimates import Number, agreement, mean_of, over_needles, spearman
+from hopscope_studies.episodic_memory.cells import Simulations
+from hopscope_studies.episodic_memory.claims import COPIES
+from hopscope_studies.episodic_memory.context_maintenance import Memory
+from hopscope_studies.episodic_memory.fit import WINDOW, Fit, Fitter
+
+Row = dict[str, Any]
+
+CHAINING = Memory(1.0, 1.0, 0.0)  # the item calls what followed it, and nothing else
+SHUFFLES = 10  # of every head's lags
+DRAWS = 200  # of sequences, for every head's distance
+RANDOM_CURVES = 1000
+FAR = 10.0  # distances are told up to here: that of a flat curve is infinite
+CHOSEN = 8  # heads, or a quarter of all where there are fewer
+ZERO = LAGS.index(0)
+
+
+def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
+    """One row of the table; `found` is a number, or one with an interval."""
+    if isinstance(found, Mapping):
+        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
+    return {"kind": kind, "name": name, "value": found, **more}
+
+
+@functools.cache
+def fitter_of(simulations: Simulations) -> Fitter:
+    """All models of recall, simulated once in a process."""
+    return Fitter(dict(simulations.curves()))
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Mean attention by lag, −8 to 8, of every sequence.
+
+    Attributes:
+        own: from the token's earlier place; sequence layer head lag.
+        unrelated: from another token's earlier place; sequence layer head lag.
+        previous: to the token before; layer head.
+    """
+
+    own: Tensor
+    unrelated: Tensor
+    previous: Tensor
+
+    @property
+    def judged(self) -> Tensor:
+        """Of the second half; sequence layer head lag."""
+        return self.own[len(self.own) // 2 :]
+
+    @property
+    def choosing(self) -> Tensor:
+        """Mean of the first half; layer head lag."""
+        return self.own[: len(self.own) // 2].mean(0)
+
+    @property
+    def matching(self) -> Tensor:
+        """Attention at lag +1, by which heads are chosen; layer head."""
+        return self.choosing[..., ZERO + 1]
+
+
+class Both(Edit):
+    """Lag curves from the right places, and from unrelated ones."""
+
+    def __init__(self, order: Tensor):
+        self.own, self.unrelated = LagCurves(), LagCurves(order=order)
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        return self.unrelated.pattern(layer, self.own.pattern(layer, pattern))
+
+
+def curves_of(lens: Lens, count: int, seed: int) -> Curves:
+    """Of so many sequences, each with an order of unrelated places of its own."""
+    seen = []
+    for at, tokens in enumerate(repeated_tokens(lens, seed, count)):
+        both = Both(torch.randperm(LENGTH, generator=generator(seed, "places", at)))
+        lens.run(lens.embed(tokens[None]), both)
+        seen.append(both)
+    own, unrelated = (
+        torch.stack([torch.stack(getattr(b, name).curves) for b in seen]) for name in ("own", "unrelated")
+    )
+    return Curves(own, unrelated, torch.stack([torch.stack(b.own.previous) for b in seen]).mean(0))
+
+
+@dataclass(frozen=True)
+class Fits:
+    """The nearest models of recall of every head.
+
+    Attributes:
+        judged: of the judged half's mean curve; by head.
+        choosing: of the other half's.
+        shuffled: of the judged curve with its lags shuffled, several times; by head.
+        unrelated: of the curve from unrelated places.
+    """
+
+    judged: dict[Head, Fit]
+    choosing: dict[Head, Fit]
+    shuffled: dict[Head, list[Fit]]
+    unrelated: dict[Head, Fit]
+
+    @classmethod
+    def of(cls, curves: Curves, fitter: Fitter, seed: int) -> Fits:
+        random = numpy.random.default_rng(seed)
+        mean = curves.judged.mean(0)
+        heads = list(numpy.ndindex(mean.shape[:2]))
+        elsewhere = curves.unrelated[len(curves.unrelated) // 2 :].mean(0)
+        shuffled = {
+            head: [fitter.fit(random.permutation(mean[head].numpy()[WINDOW])) for _ in range(SHUFFLES)]
+            for head in heads
+        }
+        judged, choosing, unrelated = (
+            {head: fitter.fit(some[head].numpy()) for head in heads} for some in (mean, curves.choosing, elsewhere)
+        )
+        return cls(judged, choosing, shuffled, unrelated)
+
+    def near(self, which: str) -> Tensor:
+        """Of every head whether it is so, the share of its shuffled curves, and whether that of unrelated places is."""
+        return torch.tensor(
+            [
+                [
+                    float(getattr(self.judged[head], which)),
+                    sum(getattr(fit, which) for fit in self.shuffled[head]) / SHUFFLES,
+                    float(getattr(self.unrelated[head], which)),
+                ]
+                for head in self.judged
+            ]
+        )
+
+
+def capped(distances: Any) -> Any:
+    """Distances as they are told."""
+    return numpy.minimum(distances, FAR)
+
+
+def head_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
+    """Every head's scores and fit; the distance with its interval over sequences."""
+    judged = curves.judged
+    picks = torch.randint(len(judged), (DRAWS, len(judged)), generator=generator(0, "sequences"))
+    drawn = torch.stack([judged[pick].mean(0) for pick in picks]).numpy()  # draw layer head lag
+    mean = judged.mean(0)
+    for head, fit in fits.judged.items():
+        name, memory = short(head), fit.memory
+        low, high = numpy.quantile(capped([fitter.fit(curve[head]).distance for curve in drawn]), (0.025, 0.975))
+        yield row("distance", name, {"mean": float(capped(fit.distance)), "low": float(low), "high": float(high)})
+        yield row("matching", name, float(curves.matching[head]))
+        yield row("duplicate token", name, float(mean[head][ZERO]))
+        yield row("previous token", name, float(curves.previous[head]))
+        yield from (row(kind, name, getattr(memory, kind)) for kind in ("encoding", "recall", "studied"))
+        yield from (row(kind.replace("_", " "), name, float(getattr(fit, kind))) for kind in ("near", "like_recall"))
+
+
+def share_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
+    """How many heads are near a model of recall, of all and of those that do not copy, beside both controls."""
+    quiet = (curves.judged.mean(0)[..., ZERO + 1] < COPIES).flatten()
+    for which in ("near", "like_recall"):
+        found, kind = fits.near(which), which.replace("_", " ")
+        for among, some in (("all heads", found), ("heads that do not copy", found[quiet])):
+            heads = range(len(some))
+            for at, name in enumerate(("heads", "shuffled", "unrelated")):
+                yield row(f"share {kind}: {among}", name, mean_of(some[:, at], heads), step=len(some))
+            for at, name in ((1, "beyond shuffled"), (2, "beyond unrelated")):
+                yield row(f"share {kind}: {among}", name, mean_of(some[:, 0] - some[:, at], heads), step=len(some))
+    yield from (row("chance", name, value) for name, value in fitter.chance(RANDOM_CURVES).items())
+
+
+def rank_rows(curves: Curves, fits: Fits) -> Iterator[Row]:
+    """Matching scores of one half against nearness to recall in the other; of shuffled curves; and of both halves."""
+    near = -torch.tensor([capped(fit.distance) for fit in fits.judged.values()])
+    again = -torch.tensor([capped(fit.distance) for fit in fits.choosing.values()])
+    matching = curves.matching.flatten()
+    quiet = matching < COPIES
+    yield row("ranks", "matching", agreement(matching, near))
+    yield row("ranks", "matching: heads that do not copy", agreement(matching[quiet], near[quiet]))
+    yield row("ranks", "both halves", agreement(again, near))
+    for draw in range(SHUFFLES):
+        shuffled = -torch.tensor([capped(fits.shuffled[head][draw].distance) for head in fits.judged])
+        yield row("ranks", "shuffled", spearman(matching, shuffled), step=draw)
+
+
+def chosen_heads(curves: Curves, fits: Fits) -> dict[str, list[Head]]:
+    """Those with the highest matching scores, and those nearest to recall that are like it; of the choosing half."""
+    size = min(CHOSEN, curves.matching.numel() // 4)
+    like = sorted((fit.distance, head) for head, fit in fits.choosing.items() if fit.like_recall)
+    return {"matching": top_heads(curves.matching, size), "recall": [head for _, head in like[:size]]}
+
+
+def curve_rows(curves: Curves, fits: Fits, fitter: Fitter, chosen: dict[str, list[Head]]) -> Iterator[Row]:
+    """Curves of the heads with the highest matching scores: asymmetry, falling off, and drift against chaining."""
+    sequences = range(len(curves.judged))
+    for which, heads in chosen.items():
+        yield row("chosen", which, len(heads), other=" ".join(map(short, heads)))
+    for head in chosen["matching"]:
+        name, own = short(head), curves.judged[:, *head]
+        yield from (row("lag", name, mean_of(own[:, at], sequences), step=lag) for at, lag in enumerate(LAGS))
+        yield row("asymmetry", name, mean_of(own[:, ZERO + 1] - own[:, ZERO - 1], sequences))
+        yield row("falling off", name, mean_of(own[:, ZERO + 2] - own[:, ZERO + 4 :].mean(1), sequences))
+        memory = fits.choosing[head].memory
+        told = f"encoding {memory.encoding:g}, recall {memory.recall:g}, studied {memory.studied:g}"
+        yield row("drift", name, nearer(own, fitter, memory), other=told)
+
+
+def nearer(own: Tensor, fitter: Fitter, memory: Memory) -> Number:
+    """How much nearer a head is to a model of recall that other sequences chose than to pure chaining."""
+    at = [fitter.memories.index(one) for one in (CHAINING, memory)]
+
+    def gain(means: Tensor) -> Tensor:
+        both = [fitter.distances(curve[WINDOW])[at] for curve in means.numpy()]
+        return torch.tensor([float(chained - fitted) for chained, fitted in both])
+
+    return over_needles(gain, own, range(len(own)))
+
+
+def rows_of(lens: Lens, fitter: Fitter, count: int, seed: int) -> tuple[list[Row], dict[str, list[Head]]]:
+    """All that is told of heads, and which are chosen."""
+    curves = curves_of(lens, count, seed)
+    fits = Fits.of(curves, fitter, seed)
+    chosen = chosen_heads(curves, fits)
+    rows = [
+        row("asks", "sequences", count),
+        row("asks", "tokens of a copy", LENGTH),
+        *head_rows(curves, fits, fitter),
+        *share_rows(curves, fits, fitter),
+        *rank_rows(curves, fits),
+        *curve_rows(curves, fits, fitter, chosen),
+    ]
+    return rows, chosen

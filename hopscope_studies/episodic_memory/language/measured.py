@@ -1,0 +1,84 @@
+"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
+from hopscope_studies.episodic_memory.cells import Simulations
+from hopscope_studies.episodic_memory.claims import copying, last, without
+from hopscope_studies.episodic_memory.language.made_up import ROWS as MADE_UP
+from hopscope_studies.episodic_memory.language.made_up import TOY
+
+REPORT = "recall.json"
+
+
+@dataclass(frozen=True)
+class Recall(OfModel):
+    """Heads and answers of a language model, of one made by hand, or of one that has learnt nothing."""
+
+    label = "recall"
+    file, made_up = REPORT, {"rows": MADE_UP}
+
+    model: str = setting("smollm2", "which")
+    trained: bool = setting(True, "its own weights, or such as it began with")
+    count: int = setting(24, "sequences, a half each for choosing and judging", low=4)
+    lists: int = setting(20, "lists that are shown twice", low=2)
+    seed: int = setting(0, "of tokens, orders and random heads")
+    brief: bool = setting(False, "no head is silenced")
+
+    def report(self, simulations: Simulations | None = None) -> dict[str, Any]:
+        """Rows of the table; `simulations` of recall are those of the toy study unless others are given."""
+        import torch
+
+        from hopscope.language.heads.attention import Lens
+        from hopscope.language.retrieval.by_hand import by_hand
+        from hopscope_studies.episodic_memory.language.heads import fitter_of, rows_of
+        from hopscope_studies.episodic_memory.language.lists import answer_rows
+
+        opened = self.opened(by_hand)
+        lens = Lens(opened)
+        with torch.no_grad():
+            rows, chosen = rows_of(lens, fitter_of(simulations or Simulations()), self.count, self.seed)
+            rows += answer_rows(lens, self.lists, self.seed, chosen, self.brief)
+        return {"model": opened.name, "identity": opened.identity, "rows": rows}
+
+
+@dataclass(frozen=True)
+class ToyRecall(OfTable):
+    """The toy models' numbers, read off their committed table."""
+
+    label = "toy-recall"
+    file, made_up, experiment = REPORT, {"rows": TOY}, "episodic_memory"
+
+    folder: str = setting("results/episodic_memory", "where the table is, from where the command is given")
+
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return {"rows": toy(table)}
+
+
+def toy(table: DataFrame) -> list[dict[str, Any]]:
+    """Of copying heads distance and drift, of models contiguity, and what is left of it without these heads."""
+    best, answered = copying(last(table[table.kind == "head"])), last(table[table.kind == "answer"])
+    rows = [
+        {
+            "kind": kind,
+            "name": f"L{head.layer:.0f}H{head['head']:.0f}",
+            "value": float(head[kind]),
+            "seed": int(head.seed),
+        }
+        for _, head in best.iterrows()
+        for kind in ("distance", "encoding")
+    ]
+    silenced = without(table[table.kind == "silenced"], "all").groupby("run").contiguity.mean().to_dict()
+    for run, seed, value in zip(answered.run, answered.seed, answered.contiguity, strict=True):
+        rows.append({"kind": "contiguity", "name": "whole", "value": float(value), "seed": int(seed)})
+        if run in silenced:
+            share = float((silenced[run] - 1) / (value - 1))
+            rows.append({"kind": "left: contiguity", "name": "matching", "value": share, "seed": int(seed)})
+    return rows

@@ -1,0 +1,201 @@
+"""Factual recall: three phases of learning, and what attention and MLP hold.
+
+After Nichani, Lee & Bietti (2024, arXiv:2412.06538, sections 5 and 6; code eshnich/factual-recall-iclr). In section 6
+linear attention on one-hot tokens knows nothing at first, then answers from p(a | r) as if the subject did not matter,
+the hallucination phase, then knows all. In section 5 one layer of softmax attention, with or without MLP, holds facts
+in proportion to its parameters, wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.experiments.capacity import capacity, highest_accuracy, tries_of
+from hopscope.experiments.work import Finished
+from hopscope.runs.run import Run
+from hopscope_studies.facts.capacity import FactCapacity, one_layer
+from hopscope_studies.facts.claims import PER_PARAMETER, claims
+from hopscope_studies.facts.figure import figure
+from hopscope_studies.facts.models.linear_recall import LinearArchitecture
+from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
+from hopscope_studies.facts.tasks.factual_recall import FactualRecall
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 440, "paper": 200_000}
+CLAIMS = (
+    "starts_at_chance",
+    "three_phases",
+    "hallucination_at_ln_d",
+    "subject_is_ignored",
+    "answers_from_relation",
+    "when_phases_change",
+    "ends_solved",
+    "random_facts_too",
+    "control_has_no_phase",
+    "facts_per_parameter",
+    "short_training_is_why",
+    "attention_alone_suffices",
+    "mlp_replaces_heads",
+)
+
+#: Runs of the linear model: seeds with even facts; its settings; seeds with facts that are drawn, where not only the
+#: data differ from seed to seed. Shapes of the capacity sweep, and those trained for longer; the trade-off's grid.
+SIZES: dict[str, dict[str, Any]] = {
+    "quick": {
+        "linear": (1, {"steps": 128, "batch": 32, "log_every": 32}),
+        "drawn": 1,
+        "capacity": ((8,), ((1.0, 0.0),), 1),
+        "search": {"low": 2, "high": 5, "length": 6, "steps": 64, "batch": 64, "n_heads": 4},
+        "longer": ((), (), {}),
+        "grid": ((1,), (0, 8)),
+        "trade": {"size": 3, "d": 8, "d_head": 2, "length": 6, "steps": 32, "batch": 64},
+    },
+    "cpu": {
+        "linear": (5, {}),
+        "drawn": 5,
+        "capacity": ((8, 16, 24), ((1.0, 0.0), (2.0, 0.0), (1.0, 1.0), (0.5, 2.0)), 1),
+        "search": {"precision": 1.08, "length": 8, "steps": 3072, "batch": 512, "n_heads": 4},
+        "longer": ((8, 16), ((1.0, 0.0), (1.0, 1.0)), {"steps": 12_288}),
+        "grid": ((1, 2, 4, 8), (0, 16, 32, 64)),
+        "trade": {"size": 12, "d": 16, "d_head": 4, "length": 8, "steps": 3072, "batch": 512},
+    },
+    "paper": {
+        "linear": (5, {}),
+        "drawn": 5,
+        "capacity": (
+            tuple(int(2**i) for i in numpy.arange(3, 8, 0.5)),
+            tuple((alpha, beta) for alpha in (0.25, 0.5, 1.0, 2.0, 4.0) for beta in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)),
+            1,
+        ),
+        "search": {"low": 8, "high": 512},
+        "longer": ((), (), {}),
+        "grid": (
+            (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32),
+            (0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128),
+        ),
+        "trade": {},
+    },
+}
+MEASURES = "retrieval_accuracy,part_loss,part_accuracy,other_subject_loss,relation_divergence"
+
+
+def runs(scale: str) -> Iterator[Config | FactCapacity]:
+    """The linear model on even facts, over seeds, on random ones and on the control; the sweep; the grid."""
+    sizes = SIZES[scale]
+    seeds, how = sizes["linear"]
+    for seed in range(seeds):
+        yield linear("even", seed, **how)
+    for seed in range(sizes["drawn"]):
+        for facts in ("random", "anywhere"):
+            yield linear(facts, seed, **how)
+    yield from searches(scale)
+    for n_heads in sizes["grid"][0]:
+        for d_mlp in sizes["grid"][1]:
+            yield cell(n_heads, d_mlp, **sizes["trade"])
+
+
+def linear(facts: str, seed: int, **how: int) -> Config:
+    """Gradient descent at a constant rate from constant weights: nothing is drawn but data and random facts."""
+    recipe: dict[str, Any] = {
+        "steps": 8192,
+        "batch": 1024,
+        "log_every": 64,
+        "val_size": 4096,
+        "checkpoints": "1024",
+        **how,
+    }
+    descent: dict[str, Any] = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 0.0, "measures": MEASURES}
+    training = Training(**recipe, **descent, seed=seed, seed_eval=seed)
+    return Config(FactualRecall(facts=facts, facts_seed=seed), LinearArchitecture(), training)
+
+
+def searches(scale: str) -> Iterator[FactCapacity]:
+    """How much models of several widths and shapes hold; some of them trained for longer, too."""
+    sizes = SIZES[scale]
+    widths, shapes, n_seeds = sizes["capacity"]
+    for alpha, beta in shapes:
+        yield from (search(scale, d, alpha, beta, seed) for d in widths for seed in range(n_seeds))
+    widths, shapes, more = sizes["longer"]
+    for alpha, beta in shapes:
+        yield from (search(scale, d, alpha, beta, 0, **more) for d in widths)
+
+
+def search(scale: str, d: int, alpha: float, beta: float, seed: int, **more: Any) -> FactCapacity:
+    """One search; at `cpu` in a bracket around the published line, for failures are what costs."""
+    about = {**SIZES[scale]["search"], **more}
+    if scale == "cpu":
+        expected = (PER_PARAMETER * (4 * alpha + 2 * beta) * d * d) ** 0.5
+        about |= {"low": max(2, int(0.5 * expected)), "high": int(1.4 * expected) + 2}
+    return FactCapacity(d=d, alpha=alpha, beta=beta, seed=seed, **about)
+
+
+def cell(n_heads: int, d_mlp: int, *, size: int = 32, d: int = 32, d_head: int = 8, **how: Any) -> Config:
+    """The same facts for a model with more or less attention, and more or less of an MLP."""
+    return one_layer(OneLayerArchitecture(d, n_heads, d_head, d_mlp), size, **how)
+
+
+def table(finished: list[Run | Finished], scale: str) -> DataFrame:
+    """A row per point of a curve, per size tried in a search, per cell of the grid; `kind` says which."""
+    rows: list[dict[str, Any]] = []
+    for one in finished:
+        if isinstance(one, Finished):
+            rows += tried(one)
+        else:
+            version, config = one.sessions[-1]["environment"]["code"], one.config
+            about = {"run": config.identity, "version": version, "seed": config.training.seed}
+            rows += [about | row for row in (curve if isinstance(config.model, LinearArchitecture) else recalled)(one)]
+    return DataFrame(rows)
+
+
+def curve(run: Run) -> Iterator[dict[str, Any]]:
+    """The points of a training of the linear model."""
+    task = run.task
+    assert isinstance(task, FactualRecall)
+    about = {"kind": "curve", "facts": task.facts, "relations": task.n_relations, "answers": task.n_answers}
+    for row in run.rows:
+        measured = row["measures"]
+        losses, right = measured["part_loss"], measured["part_accuracy"]
+        yield about | {
+            "step": row["step"],
+            "loss": row["val_loss"],
+            "relation_only": losses["relation-only"],
+            "subject_only": losses["subject-only"],
+            "accuracy": measured["retrieval_accuracy"]["answer"],
+            "relation_accuracy": right["relation-only"],
+            "subject_accuracy": right["subject-only"],
+            "other_subject": measured["other_subject_loss"]["answer"],
+            "from_relation": measured["relation_divergence"]["answer"],
+        }
+
+
+def tried(search: Finished) -> list[dict[str, Any]]:
+    """The sizes that a search tried."""
+    work = search.work
+    assert isinstance(work, FactCapacity)
+    tries = tries_of(search.path)
+    about = {"run": work.identity, "version": search.version, "seed": work.seed, "kind": "capacity"}
+    about |= {"d": work.d, "alpha": work.alpha, "beta": work.beta, "steps": work.steps}
+    about |= {"parameters": work.n_parameters, "held": capacity(tries) ** 2}
+    return [{**about, "size": size, "recall": recall} for size, recall in sorted(tries.items())]
+
+
+def recalled(run: Run) -> Iterator[dict[str, Any]]:
+    """A cell of the grid."""
+    task, model = run.task, run.config.model
+    assert isinstance(task, FactualRecall) and isinstance(model, OneLayerArchitecture)
+    yield {
+        "kind": "trade_off",
+        "heads": model.n_heads,
+        "d_mlp": model.d_mlp,
+        "size": task.n_subjects,
+        "attention": model.attention_weights,
+        "mlp": model.mlp_weights,
+        "recall": highest_accuracy(run),
+    }

@@ -1,0 +1,110 @@
+"""Is a trained linear self-attention layer a step of gradient descent? (von Oswald et al., 2023, sections 3 and 4)
+
+Linear regression in context, arXiv:2212.07677. One layer is held against one step at the best rate, in closed form: by
+its loss, its answers, what these depend on, its weights, on inputs and weights of other sizes, and applied again and
+again. Two layers, with common or own weights, are held against two steps of gradient descent and of GD++.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.runs.run import Run
+from hopscope_studies.gradient_descent.claims import claims
+from hopscope_studies.gradient_descent.comparison import course_rows, one_layer_rows, several_layers_rows
+from hopscope_studies.gradient_descent.figure import figure
+from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttentionShape
+from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 150, "paper": 1500}
+CLAIMS = (
+    "constructed_is_descent",
+    "one_layer_reaches_the_best_step",
+    "answers_agree",
+    "sensitivities_point_alike",
+    "sensitivities_are_alike",
+    "interpolated_weights_do_as_well",
+    "other_inputs",
+    "far_inputs",
+    "other_weights",
+    "repeated_it_descends",
+    "repeated_on_y_alone_it_descends",
+    "two_beat_two_steps",
+    "looped_is_gd_plus_plus",
+    "own_weights_are_no_worse_than_gd_plus_plus",
+    "untrained_is_no_descent",
+    "shuffled_labels_teach_nothing",
+)
+
+#: The paper's sizes, which are those of every scale.
+TASK = LinearRegression()
+#: By the name of a system: its shape.
+SYSTEMS = {
+    "one layer": LinearSelfAttentionShape(n_layers=1),
+    "two layers, looped": LinearSelfAttentionShape(n_layers=2, looped=True),
+    "two layers": LinearSelfAttentionShape(n_layers=2),
+}
+#: From the published initial weights one seed of five stays near 0, or at one direction of x, at the higher rate.
+LARGER = ("one layer", "two layers, looped")
+#: Adam; the first moments of training need none of it, so a higher rate with a decay saves most of the published steps.
+FAST = Training(lr=1e-2, warmup=50, schedule="cosine", weight_decay=0.0, log_every=50, checkpoints="1000000")
+PUBLISHED = Training(lr=1e-3, batch=2048, clip=1e-3, weight_decay=0.0, log_every=50, checkpoints="1000000")
+TRAININGS: dict[str, dict[str, Training]] = {
+    "quick": {name: FAST.but(steps=200, batch=64, val_size=64) for name in SYSTEMS},
+    "cpu": {
+        "one layer": FAST.but(steps=2000, batch=512, clip=1e-3),
+        "two layers, looped": FAST.but(steps=4000, batch=256, clip=1e-3),
+        "two layers": FAST.but(steps=4000, batch=256),
+    },
+    "paper": {
+        "one layer": PUBLISHED.but(steps=5000),
+        "two layers, looped": PUBLISHED.but(steps=20_000),
+        "two layers": PUBLISHED.but(steps=20_000, clip=None),
+    },
+}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
+#: Fresh sequences of every comparison; the paper's number of test tasks.
+SIZE = {"quick": 500, "cpu": 10_000, "paper": 10_000}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every system over seeds; and one layer as it is drawn, untrained."""
+    for name, shape in SYSTEMS.items():
+        larger = name in LARGER and scale != "paper"
+        for seed in range(SEEDS[scale]):
+            yield Config(
+                TASK, shape.but(init_variance=0.002) if larger else shape, TRAININGS[scale][name].but(seed=seed)
+            )
+    for seed in range(SEEDS[scale]):
+        untrained = FAST.but(steps=0, warmup=0, seed=seed)
+        yield Config(TASK, SYSTEMS["one layer"], untrained)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run and quantity, its own beside gradient descent's; and validation losses over training."""
+    rows = []
+    for run in runs:
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+        }
+        about["system"] = system_of(run.config)
+        compare = one_layer_rows if run.config.model.n_layers == 1 else several_layers_rows
+        rows += [about | row for row in compare(run, SIZE[scale])]
+        rows += [about | row for row in course_rows(run)]
+    return DataFrame(rows)
+
+
+def system_of(config: Config) -> str:
+    """What a run is called in tables."""
+    if not config.training.steps:
+        return "untrained"
+    plain = config.model.but(init_variance=None)
+    return next(name for name, shape in SYSTEMS.items() if shape == plain)

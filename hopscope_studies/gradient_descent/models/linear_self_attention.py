@@ -1,0 +1,123 @@
+"""Layers of linear self-attention and nothing else (von Oswald et al., 2023, arXiv:2212.07677, section 2 and code).
+
+A token e_j holds x and y. A layer adds P Σ_i v_i (k_i·q_j) to each, with k = W_K e, q = W_Q e, v = W_V e. Sums are over
+the examples alone: the query is no key. No softmax, no scale, no biases, no norm; the answer is the query's y entry
+with the opposite sign. Layers may share their weights, which makes the model a loop (the paper's "recurrent").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput, setting
+from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.tasks.base import Task
+from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
+
+#: Variance of initial weights in the paper's code, of which a weight has one share per number that it reads.
+CODE_VARIANCE = 0.002
+#: A layer's activations, in the order of the forward pass.
+ATTENTION = tuple(f"attn.hook_{name}" for name in ("q", "k", "v", "pattern", "z"))
+LOCAL = ("hook_resid_pre", *ATTENTION, "hook_attn_out", "hook_resid_post")
+
+
+@dataclass(frozen=True)
+class LinearSelfAttentionShape(Shape):
+    """How many layers of one head; they are as wide as a token."""
+
+    n_layers: int = setting(1, "number of layers", low=1, high=1024)
+    looped: bool = setting(False, "whether all layers share their weights")
+    init_variance: float | None = setting(
+        None,
+        "of the initial weights, divided by the number of layers; default as in the paper's code, 0.002 / inputs",
+        low=0,
+        since="0.2.0",
+    )
+
+    n_heads = 1
+    causal = False
+
+    @property
+    def normalised(self) -> bool:
+        return False
+
+    @property
+    def n_matrices(self) -> int:
+        """Layers with weights of their own."""
+        return 1 if self.looped else self.n_layers
+
+    def build(self, task: Task, generator: torch.Generator | None = None) -> LinearSelfAttention:
+        if not isinstance(task, LinearRegression):
+            raise BadInput(
+                f"linear_self_attention reads pairs (x, y), and {task.name()} has none; try linear_regression"
+            )
+        return LinearSelfAttention(self, task.d_input, generator)
+
+
+class LinearSelfAttention(Model):
+    """Parameters `W_K`, `W_Q`, `W_V`, `P`, each (layer, d_token, d_token), applied from the left.
+
+    Args:
+        architecture: its settings.
+        d_token: numbers per token; the last is y.
+        generator: draws all weights from N(0, init_variance / layers). Without one they wait for `load_state_dict`.
+    """
+
+    W_K: nn.Parameter
+    W_Q: nn.Parameter
+    W_V: nn.Parameter
+    P: nn.Parameter
+
+    def __init__(self, architecture: LinearSelfAttentionShape, d_token: int, generator: torch.Generator | None = None):
+        super().__init__()
+        self.architecture: LinearSelfAttentionShape = architecture
+        self.d_token = d_token
+        shape = (architecture.n_matrices, d_token, d_token)
+        variance = CODE_VARIANCE / d_token if architecture.init_variance is None else architecture.init_variance
+        size = (variance / architecture.n_layers) ** 0.5
+        for name in ("W_K", "W_Q", "W_V", "P"):
+            drawn = torch.zeros(shape) if generator is None else size * torch.randn(shape, generator=generator)
+            self.register_parameter(name, nn.Parameter(drawn))
+
+    @property
+    def activation_names(self) -> list[str]:
+        return [f"blocks.{layer}.{name}" for layer in range(self.architecture.n_layers) for name in LOCAL]
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "batch position d_token"],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        """What each token's y would be, at every position or at the positions `at`. See `Model.forward`."""
+        tap = self.tap(replace, cache) if replace or cache is not False else None
+        e = inputs
+        for layer in range(self.architecture.n_layers):
+            e = self.layer(e, layer, tap)
+        outputs = -(e if at is None else e[:, at])[..., -1:]
+        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+
+    def layer(
+        self, e: Float[Tensor, "batch position d_token"], layer: int, tap: Tap | None
+    ) -> Float[Tensor, "batch position d_token"]:
+        """One layer, added to what it reads."""
+        prefix, own = f"blocks.{layer}.", min(layer, self.architecture.n_matrices - 1)
+        e = passes(tap, prefix + "hook_resid_pre", e)
+        q, k, v = (
+            passes(tap, f"{prefix}attn.hook_{name}", (e @ weight[own].T)[:, :, None])
+            for name, weight in (("q", self.W_Q), ("k", self.W_K), ("v", self.W_V))
+        )  # batch position head d_token
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k)
+        scores = torch.cat([scores[..., :-1], torch.zeros_like(scores[..., -1:])], -1)  # the query is no key
+        pattern = passes(tap, prefix + "attn.hook_pattern", scores)
+        z = passes(tap, prefix + "attn.hook_z", torch.einsum("bhqk,bkhd->bqhd", pattern, v))
+        written = passes(tap, prefix + "hook_attn_out", z[:, :, 0] @ self.P[own].T)
+        return passes(tap, prefix + "hook_resid_post", e + written)

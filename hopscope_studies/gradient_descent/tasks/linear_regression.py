@@ -1,0 +1,115 @@
+"""Linear regression in context (von Oswald et al., 2023, arXiv:2212.07677, section 3 and their code)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.core.settings import setting
+from hopscope.problem.factsheet import Draw
+from hopscope.problem.oracle import Fact, Problem
+from hopscope.problem.roles import Roles
+from hopscope.tasks.base import BestAnswer
+from hopscope.tasks.base_regression import RegressionTask
+from hopscope.theory.least_squares import least_squares
+from hopscope_studies.gradient_descent.theory.one_step import one_step_loss, zero_loss
+
+
+@dataclass(frozen=True)
+class LinearRegression(RegressionTask):
+    """Examples (x, y) of y = w·x, then an x alone; its y is asked.
+
+    ```
+    (x1, y1)  (x2, y2)  …  (xN, yN)  (x, 0)   ->  w·x
+    ```
+
+    w is drawn from N(0, `weight_scale`² I) for every sequence, components of x evenly from ±`input_range` / 2. The loss
+    is half the squared error, as in the authors' code.
+    """
+
+    d_x: int = setting(10, "components of x", low=1, high=1024)
+    n_points: int = setting(10, "N, examples in the context", low=1, high=4096)
+    input_range: float = setting(1.0, "width of the interval that components of x are drawn from", low=0)
+    weight_scale: float = setting(1.0, "standard deviation of the weights", low=0)
+
+    scale: ClassVar[float] = 0.5
+
+    @property
+    def d_input(self) -> int:  # type: ignore[override]
+        """x, then y."""
+        return self.d_x + 1
+
+    @property
+    def d_output(self) -> int:
+        return 1
+
+    @property
+    def n_positions(self) -> int:
+        return self.n_points + 1
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(-1, None)
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Half the squared error: of 0; of one step of gradient descent at its best rate; solved."""
+        unit = self.weight_scale**2
+        found = {
+            "predict zero": unit * zero_loss(self.d_x, self.input_range),
+            "one step of gradient descent": unit * one_step_loss(self.d_x, self.n_points, self.input_range),
+        }
+        return {**found, "solved": 0.0}
+
+    @property
+    def bayes_loss(self) -> float:
+        """The weights are known in as many directions as there are examples."""
+        unknown = max(0, self.d_x - self.n_points) / self.d_x
+        return self.baselines["predict zero"] * unknown
+
+    def draw(self, n: int, generator: torch.Generator) -> Draw:
+        device = generator.device
+        even = torch.rand(n, self.n_positions, self.d_x, generator=generator, device=device) - 0.5
+        weights = torch.randn(n, self.d_x, generator=generator, device=device)
+        return {"x": self.input_range * even, "w": self.weight_scale * weights}
+
+    def labels(self, draw: Draw) -> Float[Tensor, "batch position"]:
+        """w·x of every position."""
+        return torch.einsum("bpx,bx->bp", draw["x"], draw["w"])
+
+    def inputs(self, draw: Draw) -> Float[Tensor, "batch position d_input"]:
+        shown = self.labels(draw)
+        shown[:, -1] = 0.0
+        return torch.cat([draw["x"], shown[..., None]], -1)
+
+    def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
+        return self.labels(draw)[:, -1:, None]
+
+    def roles(self, draw: Draw) -> Roles:
+        """An example holds what is looked up, x, and what it gives, y, at one position."""
+        n, device = len(draw["x"]), draw["x"].device
+        chain = torch.full((n, 3, self.n_positions), -1, device=device)
+        chain[:, 0, -1] = 0
+        chain[:, 1:, :-1] = 0
+        return Roles(("query", "key[1]", "value[1]"), chain)
+
+    def problem(self, draw: Draw, row: int) -> Problem:
+        """What is told, and what is asked; that it is linear is nobody's fact."""
+        facts = (Fact((f"x{i}",), f"y{i}") for i in range(1, self.n_positions))
+        return Problem(tuple(facts), ("x",))
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        xs, ys = draw["x"][row], self.labels(draw)[row]
+        told = {f"x{i + 1}": xs[i] for i in range(self.n_points)} | {"x": xs[-1]}
+        return told | {f"y{i + 1}": ys[i : i + 1] for i in range(self.n_points)}
+
+    def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
+        """Least squares in float64, of least norm where examples are too few: the posterior mean."""
+        tokens = numpy.array(inputs, dtype=float)
+        x, y = tokens[:-1, :-1], tokens[:-1, -1:]
+        return [[float(least_squares(x, y, tokens[-1, :-1])[0])]]

@@ -1,0 +1,100 @@
+"""A mixture of h − 1 heads: does training gates and experts in turn do better, and do experts specialise?
+
+After Peng et al. (2020, arXiv:2005.06537), who translate; here half of the sequences are to be continued from context
+and half by heart, from a finite training set. The rivals are plain attention, dropout of one head, and the same mixture
+trained jointly. Models without gates have the gates' parameters in their MLPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.core.storage import read_json
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.work import Finished, Work
+from hopscope.models.transformer import Transformer
+from hopscope.runs.run import Run
+from hopscope_studies.h_minus_one_heads.cells import GATED, cells, name_of
+from hopscope_studies.h_minus_one_heads.claims import claims
+from hopscope_studies.h_minus_one_heads.figure import figure
+from hopscope_studies.h_minus_one_heads.scores import asked, dropping, gate_means, gate_numbers, losses
+from hopscope_studies.h_minus_one_heads.work import MadeByHand
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
+CLAIMS = (
+    "measures_know_gates_made_by_hand",
+    "in_turn_beats_plain",
+    "in_turn_beats_dropout",
+    "in_turn_beats_jointly",
+    "gates_are_uneven",
+    "gates_tell_kinds_apart",
+    "the_lightest_head_matters_least",
+    "untrained_models_guess",
+)
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of models trained in these ways whose circuits are searched for
+SEARCHED_IN = ("plain", "in turn")
+BY_HAND = {"quick": MadeByHand(32), "cpu": MadeByHand(), "paper": MadeByHand()}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """Gates made by hand, and all models."""
+    yield BY_HAND[scale]
+    yield from cells(scale)
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """Rows of five kinds, each with run, version, seed, kind, trained.
+
+    `end`: parameters, loss (nats, on fresh sequences), loss of either kind, loss before training, guess and best; of
+    mixtures with learnt gates entropy, auc and apart (`scores.gate_numbers`), the same before training (start_…), and
+    what dropping heads costs. `gate`: layer, head, kind of sequences, mean share. `curve`: step, loss, train_loss.
+    `circuit`: paths and losses. `by hand`: the measures of gates made by hand, and of even ones.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        if isinstance(run, Finished):
+            about = {"run": run.work.identity, "version": run.version, "seed": 0, "kind": "by hand"}
+            rows += [about | row for row in read_json(run.path / "numbers.json")]
+            continue
+        trained = name_of(run.config, scale)
+        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
+        about |= {"seed": run.config.training.seed, "trained": trained}
+        rows += [about | row for row in rows_of(run, scale, trained in GATED)]
+        if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
+            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
+    return DataFrame(rows)
+
+
+def rows_of(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
+    """One model: its end, its gates, its course."""
+    batch, end, first = asked(run.task, scale), run.at(run.steps[-1]), run.at(0)
+    assert isinstance(end, Transformer) and isinstance(first, Transformer)
+    each, by_heart = losses(end, batch), batch.draw["by_heart"][:, 0]
+    found: dict[str, Any] = {"parameters": end.n_parameters, "loss": float(each.mean())}
+    found |= {"in_context": float(each[~by_heart].mean()), "by_heart": float(each[by_heart].mean())}
+    found |= {"start_loss": float(losses(first, batch).mean())}
+    found |= {"guess": run.task.chance, "best": run.task.bayes_loss}
+    if gated:
+        found |= gate_numbers(end, batch) | dropping(end, batch)
+        found |= {f"start_{name}": value for name, value in gate_numbers(first, batch).items()}
+        yield from ({"kind": "gate", **row} for row in gate_means(end, batch))
+    yield {"kind": "end", **found}
+    for row in run.rows:
+        yield {"kind": "curve", "step": row["step"], "loss": row["val_loss"], "train_loss": row["train_loss"]}
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """A circuit in numbers: whether it was accepted, its paths, its losses."""
+    circuit = circuit_of(run, scale)
+    return {
+        "accepted": float(circuit.accepted),
+        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
+    }

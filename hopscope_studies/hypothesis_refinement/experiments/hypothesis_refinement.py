@@ -1,0 +1,82 @@
+"""Hypothesis refinement: scripted proposers by closed form, noise, and SmolLM2 (Qiu et al., 2024, arXiv:2310.08559).
+
+After sections 2 and 3: rules are proposed, tried on eight examples, and the best is kept. Proposers are scripted;
+what the loop must find is known. SmolLM2-135M is asked for outputs alone (the paper's standard prompting); the same
+exercises with shuffled examples are its control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope.language.checkpoints import BASE
+from hopscope_studies.hypothesis_refinement.claims import claims
+from hopscope_studies.hypothesis_refinement.figure import figure
+from hopscope_studies.hypothesis_refinement.measured import REPORT, Asked, Proposals
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 2, "cpu": 400, "paper": 7200}
+CLAIMS = (
+    "every_rule_tried_is_exact",
+    "found_by_closed_form",
+    "more_hypotheses_find_more",
+    "wrong_rules_fall_to_the_best_partial",
+    "noise_breaks_exact_filtering",
+    "the_best_fit_survives_noise",
+    "whoever_knows_scores_one",
+    "guessing_scores_chance",
+    "lists_beyond_guessing",
+    "lists_beyond_shuffled",
+    "lights_beyond_even",
+    "lights_beyond_shuffled",
+    "form_of_lists",
+)
+DOMAINS = ("lists", "lights")
+SCRIPTED = {"quick": 4, "cpu": 400, "paper": 2000}
+MODELS = {"quick": ("known:last_line",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
+COUNTS = {"quick": (2, 2), "cpu": (40, 20), "paper": (500, 500)}  # as text to be continued, and in chat
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    yield from asked(MODELS[scale], scale)
+
+
+def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
+    """Proposers and scripted models in both domains; language models in code, and in chat."""
+    yield from (Proposals(domain, SCRIPTED[scale]) for domain in DOMAINS)
+    for model in ("known:oracle", "known:uniform"):
+        yield from (Asked(model, domain, count=SCRIPTED[scale], choose=True) for domain in DOMAINS)
+    many, few = COUNTS[scale]
+    for model in models:
+        yield Asked(model, "lists", "code", many)
+        yield Asked(model, "lists", "raw" if model in BASE else "chat", few)
+        yield Asked(model, "lights", "code", many, choose=True)
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, part, model, domain, layout, labels, protocol, measure, n, value, low, high, chance. In
+    `part` stands what a run is for: proposers, scripted, language; of proposers stands in labels which, and in chance
+    the closed form. Of labels `true beyond shuffled` low and high are the one-sided probabilities of a sign test.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        work = run.work
+        assert isinstance(work, Asked | Proposals)
+        part, model, layout = "proposers", "", ""
+        if isinstance(work, Asked):
+            part = "scripted" if work.model in ("known:oracle", "known:uniform") else "language"
+            model, layout = work.model, work.layout
+        about = {"run": work.identity, "version": run.version, "seed": work.seed, "part": part, "model": model}
+        about |= {"domain": work.domain, "layout": layout}
+        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5, "chance": 8})

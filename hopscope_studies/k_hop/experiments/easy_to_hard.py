@@ -1,0 +1,303 @@
+"""k-fold composition repaired: one depth for every k, fewer heads than half the symbols, and growth against growth.
+
+`k_hop` gives each k just enough layers and as many heads as symbols, so that depth changes with k, and a layer can look
+up every symbol at once. Here (after Wang, Nichani et al., 2025, arXiv:2505.23683) every k has the same four layers of
+two heads, which are enough for eight hops, and there are four symbols. The talk's "exp(k) without easy data, O(k) with
+it" is about growth: so the steps that k hops take are compared from k to k, without and with a curriculum. Easy-to-hard
+data comes in five ways: all numbers of hops asked of every sequence; one drawn for every batch; stages that add
+a number each; stages that leave behind what was; and such stages with the layers of earlier ones frozen, as the paper's
+proof trains layer by layer. The hyper-parameters are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config, Training
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
+from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope.tasks.k_fold import KFold
+from hopscope_studies.k_hop.curves_and_costs import costs, curves
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 480, "long": 1430, "paper": 40_000}
+#: Of one run of `long`, the longest, on one core.
+CELL_SECONDS = 150
+CLAIMS = (
+    "k_hops_alone_stay_at_chance",
+    "all_together_solve",
+    "eight_hops_together",
+    "mixture_solves",
+    "cumulative_stages_solve",
+    "stages_solve",
+    "frozen_stages_solve",
+    "stages_forget",
+    "freezing_helps",
+    "hops_in_order",
+    "growth_is_slower_with_easy_data",
+)
+
+PAPER = "Bietti's talk on arXiv:2505.23683"
+SYMBOLS = {"quick": 3, "cpu": 4, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 2, "long": 8, "paper": 8}
+#: By curriculum the k it teaches; and steps by k, whatever the curriculum.
+HOPS: dict[str, dict[str, tuple[int, ...]]] = {
+    "quick": dict.fromkeys(("none", "implicit", "mixture", "cumulative", "layerwise", "frozen"), (2,)),
+    "cpu": {
+        "none": (2, 3, 4),
+        "implicit": (2, 3, 4, 8),
+        **dict.fromkeys(("mixture", "cumulative", "layerwise", "frozen"), (4,)),
+    },
+    "paper": dict.fromkeys(("none", "implicit", "mixture", "cumulative", "layerwise", "frozen"), (2, 3, 4, 8)),
+}
+STEPS: dict[str, dict[int, int]] = {
+    "quick": {2: 6},
+    "cpu": {2: 1500, 3: 2500, 4: 4500, 8: 4500},
+    "paper": {2: 20_000, 3: 20_000, 4: 20_000, 8: 20_000},
+}
+LAYERS = {"quick": 2, "cpu": 4, "paper": 5}
+MODEL = Architecture(n_heads=2, d_model=64, mlp=False, causal=False, init="fan_in")
+TRAINING = Training(batch=32, lr=1e-3, clip=1.0, weight_decay=0.0, log_every=25, checkpoints="100000", val_size=128)
+CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every k with every curriculum that teaches it, over seeds; `long` has the runs of `cpu`, and more seeds."""
+    size = "cpu" if scale == "long" else scale
+    for seed in range(SEEDS[scale]):
+        for curriculum, numbers in HOPS[size].items():
+            yield from (config(size, k, curriculum, seed) for k in numbers)
+
+
+def config(scale: str, k: int, curriculum: str, seed: int) -> Config:
+    """A run; `frozen` is `layerwise` with the layers of earlier stages frozen."""
+    task = KFold(n_hops=k, n_symbols=SYMBOLS[scale], curriculum="layerwise" if curriculum == "frozen" else curriculum)
+    steps, layers = STEPS[scale][k], LAYERS[scale]
+    training = TRAINING.but(steps=steps, seed=seed)
+    if curriculum == "frozen":
+        training = training.but(frozen=one_after_the_other(layers, len(task.difficulties), steps))
+    if scale == "quick":
+        training = training.but(batch=8, log_every=2, val_size=16)
+    return Config(task, MODEL.but(n_layers=layers, **({"d_model": 16} if scale == "quick" else {})), training)
+
+
+def one_after_the_other(layers: int, stages: int, steps: int) -> str:
+    """Which weights are frozen when: a layer trains in the stage of its number, the last stage has all that are left.
+
+    What is read in trains in the first stage alone, what is read off always.
+    """
+    ends = [math.ceil(steps * stage / stages) for stage in range(1, stages)]
+    frozen = [f"W_E@{ends[0]}", f"W_pos@{ends[0]}"] if ends else []
+    for layer in range(layers):
+        stage = min(layer, stages - 1)
+        if stage:
+            frozen.append(f"blocks.{layer}.*@0-{ends[stage - 1]}")
+        if stage < stages - 1:
+            frozen.append(f"blocks.{layer}.*@{ends[stage]}")
+    return ", ".join(frozen)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run, logged step (at `long` every other one) and number of hops.
+
+    Columns: as of `hop_curves_of`, with curriculum, task_k (the greatest k), k (of the row), steps, chance (ln N).
+    """
+    curves = hop_curves_of(
+        runs,
+        curriculum=lambda config: "frozen" if config.training.frozen else config.task.as_dict()["curriculum"],
+        task_k=lambda config: config.task.hardest,
+        steps=lambda config: config.training.steps,
+        chance=lambda config: config.task.chance,
+    )
+    if scale == "long":  # or the file would have 2 MB
+        curves = curves[curves.step % 50 == 0]
+    return curves.assign(k=[int(str(hop).removeprefix("k=")) for hop in curves.hop])
+
+
+# Judging ---------------------------------------------------------------------------------------------------------
+
+
+def ends(table: DataFrame) -> DataFrame:
+    """A row per run and number of hops: final loss, and when learnt (NaN: never), both as shares of what chance is."""
+    about = table.drop_duplicates(["run", "hop"]).set_index(["run", "hop"])
+    shares = table.assign(hop_loss=table.hop_loss / table.chance)
+    return about.assign(loss=final(shares), learnt=first_below(shares, FACTOR)).reset_index()
+
+
+def at_k(table: DataFrame, curriculum: str) -> DataFrame:
+    """How the k hops of the runs of one curriculum ended."""
+    found = ends(table)
+    return found[(found.curriculum == curriculum) & (found.k == found.task_k)]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The talk's three sentences, and what staging does."""
+    alone = at_k(table, "none")
+    hard = alone[alone.task_k >= 3]
+    yield over_runs(
+        "k_hops_alone_stay_at_chance",
+        f"Trained on k hops alone, k = {listed(hard.task_k)}, the loss stays at ln N.",
+        hard.loss,
+        "final loss over ln N",
+        alone,
+        above=CHANCE,
+    )
+    together, words = at_k(table, "implicit"), "all numbers of hops asked of every sequence"
+    beyond = together.task_k > alone.task_k.max()
+    yield solved("all_together_solve", together[~beyond], words)
+    if beyond.any():
+        yield solved("eight_hops_together", together[beyond], words)
+    for id, name, words in (
+        ("mixture_solves", "mixture", "a number of hops drawn for every batch"),
+        ("cumulative_stages_solve", "cumulative", "stages that add a number of hops each"),
+        ("stages_solve", "layerwise", "stages of one number of hops each"),
+        ("frozen_stages_solve", "frozen", "such stages, the layers of earlier ones frozen"),
+    ):
+        yield solved(id, at_k(table, name), words)
+    yield forgotten(table)
+    yield freezing(table)
+    yield in_order(ends(table))
+    yield growth(table)
+
+
+def over_runs(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
+    """A claim over values, of which there are n; its number is their median."""
+    about: dict[str, Any] = {"section": PAPER, "rows": rows, "n": len(values), "number": "median", "source": "ours"}
+    return judge(name, sentence, values, what, **(about | more))
+
+
+def solved(id: str, rows: DataFrame, words: str) -> Claim:
+    hardest = rows[rows.task_k == rows.task_k.max()]
+    return over_runs(
+        id,
+        f"With {words} as many steps solve k hops (k = {listed(rows.task_k)}; {(rows.loss < SOLVED).sum()} of "
+        f"{len(rows)} runs do; of the greatest k {hardest.learnt.notna().sum()} of {len(hardest)} are learnt).",
+        rows.loss,
+        "final loss over ln N",
+        rows,
+        below=SOLVED,
+    )
+
+
+def forgotten(table: DataFrame) -> Claim:
+    """What one hop costs at the end of all stages, against the least it ever cost."""
+    rows = table[(table.curriculum == "layerwise") & (table.k == 1)]
+    last = rows.sort_values("step").groupby("run").hop_loss.last() / rows.groupby("run").chance.first()
+    least = rows.groupby("run").hop_loss.min() / rows.groupby("run").chance.first()
+    return over_runs(
+        "stages_forget",
+        f"Stages forget: the loss of one hop, {least.median():.3f} of ln N at its least, at the end of later stages.",
+        last,
+        "loss of one hop over ln N",
+        rows,
+        section="beyond",
+        above=SOLVED,
+    )
+
+
+def freezing(table: DataFrame) -> Claim:
+    """Stages with and without the layers of earlier ones frozen, seed by seed."""
+    plain, frozen = (at_k(table, name).set_index(["task_k", "seed"]).loss for name in ("layerwise", "frozen"))
+    return over_runs(
+        "freezing_helps",
+        "Stages lose less if the layers of earlier ones are frozen, as the proof trains them: final losses over ln N "
+        f"{', '.join(f'{loss:.2f}' for loss in frozen)} against {', '.join(f'{loss:.2f}' for loss in plain)}.",
+        (frozen / plain).dropna(),
+        "ratio of final losses, frozen to not",
+        table[table.curriculum.isin(("layerwise", "frozen"))],
+        section="beyond",
+        below=1,
+    )
+
+
+def in_order(rows: DataFrame) -> Claim:
+    """Where the curriculum does not force the order."""
+    free = rows[rows.curriculum.isin(("implicit", "mixture"))].sort_values("k")
+    waits = lags(run.learnt for _, run in free.groupby("run"))
+    return over_runs(
+        "hops_in_order",
+        "Hops 1, 2, 4, … are learnt one after the other, though all are trained from the start "
+        f"({len(waits)} pairs of neighbours).",
+        Series(waits, dtype=float),
+        "number of steps from one number of hops to the next",
+        rows,
+        above=0,
+    )
+
+
+def growth(table: DataFrame) -> Claim:
+    """How many times as many steps the greatest k that both have takes as the least, alone against all together."""
+    alone, together = at_k(table, "none"), at_k(table, "implicit")
+    both = sorted(set(alone.task_k) & set(together.task_k))
+    low, high = (both[0], both[-1]) if both else (0, 0)
+    factors = []
+    for rows in (alone, together):
+        steps = rows.learnt.fillna(rows.steps).groupby(rows.task_k).median()
+        factors.append(float(steps[high] / steps[low]) if both else math.nan)
+    least = bool(alone.learnt[alone.task_k == high].isna().any())
+    never = int(together.learnt[together.task_k <= high].isna().sum())
+    medians = together.groupby("task_k").learnt.median()
+    words = ", ".join(f"k = {k}: {'never' if math.isnan(step) else f'{step:.0f}'}" for k, step in medians.items())
+    return over_runs(
+        "growth_is_slower_with_easy_data",
+        f"From k = {low} to {high} the steps to learn k hops grow faster alone ({'more than ' if least else ''}"
+        f"{factors[0]:.1f} times) than with all numbers of hops together ({factors[1]:.1f} times; linear would be "
+        f"{high / max(low, 1):.3g}; medians together, {words}).",
+        Series([factors[0] / factors[1]]),
+        "ratio of the two factors",
+        table,
+        n=len(table.run.unique()),
+        above=1,
+        provided=bound("the number of runs together that never learn", never, equals=0),
+    )
+
+
+def listed(numbers: Series) -> str:
+    """Each once, in order."""
+    return ", ".join(str(number) for number in sorted(set(numbers)))
+
+
+#: What curricula are called in pictures.
+NAMES = {
+    "none": "alone",
+    "implicit": "all together",
+    "mixture": "mixed batches",
+    "cumulative": "cumulative stages",
+    "layerwise": "stages",
+    "frozen": "stages, frozen",
+}
+
+
+# Drawing ---------------------------------------------------------------------------------------------------------
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: each number of hops, all together. Middle: k hops by curriculum. Right: steps to learn k, against k."""
+    shown = picture(12.0, 3.7)
+    left, middle, right = shown.subplots(1, 3)
+    most, asked = table.task_k.max(), table.task_k[table.curriculum == "mixture"].max()
+    together = table[(table.task_k == most) & (table.curriculum == "implicit")]
+    for index, (k, part) in enumerate(together.groupby("k")):
+        curves(left, part, colour(index), f"{k} hop{'s' if k > 1 else ''}")
+    hard = table[(table.task_k == asked) & (table.k == asked)]
+    for index, (name, label) in enumerate(NAMES.items()):
+        curves(middle, hard[hard.curriculum == name], colour(index), label)
+    for index, name in enumerate(("none", "implicit")):
+        costs(right, at_k(table, name), colour(index), NAMES[name])
+    for ax, title in ((left, f"All numbers of hops together, k = {most}"), (middle, f"{asked} hops, by curriculum")):
+        ax.axhline(table.chance.iloc[0], color=GREY, lw=0.8, ls="--", zorder=0)
+        ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
+    right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
+    for ax in (left, middle, right):
+        if ax.get_legend_handles_labels()[1]:  # a table may hold some of its cells
+            ax.legend(loc="best", fontsize=7)
+    return shown

@@ -1,0 +1,253 @@
+"""k-fold composition, from k hops alone and from easy to hard (Wang, Nichani et al., 2025, arXiv:2505.23683).
+
+Bietti's talk has three sentences on it: gradient descent needs exp(k) samples or compute to learn to compose k
+functions that stand in context; with easy-to-hard data, or a mixture of hops, O(k); and hops 1, 2, 4, … are then learnt
+one after the other, layer by layer. The paper proves them for its own model and training; here a plain transformer,
+attention alone, is trained by AdamW with as many steps whatever it is taught. The hyper-parameters are ours
+(docs/fidelity.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config, Training
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
+from hopscope.experiments.judging import Claim, bound, judge, lags, power_law
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope.tasks.k_fold import KFold
+from hopscope_studies.k_hop.curves_and_costs import costs, curves
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 560, "paper": 20_000}
+CLAIMS = (
+    "k_hops_alone_stay_at_chance",
+    "curriculum_solves",
+    "mixture_solves",
+    "hops_in_order",
+    "layer_by_layer",
+    "cost_alone",
+    "cost_of_a_mixture",
+)
+
+N_SYMBOLS = {"quick": 3, "cpu": 4, "paper": 5}
+SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
+STAGE = {"quick": 4, "cpu": 800, "paper": 4000}  # steps for each number of hops, 1, 2, 4, … k
+HOPS: dict[str, dict[str, tuple[int, ...]]] = {
+    "quick": {"none": (2,), "layerwise": (2,), "mixture": (2,)},
+    "cpu": {"none": (2, 3, 4), "layerwise": (2, 4), "mixture": (2, 4)},
+    "paper": {"none": (2, 3, 4, 8), "layerwise": (2, 4, 8, 16), "mixture": (2, 4, 8, 16)},
+}
+MODEL = Architecture(n_heads=4, d_model=64, mlp=False, causal=False, init="early_layers")
+TRAINING = Training(batch=32, lr=3e-3, weight_decay=0.0, log_every=25, checkpoints="100000")
+CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each number of hops with each curriculum and just enough layers; then all hops at once in 1, 2, 3 layers."""
+    for seed in range(SEEDS[scale]):
+        for curriculum, numbers in HOPS[scale].items():
+            yield from (config(scale, k, curriculum, enough(k), seed) for k in numbers)
+        most = max(HOPS[scale]["none"][:3])
+        yield from (config(scale, most, "implicit", layers, seed) for layers in range(1, enough(most) + 1))
+
+
+def enough(k: int) -> int:
+    """⌈log2 k⌉ + 1 layers: the first applies the hidden permutation, each other doubles the hops (paper)."""
+    return (k - 1).bit_length() + 1
+
+
+def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Config:
+    """A run; the more numbers of hops there are between 1 and k, the longer, whatever the curriculum."""
+    task = KFold(n_hops=k, n_symbols=N_SYMBOLS[scale], curriculum=curriculum)
+    training = TRAINING.but(steps=STAGE[scale] * len(task.difficulties), seed=seed)
+    if scale == "quick":
+        training = training.but(batch=8, log_every=2, val_size=16)
+    return Config(task, MODEL.but(n_layers=layers, **({"d_model": 16} if scale == "quick" else {})), training)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run, logged step and number of hops.
+
+    Columns: as of `hop_curves_of`, with curriculum, task_k (the greatest k), k (of the row), layers, chance (ln N).
+    """
+    curves = hop_curves_of(
+        runs,
+        curriculum=lambda config: config.task.as_dict()["curriculum"],
+        task_k=lambda config: config.task.hardest,
+        layers=lambda config: config.model.n_layers,
+        chance=lambda config: config.task.chance,
+    )
+    return curves.assign(k=[int(str(hop).removeprefix("k=")) for hop in curves.hop])
+
+
+def ends(table: DataFrame) -> DataFrame:
+    """A row per run and number of hops: final loss, and when learnt (NaN: never), both as shares of what chance is."""
+    about = table.drop_duplicates(["run", "hop"]).set_index(["run", "hop"])
+    shares = table.assign(hop_loss=table.hop_loss / table.chance)
+    steps = table.groupby("run").step.max()
+    found = about.assign(loss=final(shares), learnt=first_below(shares, FACTOR)).reset_index()
+    return found.assign(steps=found.run.map(steps))
+
+
+def at_k(table: DataFrame, curriculum: str) -> DataFrame:
+    """How the k hops of the runs of one curriculum ended."""
+    found = ends(table)
+    return found[(found.curriculum == curriculum) & (found.k == found.task_k)]
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: each number of hops under the mixture. Middle: k hops by curriculum. Right: steps to learn k, against k."""
+    shown = picture(12.0, 3.7)
+    left, middle, right = shown.subplots(1, 3)
+    most = table.task_k.max()
+    deep = table[table.task_k == most]
+    for index, (k, part) in enumerate(deep[deep.curriculum == "mixture"].groupby("k")):
+        curves(left, part, colour(index), f"{k} hop{'s' if k > 1 else ''}")
+    for index, name in enumerate(("none", "layerwise", "mixture")):
+        curves(middle, deep[(deep.curriculum == name) & (deep.k == most)], colour(index), name)
+        costs(right, at_k(table, name), colour(index), name)
+    for ax, title in ((left, f"Mixture of hops, k = {most}"), (middle, f"{most} hops, by curriculum")):
+        ax.axhline(table.chance.iloc[0], color=GREY, lw=0.8, ls="--", zorder=0)
+        ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
+    right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
+    for ax in (left, middle, right):
+        ax.legend(loc="best")
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """The talk's three sentences."""
+    yield alone(at_k(table, "none"))
+    for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
+        yield solved(at_k(table, name), name, words)
+    yield in_order(ends(table))
+    yield by_layer(ends(table))
+    yield cost_alone(table)
+    yield cost_of_a_mixture(at_k(table, "mixture"))
+
+
+def over_runs(
+    name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
+) -> Claim:
+    """A claim of Bietti's talk on the paper; its number is the median over values, of which there are n."""
+    about: dict[str, Any] = {
+        "section": "Bietti's talk on arXiv:2505.23683",
+        "rows": rows,
+        "n": len(values),
+        "number": "median",
+        "source": source,
+    }
+    return judge(name, sentence, values, what, **about, **more)
+
+
+def alone(rows: DataFrame) -> Claim:
+    hard = rows[rows.task_k >= 3]
+    return over_runs(
+        "k_hops_alone_stay_at_chance",
+        f"Models trained on k-fold composition alone, k = {listed(hard.task_k)}, stay at the chance loss ln N.",
+        hard.loss,
+        "final loss over ln N",
+        rows,
+        above=CHANCE,
+    )
+
+
+def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
+    return over_runs(
+        f"{words}_solves",
+        f"With the {words} (`{curriculum}`), models solve k-fold composition in as many steps as without it, k = "
+        f"{listed(rows.task_k)} ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        rows.loss,
+        "final loss over ln N",
+        rows,
+        below=SOLVED,
+    )
+
+
+def in_order(rows: DataFrame) -> Claim:
+    """Where the curriculum does not force the order: in mixtures, and where all hops are trained at once."""
+    free = rows[rows.curriculum.isin(("mixture", "implicit"))].sort_values("k")
+    waits = lags(run.learnt for _, run in free.groupby("run"))
+    return over_runs(
+        "hops_in_order",
+        f"Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({len(waits)} "
+        "pairs of neighbours).",
+        Series(waits, dtype=float),
+        "number of steps from one number of hops to the next",
+        rows,
+        source="",
+        above=0,
+    )
+
+
+def by_layer(rows: DataFrame) -> Claim:
+    """What L layers have learnt of all hops at once, against what they can: 2^(L−1)."""
+    every = rows[rows.curriculum == "implicit"]
+    reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
+    allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
+    words = ", ".join(f"{n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
+    return over_runs(
+        "layer_by_layer",
+        "Models of L layers learn 2^(L−1) hops and no more, so that each layer doubles the hops (greatest number "
+        f"learnt, by layers: {words}).",
+        reached / allowed,
+        "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
+        rows,
+        equals=1,
+    )
+
+
+def cost_alone(table: DataFrame) -> Claim:
+    """How many times as many steps one more hop costs; a run that never learnt bounds it from below."""
+    rows = at_k(table, "none")
+    steps = rows.learnt.fillna(rows.steps).groupby(rows.task_k).median()
+    symbols = round(math.exp(table.chance.iloc[0]))
+    pairs = [
+        (a, b)
+        for a, b in pairwise(sorted(steps.index))
+        if b == a + 1 and not (rows.task_k[rows.learnt.isna()] == a).any()
+    ]
+    least = any(rows[rows.task_k == b].learnt.isna().any() for _, b in pairs)
+    return over_runs(
+        "cost_alone",
+        f"Without a curriculum the cost of k-fold composition grows as N^k: each further hop takes N = {symbols} "
+        "times as many steps (from k = "
+        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
+        Series([steps[b] / steps[a] for a, b in pairs], dtype=float),
+        "ratio of median steps to half of ln N with one more hop",
+        table,
+        at_least=symbols,
+        provided=bound("the number of ratios", len(pairs), above=1),  # one shows no law
+    )
+
+
+def cost_of_a_mixture(rows: DataFrame) -> Claim:
+    """The slope of log steps over log k."""
+    known = rows.assign(learnt=rows.learnt.clip(lower=1)).dropna(subset="learnt").groupby("seed")
+    powers = [power_law(seed.task_k, seed.learnt)[1] for _, seed in known if seed.task_k.nunique() > 1]
+    never = int(rows.learnt.isna().sum())
+    return over_runs(
+        "cost_of_a_mixture",
+        "With a mixture of hops the number of steps that models need to learn k hops grows at most linearly in k "
+        f"(the number is the exponent; {never} of {len(rows)} runs never learnt them).",
+        Series(powers, dtype=float),
+        "exponent",
+        rows,
+        at_most=1,
+        also=[bound("the number of runs that never learn", never, equals=0)],
+    )
+
+
+def listed(numbers: Series) -> str:
+    """Each once, in order."""
+    return ", ".join(str(number) for number in sorted(set(numbers)))

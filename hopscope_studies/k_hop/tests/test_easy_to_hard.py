@@ -1,0 +1,115 @@
+"""`easy_to_hard` and `hop_k_depth`: what is frozen when, errors counted by hand, and claims on tables made by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from pandas import DataFrame
+
+from hopscope import Config, Training, train
+from hopscope.configuration.freezing import parse_frozen
+from hopscope.core.seeds import generator
+from hopscope.models import Architecture
+from hopscope.tasks.hop_k import HopK
+from hopscope_studies.k_hop.experiments import easy_to_hard, hop_k_depth
+
+
+def trained(text: str, step: int) -> set[str]:
+    """Which of these weights an update after so many others moves."""
+    names = ("W_E", "W_pos", "W_U", *(f"blocks.{layer}.attn.W_O" for layer in range(4)))
+    frozen = parse_frozen(text)
+    return {name.removesuffix(".attn.W_O") for name in names if not any(one.holds(name, step) for one in frozen)}
+
+
+def test_a_layer_trains_in_the_stage_of_its_number():
+    """Four layers, three stages of 10 steps: the last stage has both layers that are left."""
+    text = easy_to_hard.one_after_the_other(4, 3, 30)
+    assert trained(text, 0) == trained(text, 9) == {"W_E", "W_pos", "W_U", "blocks.0"}
+    assert trained(text, 10) == trained(text, 19) == {"W_U", "blocks.1"}
+    assert trained(text, 20) == trained(text, 29) == {"W_U", "blocks.2", "blocks.3"}
+    assert easy_to_hard.one_after_the_other(2, 1, 30) == ""
+
+
+def test_every_k_has_the_same_depth_and_the_heads_are_half_the_symbols():
+    configs = list(easy_to_hard.runs("cpu"))
+    assert {(c.model.n_layers, c.model.n_heads, c.task.n_symbols) for c in configs} == {(4, 2, 4)}
+    steps = {(c.task.n_hops, c.training.steps) for c in configs}
+    assert len(steps) == len({k for k, _ in steps})  # the same for all curricula
+
+
+def curves(
+    curriculum: str, task_k: int, learnt: dict[int, float | None], seed: int = 0, last: float = 0.0
+) -> list[dict]:
+    """Hops at ln 4 that fall to 0 at a step, half-way 5 steps before; None: never."""
+    chance, rows = 1.3863, []
+    for k, step in learnt.items():
+        about = {"run": f"{curriculum}{task_k}{seed}", "version": "v", "seed": seed, "curriculum": curriculum}
+        about |= {"task_k": task_k, "steps": 1000, "chance": chance, "hop": f"k={k}", "k": k, "val_loss": 0.0}
+        for at in range(0, 1001, 10):
+            rows.append({**about, "step": at, "hop_loss": chance if step is None or at < step else last})
+    return rows
+
+
+def test_growth_is_compared_with_growth():
+    """Alone 2 hops take 95 steps and 4 never come: more than 10.5 times; together 95 and 295: 3.1 times."""
+    rows = curves("none", 2, {2: 100}) + curves("none", 4, {4: None})
+    rows += curves("implicit", 2, {1: 50, 2: 100}) + curves("implicit", 4, {1: 50, 2: 100, 4: 300})
+    rows += curves("implicit", 8, {1: 50, 2: 100, 4: 300, 8: None})
+    rows += curves("mixture", 4, {1: 50, 2: 100, 4: 300}) + curves("cumulative", 4, {1: 50, 2: 100, 4: 300})
+    rows += curves("layerwise", 4, {1: None, 2: 100, 4: None}) + curves("frozen", 4, {1: 50, 2: 100, 4: 300}, last=0.1)
+    found = {claim.id: claim for claim in easy_to_hard.claims(DataFrame(rows))}
+    assert set(found) == set(easy_to_hard.CLAIMS)
+    growth = found["growth_is_slower_with_easy_data"]
+    assert (growth.verdict, growth.number) == ("holds", pytest.approx((1000 / 95) / (295 / 95)))
+    assert "more than 10.5 times" in growth.sentence and "k = 8: never" in growth.sentence
+    fails = {"eight_hops_together", "stages_solve", "frozen_stages_solve"}
+    assert {name for name, claim in found.items() if claim.verdict == "fails"} == fails
+    assert found["freezing_helps"].number == pytest.approx(0.1 / 1.3863)
+    assert found["hops_in_order"].number == pytest.approx(50)  # of 50 four times and 200 three times
+
+
+def test_growth_is_undecided_if_easy_data_do_not_teach():
+    rows = curves("none", 2, {2: 100}) + curves("none", 4, {4: None})
+    rows += curves("implicit", 2, {1: 50, 2: 100}) + curves("implicit", 4, {1: 50, 2: None, 4: None})
+    found = {claim.id: claim.verdict for claim in easy_to_hard.claims(DataFrame(rows))}
+    assert found["growth_is_slower_with_easy_data"] == "undecided"
+    assert found["mixture_solves"] == "undecided"
+
+
+def test_errors_are_shares_of_defined_answers(tmp_path):
+    """Counted one by one, for the hops that each sequence asks."""
+    recipe = Training(steps=2, batch=4, val_size=4, log_every=2)
+    run = train(Config(HopK(length=8, n_hops=2), Architecture(n_layers=1, d_model=8), recipe), tmp_path / "run")
+    batch = run.task.sample(64, generator(0, "errors"))
+    with torch.no_grad():
+        said = run.model(batch.inputs, at=run.task.query_positions).argmax(-1)
+    counts = {k: [0, 0] for k in range(3)}
+    for row, place, k in product(range(64), range(8), range(3)):
+        answer = int(batch.targets[row, place, k])
+        if answer >= 0 and answer != run.task.undefined:
+            counts[k][0] += 1
+            counts[k][1] += int(said[row, place]) != answer
+    for row in hop_k_depth.errors(run, 64):
+        asked, wrong = counts[row["k"]]
+        assert (row["answers"], row["error"]) == (asked, pytest.approx(wrong / asked))
+
+
+def errors(cells: dict[int, list[float]]) -> DataFrame:
+    about = {"version": "v", "seed": 0, "answers": 100}
+    rows = [
+        {"run": f"r{layers}", **about, "layers": layers, "k": k, "error": error}
+        for layers, row in cells.items()
+        for k, error in enumerate(row)
+    ]
+    return DataFrame(rows)
+
+
+def test_the_published_table_holds_its_own_claims():
+    """With gaps of the published table filled in; and a table in which depth does not help fails."""
+    published = {2: [0.0, 0.01, 0.14, 0.346, 0.423], 3: [0.0, 0.0, 0.01, 0.048, 0.15], 4: [0.0, 0.0, 0.0, 0.01, 0.015]}
+    found = {claim.id: claim.verdict for claim in hop_k_depth.claims(errors(published))}
+    assert set(found) == set(hop_k_depth.CLAIMS) and set(found.values()) == {"holds"}
+    shallow = {layers: [0.5, 0.4, 0.3, 0.2, 0.1] for layers in (2, 3, 4)}
+    assert set({claim.id: claim.verdict for claim in hop_k_depth.claims(errors(shallow))}.values()) == {"fails"}

@@ -1,0 +1,143 @@
+"""KV shifting attention: one layer against two plain ones, what is learnt, where it is no help, and how deep hops go.
+
+After Xu et al. (2024, arXiv:2411.19574, section 3 and appendix H): induction on sequences that go round, learnt blends,
+n-gram text as negative control, hops. The exact least depths are ours (docs/theory.md, "With shifted keys and values");
+two tasks of hops ask whether training reaches them, and stops there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.core.storage import read_json
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.work import Finished, Work
+from hopscope.models.transformer import Transformer
+from hopscope.runs.run import Run
+from hopscope_studies.kv_shift.cells import ATTENTION, CELLS, cell, cells
+from hopscope_studies.kv_shift.claims import claims
+from hopscope_studies.kv_shift.figure import figure
+from hopscope_studies.kv_shift.scores import accuracy, asked, blends, with_blends
+from hopscope_studies.kv_shift.work import LeastDepths
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
+CLAIMS = (
+    "one_layer_is_an_induction_head",
+    "one_plain_layer_is_none",
+    "it_is_faster_than_two_plain_layers",
+    "blends_are_the_construction",
+    "keys_unshifted_it_guesses",
+    "a_drawn_start_does_as_well",
+    "no_gain_on_n_grams",
+    "least_depths_are_exact",
+    "letters_reach_the_least_depth",
+    "letters_go_no_further",
+    "chains_reach_the_least_depth",
+    "chains_go_no_further",
+    "untrained_knows_nothing",
+)
+
+ENOUGH = 0.95  # accuracy from which induction counts as learnt (Xu et al.'s curves; ours)
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of these cells whose circuits are searched for
+SEARCHED_IN = (("induction", "kv", 1), ("chains", "kv", 2))
+DEPTHS = {"quick": LeastDepths(4, 3, 2), "cpu": LeastDepths(), "paper": LeastDepths(64, 6, 1000)}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """The least depths, and all cells of the four parts."""
+    yield DEPTHS[scale]
+    yield from cells(scale)
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """Rows of six kinds, each with run, version, seed, kind, part, attention, layers.
+
+    `end`: steps, learnt (step at which accuracy reached 0.95; NaN: never), accuracy and start_accuracy on fresh
+    sequences, loss, chance; of KV-shift models the blends (`scores.blends`), and accuracy with keys unshifted and with
+    the construction's blends. `curve`: step, hop, hop_loss, accuracy where it was watched. `hop`: hop, k, final loss,
+    and the loss of a guess. `circuit`: paths and losses. `theory`: of mask, order and hops the least depth by formula,
+    by letting everyone attend to everyone, and by a complete search (NaN beyond what was searched). `sheets`: of whole
+    sheets the shares of chains and of sheets that do with fewer layers.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        if isinstance(run, Finished):
+            rows += theory_rows(run)
+            continue
+        part, attention, layers = name_of(run.config, scale)
+        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
+        about |= {"seed": run.config.training.seed, "part": part, "attention": attention, "layers": layers}
+        rows += [about | row for row in rows_of(run, scale, part)]
+        if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
+            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
+    return DataFrame(rows)
+
+
+def theory_rows(done: Finished) -> Iterator[dict[str, Any]]:
+    """Least depths, as they were found."""
+    about = {"run": done.work.identity, "version": done.version, "seed": 0, "part": "theory", "attention": "kv"}
+    for row in read_json(done.path / "numbers.json"):
+        yield {**about, "layers": 0, **row}
+
+
+def name_of(config: Config, scale: str) -> tuple[str, str, int]:
+    """Which cell a run is of: part, attention, layers."""
+    every = ((part, attention, n) for part, shapes in CELLS.items() for attention, n in shapes)
+    seed, identity = config.training.seed, config.identity
+    return next(name for name in every if cell(*name, seed, scale).identity == identity)
+
+
+def rows_of(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
+    """One model: its end, its course, its hops, its circuit."""
+    task, end = run.task, run.steps[-1]
+    batch, model, first = asked(task, scale), run.at(end), run.at(0)
+    assert isinstance(model, Transformer) and isinstance(first, Transformer)
+    found = {"steps": end, "learnt": learnt(run), "accuracy": accuracy(model, batch), "chance": task.chance}
+    found |= {"start_accuracy": accuracy(first, batch), "loss": run.rows[-1]["val_loss"], "floor": task.bayes_loss}
+    if model.architecture.attention in (ATTENTION["kv"], ATTENTION["kv drawn"]):
+        found |= blends(model)
+        found |= {"unshifted": with_blends(model, batch, (1.0, 0.0), (1.0, 0.0))}
+        found |= {"constructed": with_blends(model, batch, (0.0, 1.0), (1.0, 0.0))}
+    yield {"kind": "end", **found}
+    for row in run.rows:
+        for hop, loss in row["hop_losses"].items():
+            yield {"kind": "curve", "step": row["step"], "hop": hop, "hop_loss": loss, "accuracy": row.get("accuracy")}
+    if part in ("letters", "chains"):
+        yield from hop_rows(run)
+
+
+def learnt(run: Run) -> float:
+    """The step at which accuracy first reached 0.95, interpolated; NaN if never, or if it was not watched."""
+    seen = [row for row in run.rows if "accuracy" in row]
+    return crossing([row["step"] for row in seen], [-row["accuracy"] for row in seen], -ENOUGH)
+
+
+def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """Of every hop the mean loss over the last 100 steps, and what half of a guess costs."""
+    last = [row["hop_losses"] for row in run.rows if row["step"] > run.rows[-1]["step"] - 100]
+    for k, hop in enumerate(last[-1], 0 if "k=0" in last[-1] else 1):
+        loss = sum(row[hop] for row in last) / len(last)
+        yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess(run.task.baselines)}
+
+
+def guess(baselines: dict[str, float]) -> float:
+    """What knowing where an answer may stand costs, and not which: the last baseline above solved."""
+    return min(value for value in baselines.values() if value > 0)
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """A circuit in numbers: whether it was accepted, its paths, its losses."""
+    circuit = circuit_of(run, scale)
+    return {
+        "accepted": float(circuit.accepted),
+        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
+    }

@@ -1,0 +1,124 @@
+"""In-context language learning: strings of random automata, read by attention, by n-gram heads, and by a recurrence.
+
+Akyürek et al. (2024, arXiv:2401.12973, sections 3 to 6) find that transformers learn such languages in context better
+than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here:
+two layers with softmax attention, with three n-gram heads among the others, and with linear attention, which is a
+recurrence; beside n-gram models and someone who knows the automaton. Tables are long: what was measured of which run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
+from hopscope.experiments.work import Finished, Work
+from hopscope.measures.base import observe
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope_studies.language_learning.claims import claims
+from hopscope_studies.language_learning.figure import figure
+from hopscope_studies.language_learning.readings import ORDERS, of_model, of_n_grams
+from hopscope_studies.language_learning.tasks.automaton_strings import AutomatonStrings
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 360, "paper": 40_000}
+CLAIMS = (
+    "n_gram_heads_help",
+    "as_good_as_the_table",
+    "attention_alone_is_below",
+    "recurrence_is_below_attention",
+    "longer_contexts_are_legal",
+    "the_source_is_far",
+    "untrained_knows_nothing",
+)
+
+SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
+#: By name, the attention of each model.
+KINDS = {"n-gram heads": "n_gram(orders='1,2,3')", "softmax": "softmax", "linear": "linear"}
+MEASURES = "total_variation,legal_accuracy"
+#: By scale: the task, layers, heads and width, and the training.
+SIZES: dict[str, tuple[dict[str, int], tuple[int, int, int], dict[str, Any]]] = {
+    "quick": (
+        {"length": 24},
+        (1, 4, 16),
+        {"steps": 4, "batch": 4, "val_size": 8, "log_every": 2, "checkpoints": "4"},
+    ),
+    "cpu": (
+        {"length": 96},
+        (2, 4, 64),
+        {"steps": 600, "batch": 32, "warmup": 50, "lr": 2e-3, "val_size": 64, "log_every": 50, "checkpoints": "600"},
+    ),
+    "paper": (
+        {"length": 512, "longest": 49},
+        (2, 8, 128),
+        {"steps": 31_400, "batch": 32, "warmup": 3140, "lr": 5e-4, "val_size": 250, "checkpoints": "3140"},
+    ),
+}
+SEQUENCES = {"quick": 16, "cpu": 512, "paper": 512}  # on which ends are compared
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """For each seed a model of each kind."""
+    for seed in range(SEEDS[scale]):
+        for kind in KINDS:
+            yield training(scale, kind, seed)
+
+
+def training(scale: str, kind: str, seed: int) -> Config:
+    """One training: its kind is a key of `KINDS`."""
+    task, (layers, heads, width), how = SIZES[scale]
+    shape = Architecture(
+        n_layers=layers,
+        n_heads=heads,
+        d_model=width,
+        attention=KINDS[kind],
+        positions="rotary",
+        init="early_layers",
+        mlp=True,
+    )
+    return Config(AutomatonStrings(**task), shape, Training(**how, schedule="cosine", measures=MEASURES, seed=seed))
+
+
+# Table -----------------------------------------------------------------------------------------------------------
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """One row per number: run, version, seed, kind (a key of `KINDS`), step, quantity, value.
+
+    Quantities over training: `course distance` and `course legal`, in the later half. At the end, on fresh sequences
+    that all kinds share: `distance`, `legal`, `loss`, of the model; the same of n-gram models, as `3-gram distance`;
+    and `source loss`, to someone who knows the automaton.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        assert isinstance(run, Run) and run.report is not None
+        version, config = run.sessions[-1]["environment"]["code"], run.config
+        kind = next(kind for kind, attention in KINDS.items() if attention == config.model.as_dict()["attention"])
+        about = {"run": config.identity, "version": version, "seed": config.training.seed, "kind": kind}
+        rows += [about | row for row in course(run)]
+        rows += [about | {"step": run.report["step"]} | row for row in ending(run, SEQUENCES[scale])]
+    return DataFrame(rows)
+
+
+def course(run: Run) -> Iterator[dict[str, Any]]:
+    """The measures over training."""
+    for row in run.rows:
+        for quantity, name in (("distance", "total_variation"), ("legal", "legal_accuracy")):
+            yield {"step": row["step"], "quantity": f"course {quantity}", "value": row["measures"][name]["late"]}
+
+
+def ending(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
+    """The model at its end, and what n-gram models know of the same sequences."""
+    task = run.task
+    assert isinstance(task, AutomatonStrings)
+    batch = task.sample(sequences, generator(run.config.training.seed, "language learning"))
+    numbers = of_model(observe(run.model, batch))
+    for order in ORDERS:
+        numbers |= {f"{order}-gram {name}": value for name, value in of_n_grams(task, batch, order).items()}
+    yield from ({"quantity": name, "value": value} for name, value in numbers.items())

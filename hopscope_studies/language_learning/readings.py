@@ -1,0 +1,50 @@
+"""What is read off predictions of automata's strings: distance from the automaton, legality, loss."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.measures.base import Observation
+from hopscope.tasks.base import Batch
+from hopscope.tasks.base_sources import expected_loss
+from hopscope.theory.markov.chains import entropy, total_variation
+from hopscope_studies.language_learning.tasks.automaton_strings import AutomatonStrings
+
+ORDERS = (1, 2, 3)  # of the n-gram models
+
+
+def of_model(seen: Observation) -> dict[str, float]:
+    """A model's numbers, and the least loss there is."""
+    task = seen.task
+    assert isinstance(task, AutomatonStrings)
+    law = task.law(seen.batch.draw)
+    source = float(entropy(law)[later(task, seen.batch)].mean())
+    return numbers(task, seen.batch, seen.outputs.double().softmax(-1)) | {"source loss": source}
+
+
+def of_n_grams(task: AutomatonStrings, batch: Batch, order: int) -> dict[str, float]:
+    """Those of an n-gram model that backs off."""
+    return numbers(task, batch, task.n_gram(batch.inputs, order))
+
+
+def numbers(task: AutomatonStrings, batch: Batch, predicted: Float[Tensor, "batch position vocab"]) -> dict[str, float]:
+    """Of predicted probabilities, over symbols in the later half of the sequences.
+
+    `distance`: mean total variation from the automaton's own law. `legal`: how often the likeliest symbol is allowed.
+    `loss`: expected, in nats.
+    """
+    law, late = task.law(batch.draw), later(task, batch)
+    legal = law.gather(-1, predicted.argmax(-1, keepdim=True))[..., 0] > 0
+    return {
+        "distance": float(total_variation(predicted, law)[late].mean()),
+        "legal": float(legal[late].double().mean()),
+        "loss": float(expected_loss(predicted, law)[late].mean()),
+    }
+
+
+def later(task: AutomatonStrings, batch: Batch) -> Tensor:
+    """The positions that are asked in the later half, where an automaton can be known."""
+    late = task.asked(batch).clone()
+    late[:, : late.shape[1] // 2] = False
+    return late

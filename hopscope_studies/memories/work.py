@@ -1,0 +1,154 @@
+"""What `memories` does beside training: the gradient lemma checked, recall at given sizes, searches of capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.configuration.config import Config, Training
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
+from hopscope.experiments.work import Work
+from hopscope.theory import memories
+from hopscope_studies.memories.models.associative_memory import MemoryArchitecture
+from hopscope_studies.memories.tasks.associations import Associations
+
+
+@dataclass(frozen=True)
+class Lemma(Work):
+    """The gradient as a sum of outer products against autograd's, in float64, of one matrix and of one among layers."""
+
+    label = "lemma"
+
+    n: int = setting(24, "inputs")
+    n_classes: int = setting(10, "outputs")
+    d: int = setting(12, "width")
+    seed: int = setting(0, "of embeddings, weights and distribution")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        write_json(folder / "errors.json", {"one matrix": self.shallow(), "among layers": self.deep()})
+
+    def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
+        """Inputs, outputs, and a joint distribution with noise in the answers and inputs of unequal frequency."""
+        random = generator(self.seed, "lemma")
+        inputs = memories.random_rows(self.n, self.d, random).double()
+        outputs = memories.random_rows(self.n_classes, self.d, random).double()
+        joint = torch.randn(self.n, self.n_classes, generator=random, dtype=torch.float64)
+        return inputs, outputs, joint.flatten().softmax(0).view_as(joint), random
+
+    def shallow(self) -> float:
+        """Greatest difference of any entry, at a random matrix."""
+        inputs, outputs, joint, random = self.drawn()
+        memory = torch.randn(self.d, self.d, generator=random, dtype=torch.float64, requires_grad=True)
+        loss = memories.population_loss(memories.scores(memory, outputs, inputs), joint)
+        (found,) = torch.autograd.grad(loss, memory)
+        return float((found - memories.gradient(memory.detach(), outputs, inputs, joint)).abs().max())
+
+    def deep(self) -> float:
+        """The same for the middle one of three matrices with tanh and softplus between them."""
+        inputs, outputs, joint, random = self.drawn()
+        first, middle, last = torch.randn(3, self.d, self.d, generator=random, dtype=torch.float64)
+        read = torch.tanh(inputs @ first.T)
+        middle.requires_grad_()
+
+        def above(hidden: Tensor) -> Tensor:
+            return outputs @ (last @ torch.nn.functional.softplus(hidden))
+
+        scores = torch.stack([above(middle @ x) for x in read])
+        (found,) = torch.autograd.grad(memories.population_loss(scores, joint), middle)
+        return float((found - memories.deep_gradient(middle.detach(), above, read, joint)).abs().max())
+
+
+@dataclass(frozen=True)
+class Recall(Work):
+    """Recall of n pairs by a memory that is written down, not trained."""
+
+    label = "recall"
+
+    memory: str = setting("outer_product", "which", choices=("outer_product", "one_step", "pseudo_inverse", "random"))
+    d: int = setting(64, "width")
+    n: int = setting(64, "pairs")
+    overlap: float = setting(0.0, "mean inner product of two embeddings")
+    orthonormal: bool = setting(False, "whether embeddings are orthonormal")
+    seed: int = setting(0, "of the embeddings")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        random = generator(self.seed, "embeddings", self.n)
+        inputs, outputs = (self.embeddings(random) for _ in range(2))
+        answers = torch.arange(self.n)
+        memory = written(self.memory, inputs, outputs, answers, random)
+        write_json(
+            folder / "recall.json",
+            {
+                "recall": memories.recall(memories.scores(memory, outputs, inputs), answers),
+                "expected": memories.expected_recall(self.n, self.d),
+            },
+        )
+
+    def embeddings(self, random: torch.Generator) -> Tensor:
+        rows = memories.random_rows(self.n, self.d, random, self.overlap)
+        return torch.linalg.qr(rows.T)[0].T if self.orthonormal else rows
+
+
+def written(kind: str, inputs: Tensor, outputs: Tensor, answers: Tensor, random: torch.Generator) -> Tensor:
+    """A memory that needs no training; `random` holds nothing."""
+    if kind == "outer_product":
+        return memories.stored_pairs(outputs, inputs, answers)
+    if kind == "one_step":
+        return memories.one_step(outputs, inputs, answers)
+    if kind == "pseudo_inverse":  # least squares for u_k^T W e_z = 1{f*(z) = k} (Kohonen, 1972)
+        wanted = torch.nn.functional.one_hot(answers, len(outputs)).to(inputs.dtype)
+        return torch.linalg.pinv(outputs) @ wanted.T @ torch.linalg.pinv(inputs).T
+    return torch.randn(outputs.shape[1], inputs.shape[1], generator=random)
+
+
+@dataclass(frozen=True)
+class WrittenCapacity(Search):
+    """How many pairs outer products hold in a matrix of width d."""
+
+    label = "written-capacity"
+
+    d: int = setting(16, "width")
+    seed: int = setting(0, "of the embeddings")
+
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
+        random, answers = generator(self.seed, "capacity", size), torch.arange(size)
+        inputs, outputs = (memories.random_rows(size, self.d, random) for _ in range(2))
+        memory = written("outer_product", inputs, outputs, answers, random)
+        return memories.recall(memories.scores(memory, outputs, inputs), answers)
+
+
+@dataclass(frozen=True)
+class TrainedCapacity(Search):
+    """How many pairs a trained memory of width d holds, each with its own answer or with `n_classes` among them."""
+
+    label = "trained-capacity"
+
+    d: int = setting(16, "width")
+    ratio: int = setting(0, "m / d of an MLP's hidden width; 0: a matrix")
+    n_classes: int = setting(0, "answers; 0: as many as inputs")
+    steps: int = setting(4096, "of AdamW at most; training ends when recall is enough")
+    lr: float = setting(1000.0, "its learning rate (paper's code: 1000 for a matrix, 0.03 for an MLP)")
+    seed: int = setting(0, "of embeddings and initial weights")
+
+    @property
+    def model(self) -> MemoryArchitecture:
+        """What holds the pairs."""
+        return MemoryArchitecture(self.d, self.ratio * self.d)
+
+    def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
+        return best_recall(self.training_of(size), folder, should_stop)
+
+    def training_of(self, size: int) -> Config:
+        """Full-batch AdamW without decay, until enough is recalled."""
+        recipe: dict[str, Any] = {"steps": self.steps, "batch": size, "lr": self.lr, "weight_decay": 0.0}
+        looks: dict[str, Any] = {"log_every": max(1, self.steps // LOOKS), "val_size": size, "stop_accuracy": ENOUGH}
+        training = Training(**recipe, **looks, checkpoints=str(max(1, self.steps)), seed=self.seed)
+        return Config(Associations(size, self.n_classes), self.model, training)

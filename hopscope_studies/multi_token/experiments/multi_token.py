@@ -1,0 +1,159 @@
+"""Several tokens ahead, and several hops ahead: does asking for more build induction heads sooner, and why?
+
+After Gloeckle et al. (2024, arXiv:2404.19737, section 2 on the model, section 4 on induction), on texts with names. And
+ours, the same question of the retrieval problem's hops, where asking for more is the implicit curriculum (Musat, ICLR
+2025, section 7). In both problems what is near is asked, what is far, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.core.environment import code_version
+from hopscope.core.storage import read_json
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.work import Finished, Work
+from hopscope.runs.run import Run
+from hopscope_studies.multi_token.by_hand import by_hand
+from hopscope_studies.multi_token.cells import CHOSEN, cells
+from hopscope_studies.multi_token.claims import claims
+from hopscope_studies.multi_token.figure import figure
+from hopscope_studies.multi_token.scores import accuracies, guessed, without_trunk
+from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
+from hopscope_studies.multi_token.work import OneHead
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 610, "paper": 300_000}
+#: By hand and trained models stand in one table.
+COMPARES_RUNS = True
+CLAIMS = (
+    "one_head_is_plain_training",
+    "names_are_learnt",
+    "an_induction_head_does_it",
+    "two_tokens_are_sooner",
+    "four_tokens_are_sooner",
+    "two_ahead_is_worth_more_than_itself",
+    "the_token_before_is_worth_more_than_itself",
+    "with_the_token_before_all_learn",
+    "a_second_head_alone_does_nothing",
+    "near_helps_far_in_tokens",
+    "near_helps_far_in_hops",
+    "far_helps_near_in_hops",
+    "both_need_the_trunk",
+    "by_hand",
+    "untrained_knows_nothing",
+)
+ENOUGH = 0.5  # share of names, from which they count as learnt (section 4's figures; ours)
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
+SEARCHED = (("tokens", "near"), ("tokens", "both"), ("hops", "both"))
+IDENTITIES = {"quick": OneHead(1, 2, 8), "cpu": OneHead(), "paper": OneHead(8, 20, 64)}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """The identity, and every model."""
+    yield IDENTITIES[scale]
+    for _, config in cells(scale):
+        yield config
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """Rows of several kinds, each with run, version, seed, kind, problem, asked, note, and mostly name and value.
+
+    `learnt`: the step at which a token's accuracy at names passed one half, or a hop's loss its threshold (NaN: never),
+    by name (`t+1`, `x2` …). `curve`: that accuracy or loss, at step. `attention`: of the best head, at step. `end`, at
+    the last step and, under `start`, at the first: accuracies on fresh texts; `without`: the same with the trunk's
+    attention even. `size`: number of parameters. `circuit`: verdict and paths. `identity`: difference of weights.
+    """
+    named = {config.identity: name for name, config in cells(scale)}
+    rows: list[dict[str, Any]] = list(hand_rows())
+    for run in runs:
+        if isinstance(run, Finished):
+            rows += identity_rows(run)
+            continue
+        problem, asked, note = named[run.config.identity]
+        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
+        about |= {"seed": run.config.training.seed, "problem": problem, "asked": asked, "note": note}
+        rows += [about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale))]
+        if about["seed"] < CIRCUITS[scale] and (problem, asked) in SEARCHED:
+            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
+    return DataFrame(rows).round({"value": 6})
+
+
+def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
+    """One number."""
+    return {"kind": kind, "name": name, "step": step, "value": value}
+
+
+def identity_rows(done: Finished) -> Iterator[dict[str, Any]]:
+    """How far one head and the plain model got apart."""
+    about = {"run": done.work.identity, "version": done.version, "problem": "tokens", "asked": "near", "note": ""}
+    for row in read_json(done.path / "numbers.json"):
+        yield {**about, "seed": row["seed"], **entry("identity", "difference", row["difference"])}
+
+
+def hand_rows() -> Iterator[dict[str, Any]]:
+    """The model made by hand, on the task as it was fixed; and what a guess is worth there."""
+    task = NamesInText(n_names=CHOSEN[0], stray=CHOSEN[1])
+    about = {
+        "run": "by hand",
+        "version": code_version(),
+        "seed": 0,
+        "problem": "tokens",
+        "asked": "by hand",
+        "note": "",
+    }
+    yield {**about, **entry("end", "t+1", accuracies(by_hand(task), task, "cpu")["t+1"])}
+    yield {**about, **entry("floor", "t+1", guessed(task))}
+    yield {**about, **entry("best", "t+1", task.best_accuracy)}
+
+
+def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """One model of texts: when names were learnt, its course, its end, its start, and without its trunk's attention."""
+    task, model = run.task, run.model
+    assert isinstance(task, NamesInText)
+    steps = [row["step"] for row in run.rows]
+    for name in run.rows[0]["measures"]["name_accuracy"]:
+        course = [row["measures"]["name_accuracy"][name] for row in run.rows]
+        yield entry("learnt", name, crossing(steps, [-right for right in course], -ENOUGH), steps[-1])
+        for step, right in zip(steps, course, strict=True):
+            yield entry("curve", name, right, step)
+    for row in run.rows:
+        own = [value for head, value in row["measures"]["name_attention"].items() if answers_first(head, run)]
+        yield entry("attention", "best", max(own), row["step"])
+    for kind, found in (("end", model), ("start", run.at(0))):
+        for name, right in accuracies(found, task, scale).items():
+            yield entry(kind, name, right, steps[-1] if kind == "end" else 0)
+    for name, right in without_trunk(model, task, scale).items():
+        yield entry("without", name, right, steps[-1])
+    yield entry("size", "parameters", float(model.n_parameters))
+
+
+def answers_first(head: str, run: Run) -> bool:
+    """Whether what is asked first can depend on a head, such as `L1H0`: the trunk's and the first one's can."""
+    return int(head[1:].partition("H")[0]) <= run.config.as_dict()["model"]["n_layers"] - len(run.task.hop_names)
+
+
+def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """One model of chains: when its hops were learnt, and its course."""
+    steps = [row["step"] for row in run.rows]
+    for hop in run.task.hop_names:
+        losses = [row["hop_losses"][hop] for row in run.rows]
+        yield entry("learnt", hop, crossing(steps, losses, run.task.learnt_below), steps[-1])
+        for step, loss in zip(steps, losses, strict=True):
+            yield entry("curve", hop, loss, step)
+    yield entry("size", "parameters", float(run.model.n_parameters))
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """A circuit in numbers: its verdict (1: accepted), its paths, its losses."""
+    circuit = circuit_of(run, scale)
+    losses = {f"{name}_loss": loss.mean for name, loss in circuit.losses.items()}
+    paths = "; ".join(str(found.path) for found in circuit.paths)
+    return {"name": circuit.verdict, "value": float(circuit.accepted), "paths": paths, **losses}

@@ -1,0 +1,58 @@
+"""What needs no long training: that one head is the plain model, in every weight and after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from hopscope.configuration.config import Config, Training
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.work import Work
+from hopscope.models.base import Shape
+from hopscope.models.transformer import Architecture
+from hopscope.training.trainer import Trainer
+from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitecture
+from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
+
+
+@dataclass(frozen=True)
+class OneHead(Work):
+    """A model of one head and a plain one of as many layers, trained side by side: how far their weights get apart."""
+
+    label: ClassVar[str] = "multi_token_identity"
+
+    seeds: int = setting(5, "how many pairs", low=1)
+    steps: int = setting(10, "updates of each", low=1)
+    d_model: int = setting(32, "width of the models", low=2)
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        found = [{"seed": seed, "difference": self.difference(seed)} for seed in range(self.seeds)]
+        write_json(folder / "numbers.json", found)
+
+    def difference(self, seed: int) -> float:
+        """The largest difference of any weight after training; infinite where the weights have other names."""
+        size: dict[str, Any] = {
+            "n_layers": 2,
+            "d_model": self.d_model,
+            "n_heads": 2,
+            "positions": "rotary",
+            "init": "early_layers",
+            "mlp": True,
+        }
+        one, plain = (self.trained(shape, seed) for shape in (MultiTokenArchitecture(**size), Architecture(**size)))
+        if one.keys() != plain.keys():
+            return float("inf")
+        return max(float((one[name] - plain[name]).abs().max()) for name in one)
+
+    def trained(self, shape: Shape, seed: int) -> dict[str, torch.Tensor]:
+        """A model's weights after training."""
+        recipe = Training(steps=self.steps, batch=8, seed=seed)
+        trainer = Trainer(Config(NamesInText(length=16), shape, recipe), torch.device("cpu"))
+        for step in range(self.steps):
+            trainer.step(step)
+        return dict(trainer.model.state_dict())

@@ -1,0 +1,307 @@
+"""The claims of `noisy_bigram`: sentences of the paper and of Bietti's talk on it, judged from the table alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+from pandas import DataFrame, Index
+
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
+from hopscope_studies.noisy_bigram.official import TALK, official_claims
+from hopscope_studies.noisy_bigram.theory.associations import OneStep
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Samples; the paper's setting; the talk's sentences in ours, `even_…`, where other tokens are alike; language.
+
+    What none of the runs is about yet is not judged (`long`).
+    """
+    table = table.reindex(columns=table.columns.union(Index(COLUMNS), sort=False))
+    if (table.kind == "samples").any():
+        yield from sample_claims(table[table.kind == "samples"])
+    yield from official_claims(table)
+    yield from training_claims(table[table.kind == "curve"])
+    yield from removal_claims(table[table.kind == "truncation"])
+    language = table[table.kind == "language"]
+    if len(language):
+        yield from language_claims(language)
+
+
+#: What claims read of runs, of which there may be none yet.
+COLUMNS = (
+    *("run", "seed", "step", "alpha", "trains", "state", "layers", "matrix", "share"),
+    *("correct", "noise", "top", "margin", "margin_early", "margin_late", "attended", "attended_noise"),
+)
+
+#: Columns of `samples` rows, by claim: what the layer is to recall, and what its error is called.
+LAYERS = {
+    "feed_forward": ("feed_forward_noise", "feed_forward_error"),
+    "attention": ("attention_noise", "attention_error"),
+}
+RECALLED = 0.9  # of what is to be recalled (ours)
+#: Between which powers of N a need is O(1), or O(N).
+BOUNDS = {"feed_forward": (-0.25, 0.25), "attention": (0.75, 1.25)}
+
+
+def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, float]:
+    """For each size of vocabulary the number of samples at which a rising share first meets a level; NaN: never."""
+    means, found = rows.groupby(["n_tokens", "samples"])[column].mean().reset_index(), {}
+    for n_tokens in sorted(means.n_tokens.unique()):
+        part = means[means.n_tokens == n_tokens]
+        steps = numpy.log2(part.samples.to_numpy(float)).tolist()
+        found[int(n_tokens)] = 2 ** crossing(steps, (-part[column]).tolist(), -level + 1e-12)
+    return found
+
+
+def slope(needs: dict[int, float]) -> float:
+    """By which power of N the number of samples grows, fitted to the logarithms; NaN where one is unknown."""
+    return power_law(list(needs), list(needs.values()))[1] if all(map(math.isfinite, needs.values())) else math.nan
+
+
+def words_of(needs: dict[int, float]) -> str:
+    """The least and the greatest vocabulary."""
+    return ", ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
+
+
+def sample_claims(rows: DataFrame) -> Iterator[Claim]:
+    """How the samples that a first gradient step needs grow with the vocabulary, contexts being of one length."""
+    length, alpha = int(rows.length.iloc[0]), float(rows.alpha.iloc[0])
+    for layer, id in (
+        ("feed_forward", "feed_forward_needs_few_samples"),
+        ("attention", "attention_needs_samples_as_tokens"),
+    ):
+        column, error = LAYERS[layer]
+        needs, even = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
+        exact = {n: OneStep(n, length, alpha).samples[layer == "attention"] for n in needs}
+        powers = [slope(needed(part, column)) for _, part in rows.groupby("seed")]
+        known = [power for power in powers if math.isfinite(power)]
+        name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
+        yield judge(
+            id,
+            f"{name} layers learn the noise association after {what} samples: a first gradient step recalls "
+            f"{RECALLED:.0%} of it after {words_of(needs)}; its noise is as strong as its signal after "
+            f"{words_of(even)} (closed form: {words_of(exact)}; contexts of {length} tokens, α = {alpha:g}; the "
+            "number is the power of N).",
+            known,
+            "power of N",
+            section=TALK,
+            rows=rows,
+            n=len(known),
+            within=between(*BOUNDS[layer]),
+            provided=bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0),
+            source="ours",
+        )
+
+
+def training_claims(rows: DataFrame) -> Iterator[Claim]:
+    """Where training ends, and in which order it gets there."""
+    ends = rows[rows.step == rows.groupby("run").step.transform("max")]
+    ends = ends[ends.trains != "all"]
+    means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
+    yield judge(
+        "even_noise_as_often_as_it_comes",
+        "In our setting, where other tokens are alike, the full two-layer model predicts noise with probability α "
+        f"({means}; the number is |p − α|).",
+        (ends.noise - ends.alpha).abs(),
+        "|p(noise) − α|",
+        section=TALK,
+        rows=ends,
+        number="mean",
+        below=0.1,
+        source="ours",
+    )
+    moments = []
+    for _, curve in rows[rows.trains != "all"].groupby("run"):
+        alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
+        noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
+        moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
+    leads = lags(moments)  # recall without noise contradicts it
+    yield judge(
+        "even_noise_before_recall",
+        "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
+        f"reaching α/2 and p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to "
+        "the latter.",
+        leads,
+        "difference in steps",
+        section=TALK,
+        rows=rows,
+        n=len(leads),
+        number="mean",
+        above=0,
+        source="ours",
+    )
+
+
+def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], state: str = "trained") -> DataFrame:
+    """Truncation rows, one per run, in order of runs."""
+    found = rows[(rows.layers == layers) & (rows.share == share) & rows.trains.isin(trains) & (rows.state == state)]
+    return found.sort_values("run").set_index("run", drop=False)
+
+
+def removal_claims(rows: DataFrame) -> Iterator[Claim]:
+    """What removing feed-forward weights does, and its controls."""
+    theirs = ("last", "both")
+    whole, without = chosen(rows, "none", 1.0, theirs), chosen(rows, "late", 0.0, theirs)
+    learnt = whole.index[whole.correct > (1 - whole.alpha) / 2]
+    whole, without = whole.loc[learnt], without.loc[learnt]
+    yield from late_claims(whole, without, rows)
+    yield low_rank_claim(rows, learnt)
+    early = chosen(rows, "early", 0.0, ("both",))
+    yield judge(
+        "even_early_layer_is_no_substitute",
+        "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model "
+        "to the context, where both layers' are trained (the number is the margin log p(correct) − log p(noise) "
+        "without them).",
+        early.margin,
+        "margin",
+        section="control",
+        rows=early,
+        among=rows,
+        number="mean",
+        at_most=0,
+        source="ours",
+    )
+    start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
+    yield judge(
+        "untrained_stays_untrained",
+        "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
+        "changes p(correct) (the number is the change).",
+        (bare.correct - start.correct).abs(),
+        "change",
+        section="control",
+        rows=bare,
+        number="mean",
+        below=0.05,
+        source="ours",
+    )
+    free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
+    yield judge(
+        "everywhere_if_all_is_trained",
+        "In our setting, in a two-layer model with every weight trained, embeddings and biases too, the late "
+        "feed-forward weights alone do not keep the noise association (the number is p(noise) without them; with "
+        f"them {free.noise.mean():.2f}).",
+        kept.noise,
+        "p(noise)",
+        section="beyond",
+        rows=kept,
+        also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
+        source="ours",
+    )
+
+
+def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
+    """Whether a low rank does what rank 0 does."""
+    late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
+    low = late[(late.share > 0) & (late.share <= 0.2)]
+    best = low.sort_values("margin").groupby("run").tail(1)
+    return judge(
+        "even_truncation_turns_to_the_context",
+        "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank, by LASER, "
+        "moves its prediction to the context (the number is the greatest margin log p(correct) − log p(noise) at 2 "
+        "% to 20 % of the rank; p(noise) at the lowest of these: "
+        f"{low[low.share == low.share.min()].noise.mean():.2f}).",
+        best.margin,
+        "margin at the best rank, of a run that learnt to recall,",
+        section=TALK,
+        rows=best,
+        among=rows,
+        number="mean",
+        above=0,
+        source="ours",
+    )
+
+
+def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
+    """From global to in-context, and how far."""
+    yield judge(
+        "even_removal_turns_to_the_context",
+        "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
+        f"global to in-context: p(noise) from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct "
+        f"token the likeliest in {whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number "
+        "is the margin log p(correct) − log p(noise) without them).",
+        without.margin,
+        "margin of a run that learnt to recall",
+        section=TALK,
+        rows=without,
+        among=rows,
+        number="mean",
+        above=0,
+        also=[bound("ratio of its p(noise) to what it was", without.noise / whole.noise, below=0.5)],
+        source="ours",
+    )
+    yield judge(
+        "even_removal_makes_recall_certain",
+        "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
+        f"surely (p(correct) with them {whole.correct.mean():.2f}; without, by what is trained: "
+        f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
+        without.correct,
+        "p(correct) of a run that learnt to recall",
+        section=TALK,
+        rows=without,
+        among=rows,
+        number="mean",
+        above=0.9,
+        source="ours",
+    )
+
+
+LANGUAGE = ("smollm2_turns_to_spain", "smollm2_late_layers_only")
+
+
+def language_claims(rows: DataFrame) -> Iterator[Claim]:
+    """SmolLM2 after "Madrid is located in", and after nine other cities."""
+    if "skipped" in rows and rows.skipped.notna().any():
+        words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
+        yield from (judge(id, words, [], section=TALK, rows=rows, provided=there) for id in LANGUAGE)
+        return
+    odds = numpy.log(rows.correct / rows.noise)
+    rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
+    one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
+    whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
+    late_ones = madrid[madrid.late].sort_values("odds")
+    best = late_ones.iloc[-1]  # chosen on Madrid, judged on the others
+    others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
+    yield judge(
+        "smollm2_turns_to_spain",
+        "The truncation of a late feed-forward layer that best turns SmolLM2-135M's answer about Madrid from "
+        f'" the" to the country also turns most of {len(others)} other cities ({(others.odds > 0).sum()} turn). After '
+        f'"Madrid is located in" the whole model gives " the" {whole.noise["Madrid"]:.2f} (rank '
+        f'{whole.noise_rank["Madrid"]:.0f}) and " Spain" {whole.correct["Madrid"]:.2f} (rank '
+        f"{whole.correct_rank['Madrid']:.0f}). With {best.share:.0%} of the rank of layer {best.layers} it gives "
+        f'" Spain" {best.correct:.2f} (rank {best.correct_rank:.0f}) and " the" {best.noise:.2f} (rank '
+        f"{best.noise_rank:.0f}). Of {len(late_ones)} late truncations {(late_ones.odds > 0).sum()} turn Madrid.",
+        others.odds,
+        "log p(country) − log p( the) of cities that were not chosen on",
+        section=TALK,
+        rows=others,
+        among=madrid,
+        n=len(others),
+        of="median",
+        above=0,
+        source="ours; talk: Madrid, Pythia-1B",
+    )
+    early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
+    share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
+    first = madrid[~madrid.late]
+    yield judge(
+        "smollm2_late_layers_only",
+        'No truncation of one layer in the first two thirds of SmolLM2-135M makes it put " Spain" before " the" after '
+        '"Madrid is located in" (the number is the greatest log-odds there; the mean over cities rises in '
+        f"{share_early:.0%} of the early truncations and {share_late:.0%} of the late ones).",
+        first.odds,
+        "log-odds",
+        section="control",
+        rows=madrid,
+        n=len(first),
+        at_most=0,
+        source="ours",
+    )
+
+
+def whole_odds(whole: DataFrame) -> float:
+    """Mean log-odds of the model as it is."""
+    return float(numpy.log(whole.correct / whole.noise).mean())

@@ -1,0 +1,14 @@
+"""Global association: how much probability the answer has that needs no context (Chen, Bruna and Bietti, 2024)."""
+
+from __future__ import annotations
+
+from hopscope.measures.base import Observation, symbols
+from hopscope_studies.noisy_bigram.measures.base_answers import answers
+
+RANGE = (0.0, 1.0)
+NEEDS = (symbols,)
+
+
+def global_association(seen: Observation) -> dict[str, float]:
+    """Mean probability (0–1) of the answer that is likeliest whatever the context says: noise, or the commonest."""
+    return {"noise": float(answers(seen)[1].exp().mean())}

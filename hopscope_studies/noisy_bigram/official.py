@@ -1,0 +1,221 @@
+"""What is measured of the paper's own setting, and its claims: noise is a rare character, tests are without noise.
+
+After the authors' code (leichen2018/ATTN_vs_MLP, `ihead_basic_main.py`): probabilities are means over what follows the
+second and later triggers of sequences without noise; of one feed-forward matrix at a time a share of the rank is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from pandas import DataFrame
+
+from hopscope.core.seeds import generator
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.interventions.truncation import Laser
+from hopscope.measures import observe
+from hopscope.measures.base import Observation
+from hopscope.problem.roles import ABSENT, NO_CHAIN
+from hopscope.runs.run import Run
+from hopscope_studies.noisy_bigram.measures.global_association import global_association
+from hopscope_studies.noisy_bigram.measures.in_context_recall import in_context_recall
+from hopscope_studies.noisy_bigram.measures.recall_margin import recall_margin
+from hopscope_studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddingsTransformer
+from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
+
+PAPER = "Chen, Bruna and Bietti (2024), by its code's setting"
+TALK = "Bietti's talk on arXiv:2406.03068"
+SHARES = (0.0, 0.1, 0.2)  # of the rank, kept (the code's)
+MATRICES = ("W_in", "W_out")
+LAYERS = {0: "early", 1: "late"}
+
+
+# Measuring -------------------------------------------------------------------------------------------------------
+
+
+def rows_of_official(run: Run, about: dict[str, Any], sequences: int) -> Iterator[dict[str, Any]]:
+    """The curves of one run at its checkpoints, then what it says with one matrix truncated; without noise."""
+    task, random = run.task, generator(run.config.training.seed_eval, "without noise")
+    assert isinstance(task, NoisyCharacters)
+    clean, noisy = task.but(alpha=0.0).sample(sequences, random), task.sample(sequences, random)
+    for step in run.steps:
+        model = run.at(step)
+        assert isinstance(model, FrozenEmbeddingsTransformer)
+        yield {"kind": "official curve", **about, "step": step, **answers(observe(model, clean))} | {
+            **margins(model, task),
+            **attended(observe(model, noisy)),
+        }
+    laser = Laser(run.model)
+    for layer, name in LAYERS.items():
+        for matrix in MATRICES:
+            for share in SHARES:
+                with laser([layer], share, matrix=matrix):
+                    place = {"layers": name, "matrix": matrix, "share": share, "step": run.step}
+                    yield {"kind": "official truncation", **about, **place, **answers(observe(run.model, clean))}
+
+
+def answers(seen: Observation) -> dict[str, float]:
+    """Both probabilities, the margin, and how often the answer is the likeliest of all."""
+    recalled = seen.task.recalled(seen.batch.draw)[..., 0]  # type: ignore[attr-defined]
+    right = (seen.outputs.argmax(-1) == recalled)[recalled >= 0]
+    numbers = {**in_context_recall(seen), **global_association(seen), **recall_margin(seen)}
+    return {**numbers, "top": float(right.float().mean())}
+
+
+@torch.no_grad()
+def margins(model: FrozenEmbeddingsTransformer, task: NoisyCharacters) -> dict[str, float]:
+    """By how much each MLP, of the trigger's embedding alone, prefers noise to the next best character (logits)."""
+    said = model.association(task.trigger)
+    others = said.clone()
+    others[:, task.noise] = -torch.inf
+    found = (said[:, task.noise] - others.amax(-1)).tolist()
+    return {f"margin_{name}": margin for name, margin in zip(LAYERS.values(), found, strict=True)}
+
+
+def attended(seen: Observation) -> dict[str, float]:
+    """Mean attention (0–1) of layer 2 from triggers asked to what followed earlier ones: answers, and noise."""
+    pattern, roles = seen.cache["blocks.1.attn.hook_pattern"][:, 0], seen.batch.roles
+    asks = roles.chain[:, roles.index("query")] != ABSENT
+    values = roles.chain[:, roles.index("value[1]")]
+    return {
+        name: float((pattern * (values == chain)[:, None]).sum(-1)[asks].mean())
+        for name, chain in (("attended", 0), ("attended_noise", NO_CHAIN))
+    }
+
+
+# Judging ---------------------------------------------------------------------------------------------------------
+
+
+def official_claims(table: DataFrame) -> Iterator[Claim]:
+    """The talk's sentences and the paper's, where the setting is the paper's."""
+    curves, cut = (table[table.kind == f"official {kind}"] for kind in ("curve", "truncation"))
+    ends = curves[curves.step == curves.groupby("run").step.transform("max")].set_index("run", drop=False)
+    yield from trained_claims(curves, ends)
+    yield from removed_claims(ends, cut)
+    yield from low_rank_claims(cut)
+
+
+def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
+    """Where training ends, and in which order it gets there."""
+    yield judge(
+        "noise_as_often_as_it_comes",
+        "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
+        f"comes (α = {ends.alpha.mean():g}; p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; "
+        "the number is |p − α|).",
+        (ends.noise - ends.alpha).abs(),
+        "|p(noise) − α|",
+        section=TALK,
+        rows=ends,
+        number="mean",
+        below=0.1,
+        source="ours",
+    )
+    moments = []
+    for _, curve in curves.groupby("run"):
+        steps, margin = curve.step.tolist(), curve[["margin_early", "margin_late"]].max(axis=1)
+        recall = crossing(steps, (-curve.attended).tolist(), -0.5 * float(curve.attended.max()))
+        moments.append((crossing(steps, (-margin).tolist(), -1e-9), recall))
+    leads = lags(moments)
+    yield judge(
+        "noise_before_recall",
+        "In the paper's setting, feed-forward weights prefer noise long before attention finds answers: steps "
+        "between the margin of noise in an MLP's output for the trigger alone passing 0 and layer 2's attention to "
+        f"answers passing half its greatest (steps {', '.join(f'{a:.0f} and {b:.0f}' for a, b in moments)}).",
+        leads,
+        "difference in steps",
+        section=PAPER,
+        rows=curves,
+        n=len(leads),
+        number="mean",
+        above=0,
+        source="ours",
+    )
+    yield judge(
+        "attention_leaves_noise_out",
+        "In the paper's setting, layer 2's attention goes from triggers to answers, not to noise after earlier "
+        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
+        ends.attended - ends.attended_noise,
+        "difference in attention",
+        section=PAPER,
+        rows=ends,
+        number="mean",
+        above=0,
+        source="ours",
+    )
+
+
+def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
+    """What removing one matrix does (either of a layer's two removes its MLP, for there are no biases)."""
+    late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
+    early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
+    yield judge(
+        "removal_turns_to_the_context",
+        "In the paper's setting, removing the late feed-forward weights moves the prediction from global to "
+        f"in-context: p(noise) from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from "
+        f"{ends.correct.mean():.2f} to {late.correct.mean():.2f}, the answer the likeliest in {ends.top.mean():.0%} "
+        f"and then {late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
+        late.margin,
+        "margin without them",
+        section=PAPER,
+        rows=late,
+        number="mean",
+        above=0,
+        also=[bound("ratio of p(noise) to what it was", late.noise / ends.noise, below=0.5)],
+        source="ours",
+    )
+    yield judge(
+        "removal_makes_recall_certain",
+        "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
+        f"surely (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other characters).",
+        late.correct,
+        "p(correct)",
+        section=TALK,
+        rows=late,
+        number="mean",
+        above=0.9,
+        source="ours",
+    )
+    yield judge(
+        "early_layer_is_no_substitute",
+        "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model "
+        f"to the context (p(correct) {early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is "
+        "the margin without them).",
+        early.margin,
+        "margin",
+        section=PAPER,
+        rows=early,
+        number="mean",
+        at_most=0,
+        source="ours",
+    )
+
+
+def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
+    """One matrix at a time at a low rank, at the code's shares."""
+    low = cut[(cut.layers == "late") & (cut.share > 0)]
+    for id, matrix, words in (
+        ("truncation_turns_to_the_context", "W_in", "first matrix"),
+        ("output_truncation_turns_too", "W_out", "second matrix"),
+    ):
+        rows = low[low.matrix == matrix]
+        best = rows.sort_values("margin").groupby("run").tail(1)
+        listed = ", ".join(
+            f"{share:.0%}: {part.correct.mean():.2f} and {part.noise.mean():.2f}"
+            for share, part in rows.groupby("share")
+        )
+        yield judge(
+            id,
+            f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank, by "
+            f"LASER, moves the prediction to the context (p(correct) and p(noise) at a kept share of {listed}; the "
+            "number is the greatest margin log p(correct) − log p(noise)).",
+            best.margin,
+            "margin at the best rank",
+            section=TALK,
+            rows=rows,
+            number="mean",
+            above=0,
+            source="ours",
+        )

@@ -1,0 +1,170 @@
+"""What a model would answer after every layer, with some of its parts silenced, and where its heads look.
+
+The logit lens (nostalgebraist, 2020) with the model's own final norm, and the calibrated accuracy of Halawi et al.
+(2023, arXiv:2307.09476, section 2 and their code): a label is right if its probability among the labels lies above its
+own (n − 1) / n quantile over texts, at the same line and after the same layer. What lies on it counts 1 / n.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from hopscope.language.heads.ablation import Ablate, Head
+from hopscope.language.heads.attention import Edit, Lens
+from hopscope_studies.overthinking.prompts import N_LABELS, PLACES, Texts
+
+BATCH = 8  # texts that are read at once
+DECIMALS = 6  # of probabilities, so that equal ones are equal however they were summed
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """Parts that write nothing.
+
+    Attributes:
+        heads: which heads.
+        mlps: the layers of which MLPs.
+    """
+
+    heads: Collection[Head] = ()
+    mlps: Collection[int] = ()
+
+    @property
+    def first(self) -> int:
+        """The first layer that differs."""
+        return min([layer for layer, _ in self.heads] + list(self.mlps), default=0)
+
+    @contextlib.contextmanager
+    def quiet(self, lens: Lens) -> Iterator[Edit]:
+        """MLPs write nothing while this is entered, and heads do not by the edit that it gives."""
+        with contextlib.ExitStack() as stack:
+            for layer in self.mlps:
+                stack.enter_context(patch.object(lens.layers[layer].mlp, "forward", torch.zeros_like))
+            yield Ablate(self.heads)
+
+
+class LooksAtLabels(Edit):
+    """Keeps attention from the token before each label that is asked to the labels of all lines."""
+
+    def __init__(self, texts: Texts):
+        self.texts = texts
+        self.kept: list[Tensor] = []  # text head place line, per layer
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        rows = torch.arange(len(pattern))[:, None, None]
+        queries, labels = self.texts.queries[:, :, None], self.texts.label_at[:, None, :]
+        self.kept.append(pattern[rows, :, queries, labels].permute(0, 3, 1, 2))
+        return pattern
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was read off.
+
+    Attributes:
+        by_layer: probabilities of the labels before the first layer and after each; layer text place label.
+        looks: attention to labels; layer text head place line.
+        without: with each set silenced; set text place label.
+    """
+
+    by_layer: Tensor
+    looks: Tensor
+    without: Tensor
+
+
+@torch.no_grad()
+def answers(lens: Lens, texts: Texts, sets: Sequence[Silenced] = ()) -> Answers:
+    """Read texts, as they are and once more for every set."""
+    parts = [
+        answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets)
+        for start in range(0, len(texts.ids), BATCH)
+    ]
+    return Answers(*(torch.cat([getattr(part, name) for part in parts], 1) for name in Answers.__annotations__))
+
+
+def answers_of_some(lens: Lens, texts: Texts, sets: Sequence[Silenced]) -> Answers:
+    """Of few enough texts that all their streams fit into memory."""
+    looking = LooksAtLabels(texts)
+    streams = run(lens, lens.embed(texts.ids), looking)
+    without = [last(lens, texts, streams[one.first], one) for one in sets]
+    empty = torch.zeros(0, len(texts.ids), PLACES, N_LABELS)
+    return Answers(
+        torch.stack([read_off(lens, texts, stream) for stream in streams]),
+        torch.stack(looking.kept),
+        torch.stack(without) if without else empty,
+    )
+
+
+def run(lens: Lens, stream: Tensor, edit: Edit | None, start: int = 0) -> list[Tensor]:
+    """The residual stream before each layer from `start` on, and behind the last; each text position d_model."""
+    found: list[Tensor] = []
+    seen = [*lens.layers[start:], lens.model.model.norm]
+    hooks = [part.register_forward_pre_hook(lambda _, args: found.append(args[0])) for part in seen]
+    try:
+        lens.run(stream, edit, start)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def last(lens: Lens, texts: Texts, stream: Tensor, silenced: Silenced) -> Tensor:
+    """Probabilities at the end, from the stream before the first layer that differs; text place label."""
+    with silenced.quiet(lens) as edit:
+        return read_off(lens, texts, run(lens, stream, edit, silenced.first)[-1])
+
+
+def read_off(lens: Lens, texts: Texts, stream: Tensor) -> Tensor:
+    """Probabilities among the labels, as if the stream were the last; text place label."""
+    there = stream[torch.arange(len(stream))[:, None], texts.queries]
+    logits = lens.model.model.norm(there) @ lens.model.lm_head.weight[texts.label_ids].T
+    return logits.softmax(-1)
+
+
+def calibrated(probabilities: Tensor, right: Tensor) -> Tensor:
+    """Whether each answer is right, 0, 1 or 1 / n; … text place.
+
+    Args:
+        probabilities: of the labels; … text place label.
+        right: the number of the right one; text place.
+    """
+    known = probabilities.double().round(decimals=DECIMALS)
+    n = known.shape[-1]
+    level = known.quantile((n - 1) / n, dim=-3, keepdim=True)
+    chosen = right[..., None].expand(*known.shape[:-1], 1)
+    ours, bar = known.gather(-1, chosen)[..., 0], level.expand_as(known).gather(-1, chosen)[..., 0]
+    return (ours > bar).double() + (ours == bar).double() / n
+
+
+def plain(probabilities: Tensor, right: Tensor) -> Tensor:
+    """Whether the most probable label is the right one; … text place."""
+    return (probabilities.argmax(-1) == right).double()
+
+
+def scores(looks: Tensor, lines: Tensor, asked: Tensor) -> Tensor:
+    """Of every head attention to labels of lines of the query's class, less the mean of that to another's; layer head.
+
+    The paper's section 4. With permuted labels the lines of a class all show the same false one.
+
+    Args:
+        looks: layer text head place line.
+        lines: their classes; text line.
+        asked: classes of the queries; text place.
+    """
+    number = torch.arange(lines.shape[1])
+    before = number[None] < number[-PLACES:, None]  # place line
+    same = lines[:, None, :] == asked[:, :, None]  # text place line
+    weight = torch.where(same, 1.0, -1 / (N_LABELS - 1)) * before
+    return torch.einsum("lthpi,tpi->lh", looks, weight.to(looks.dtype)) / asked.numel()
+
+
+def mixed(lines: Tensor, seed: int) -> Tensor:
+    """The same classes in another order in every text: the negative control of the scores; text line."""
+    order = torch.rand(lines.shape, generator=torch.Generator().manual_seed(seed)).argsort(1)
+    return lines.gather(1, order)

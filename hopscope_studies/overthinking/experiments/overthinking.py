@@ -1,0 +1,92 @@
+"""False demonstrations shown to a real language model (Halawi et al., 2023, arXiv:2307.09476, sections 2 to 4).
+
+SmolLM2-135M reads lines such as `otter: animal`, with labels that are true, permuted, half permuted or random. What it
+would answer is read after every layer. Five heads that look at the labels of like words are silenced, beside random
+fives. A model made by hand has one such head, with a score of 1; one that has learnt nothing has none. Beside it stands
+the committed table of the toy study of the same question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.overthinking.claims import claims
+from hopscope_studies.overthinking.figure import figure
+from hopscope_studies.overthinking.measured import REPORT, Demonstrations, Toy
+from hopscope_studies.overthinking.reading import Row, demonstrations, toy
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
+CLAIMS = (
+    "false_demonstrations_mislead",
+    "true_ones_teach",
+    "a_consistent_lie_misleads_more",
+    "alike_in_the_first_third",
+    "the_gap_comes_late",
+    "false_labels_overthink",
+    "false_induction_heads",
+    "the_same_heads_in_other_words",
+    "they_are_induction_heads",
+    "the_heads_are_late",
+    "silencing_narrows_the_gap",
+    "more_than_the_same_layers",
+    "more_than_random_on_average",
+    "as_much_as_in_gpt_j",
+    "true_answers_are_spared",
+    "late_attention_not_mlps",
+    "sharper_in_the_toy",
+    "by_hand",
+    "no_gap_before_attention",
+    "untrained",
+)
+SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
+COUNT = {"quick": 12, "cpu": 48, "paper": 252}
+MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
+HAND = 12  # texts for the model by hand, whose answers do not vary
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is shown; at `paper` Gemma, too."""
+    yield from shown(MODELS[scale], scale)
+
+
+def shown(models: tuple[str, ...], scale: str) -> Iterator[Work]:
+    """Language models over seeds and in other words, the two controls, and the toys."""
+    quick, count = scale == "quick", COUNT[scale]
+    for model in models:
+        yield from (Demonstrations(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
+        yield Demonstrations(model, "household", count=count, brief=True)
+    yield Demonstrations(models[0], trained=False, count=count, brief=True)
+    yield Demonstrations("made_up_by_hand" if quick else "by_hand", count=HAND)
+    yield Toy("made_up") if quick else Toy()
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, words, part, kind, name, other, step, value, low, high. In `part` stands what a
+    run is for: language, other words, untrained, by hand, toy. `step` is a layer, from 1, or 0 before the first; a
+    random draw where there are several.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        work, report = run.work, read_json(run.path / REPORT)
+        about: Row = {"run": work.identity, "version": run.version, "part": "toy", "seed": 0, "model": "", "words": ""}
+        found = toy(report) if isinstance(work, Toy) else demonstrations(report)
+        if isinstance(work, Demonstrations):
+            about |= {"part": part(work), "seed": work.seed, "model": work.model, "words": work.words}
+        rows += [{**about, "other": "", "step": None, **one} for one in found]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+
+
+def part(work: Demonstrations) -> str:
+    """What a run is for."""
+    if work.model.endswith("by_hand"):
+        return "by hand"
+    return "untrained" if not work.trained else "language" if work.words == "unnatural" else "other words"

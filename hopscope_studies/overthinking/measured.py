@@ -1,0 +1,79 @@
+"""What is measured of language models, kept as an experiment's work; and the toy study's committed table.
+
+Studies import nothing of one another: what joins this one to the toy study of the same question is
+`results/false_demonstrations/table.csv`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
+from hopscope_studies.overthinking.made_up import REPORT as MADE_UP
+from hopscope_studies.overthinking.made_up import TOY
+
+REPORT = "overthinking.json"
+
+
+@dataclass(frozen=True)
+class Demonstrations(OfModel):
+    """True and false demonstrations, shown to a language model, to one made by hand, or to one that learnt nothing."""
+
+    label = "demonstrations"
+    file, made_up = REPORT, MADE_UP
+
+    model: str = setting("smollm2", "which")
+    words: str = setting("unnatural", "set of words")
+    trained: bool = setting(True, "its own weights, or such as it began with")
+    count: int = setting(48, "texts")
+    seed: int = setting(0, "of texts and random heads")
+    brief: bool = setting(False, "answers by layer and scores alone")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope_studies.overthinking.by_hand import by_hand
+        from hopscope_studies.overthinking.trial import Trial, trial
+
+        return trial(self.opened(by_hand), Trial(self.words, self.count, self.seed, self.brief), print)
+
+
+@dataclass(frozen=True)
+class Toy(OfTable):
+    """The toy study's numbers, read off its committed table."""
+
+    label = "toy-table"
+    file, made_up, experiment = REPORT, TOY, "false_demonstrations"
+
+    folder: str = setting("results/false_demonstrations", "where its table is, from where the command is given")
+
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return toy(table)
+
+
+def toy(table: DataFrame) -> dict[str, Any]:
+    """By seed, of its trained models at scale cpu: what the language model's numbers are set beside."""
+    rows = table[(table.condition == "trained") & (table.scale == "cpu")]
+    return {"seeds": [{"seed": int(some.seed.iloc[0]), **toy_model(some)} for _, some in rows.groupby("seed")]}
+
+
+def toy_model(rows: DataFrame) -> dict[str, float]:
+    """One toy: accuracies, the critical layer as a share of all, and what its two heads take of the gap."""
+
+    def of(kind: str, name: str) -> float:
+        (value,) = rows[(rows.kind == kind) & (rows.name == name)].value
+        return float(value)
+
+    permuted = rows[(rows.kind == "lens") & (rows.name == "permuted")].sort_values("step").value
+    whole, left = (of(kind, "true") - of(kind, "permuted") for kind in ("whole", "without heads"))
+    return {
+        "true": of("whole", "true"),
+        "permuted": of("whole", "permuted"),
+        "best": float(permuted.iloc[:-1].max()),
+        "critical": of("critical", "layers") / of("critical", "depth"),
+        "share": 1 - left / whole,
+        "true_lost": of("whole", "true") - of("without heads", "true"),
+    }

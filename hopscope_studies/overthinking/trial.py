@@ -1,0 +1,263 @@
+"""One model, shown true and false demonstrations: all that is measured, as overthinking.json holds it.
+
+The first half of the texts chooses: the heads with the highest scores, the layer that answers best, the critical
+layer. On the second half is judged what that comes to. Intervals draw texts anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.environment import code_version
+from hopscope.core.settings import Settings, setting
+from hopscope.language.checkpoints import Opened
+from hopscope.language.heads.ablation import Head, random_heads, short
+from hopscope.language.heads.attention import Lens
+from hopscope.language.heads.scores import head_scores, repeated_tokens
+from hopscope.language.heads.study import top_heads
+from hopscope.language.retrieval.estimates import Number, agreement, over_needles
+from hopscope.language.retrieval.masks import in_same_layers
+from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
+from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
+
+Watch = Callable[[str], None]
+
+CHOSEN = 5  # heads that are silenced together (paper), or a quarter of all where there are fewer than twenty
+DRAWS = 10  # random sets beside each; mixings of classes
+HIGHEST = 8  # induction heads that the chosen ones are compared with
+PAIR = ("true", "permuted")
+
+
+@dataclass(frozen=True)
+class Trial(Settings):
+    """How much is measured."""
+
+    words: str = setting("unnatural", "set of words")
+    count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
+    seed: int = setting(0, "of texts and random heads", low=0)
+    brief: bool = setting(False, "answers by layer and scores alone; nothing is silenced")
+
+
+@dataclass(frozen=True)
+class Half:
+    """What was read of one half of the texts.
+
+    Attributes:
+        words: the texts.
+        read: by kind of labels.
+    """
+
+    words: Words
+    read: dict[str, Answers]
+
+    def by_layer(self, kind: str) -> Tensor:
+        """Calibrated accuracy; layer text place."""
+        return calibrated(self.read[kind].by_layer, self.words.asked)
+
+    @cached_property
+    def gap(self) -> Tensor:
+        """Accuracy with true labels less that with permuted ones; layer."""
+        true, permuted = (self.by_layer(kind).mean((1, 2)) for kind in PAIR)
+        return true - permuted
+
+    def scores(self, lines: Tensor | None = None) -> Tensor:
+        """Of every head with permuted labels; layer head."""
+        lines = self.words.classes if lines is None else lines
+        return scores(self.read["permuted"].looks, lines, self.words.asked)
+
+
+def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
+    """A statistic of means over texts, with its interval; values are text …."""
+    return over_needles(of, values, range(len(values)))
+
+
+def critical(gap: Tensor) -> Tensor:
+    """Layers after which the gap first is half of the last or more; all of them and one where the last is none.
+
+    Args:
+        gap: before the first layer and after each; … layer.
+    """
+    there = gap >= gap[..., -1:] / 2
+    last = gap.shape[-1]
+    return torch.where(gap[..., -1] > 0, there.double().argmax(-1), last)
+
+
+def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
+    """All that is measured. Raises BadInput for a model or words that do not fit."""
+    began = time.monotonic()
+    lens = Lens(opened)
+    words = words_of(settings.words, settings.count, settings.seed)
+    texts = {kind: encoded(opened.tokenizer, words, kind) for kind in KINDS}
+    half = settings.count // 2
+    watch(f"reading {half} texts with {len(KINDS)} kinds of labels, to choose by")
+    first = Half(words.part(0, half), {kind: answers(lens, texts[kind].rows(slice(half))) for kind in KINDS})
+    sets = {} if settings.brief else sets_of(lens, first, settings.seed)
+    watch(f"reading {half} others, and two kinds of these with {len(sets)} sets of parts silenced")
+    rest = slice(half, settings.count)
+    second = Half(
+        words.part(half, settings.count),
+        {kind: answers(lens, texts[kind].rows(rest), list(sets.values()) if kind in PAIR else ()) for kind in KINDS},
+    )
+    report = {
+        "model": opened.name,
+        "identity": opened.identity,
+        "code": code_version(),
+        "protocol": protocol(settings),
+        "asks": about(texts, words),
+        **described(first, second),
+        **heads(lens, first, second, settings.seed),
+    }
+    if sets:
+        report |= silencing(sets, second)
+    return report | {"seconds": round(time.monotonic() - began, 1)}
+
+
+def protocol(settings: Trial) -> dict[str, Any]:
+    """All that the numbers depend on beside the model."""
+    return {
+        **settings.as_dict(),
+        "lines": ITEMS,
+        "asked": f"the last {PLACES}",
+        "accuracy": "calibrated: above the label's own (n - 1) / n quantile over texts, at each line and layer",
+        "silenced": "outputs at zero, at every token",
+        "intervals": "95 %, texts drawn anew",
+    }
+
+
+def about(texts: dict[str, Texts], words: Words) -> dict[str, Any]:
+    """What is asked, and how long it is."""
+    lengths = [one.tokens for one in texts.values()]
+    return {
+        "texts": len(words.words),
+        "asked": words.asked.numel(),
+        "demonstrations": [ITEMS - PLACES, ITEMS - 1],
+        "tokens": [min(low for low, _ in lengths), max(high for _, high in lengths)],
+        "labels": list(words.labels),
+        "text": texts["permuted"].first,
+    }
+
+
+# Layers
+
+
+def described(first: Half, second: Half) -> dict[str, Any]:
+    """Accuracies and gaps after every layer, of all texts; what is chosen on one half and judged on the other."""
+    curves = {kind: torch.cat([first.by_layer(kind), second.by_layer(kind)], 1).mean(2).T for kind in KINDS}
+    gap = curves["true"] - curves["permuted"]  # text layer
+    depth = gap.shape[1] - 1
+    early = slice(1, max(depth // 3, 1) + 1)
+    judged = second.by_layer("permuted").mean(2).T
+    best = int(first.by_layer("permuted").mean((1, 2))[:-1].argmax())
+    return {
+        "layers": depth,
+        "lens": {kind: [number(curve[:, layer]) for layer in range(depth + 1)] for kind, curve in curves.items()},
+        "gap": [number(gap[:, layer]) for layer in range(depth + 1)],
+        "random_over_permuted": number(curves["random"][:, -1] - curves["permuted"][:, -1]),
+        "first_third": number(gap[:, early].mean(1)),
+        "critical": number(gap, critical),
+        "overthinking": {"layer": best, "lost": number(judged[:, best] - judged[:, -1])},
+        "most_probable": {kind: number(most_probable(kind, first, second)) for kind in KINDS},
+        "followed": number(followed(first, second)),
+    }
+
+
+def most_probable(kind: str, first: Half, second: Half) -> Tensor:
+    """How often the most probable label is the right one, at the end; text."""
+    return torch.cat([plain(half.read[kind].by_layer[-1], half.words.asked).mean(1) for half in (first, second)])
+
+
+def followed(first: Half, second: Half) -> Tensor:
+    """Calibrated accuracy of the label that is shown in place of the right one, at the end; text."""
+    halves = (first, second)
+    shown = [half.words.shown("permuted")[:, -PLACES:] for half in halves]
+    parts = [calibrated(half.read["permuted"].by_layer[-1], one) for half, one in zip(halves, shown, strict=True)]
+    return torch.cat(parts).mean(1)
+
+
+# Heads
+
+
+def sets_of(lens: Lens, first: Half, seed: int) -> dict[str, Silenced]:
+    """The highest heads, random sets of others, others of the same layers, and all that is late."""
+    top = chosen(first)
+    others = [head for head in lens.heads if head not in top]
+    found = {"top": Silenced(top)}
+    for draw in range(DRAWS):
+        found[f"random {draw}"] = Silenced(random_heads(others, len(top), 100 * seed + draw))
+        found[f"same layers {draw}"] = Silenced(in_same_layers(top, lens.heads, 100 * seed + draw))
+    late = range(max(int(critical(first.gap)), 1) - 1, lens.n_layers)
+    found["late attention"] = Silenced([head for head in lens.heads if head[0] in late])
+    found["late MLPs"] = Silenced(mlps=late)
+    return found
+
+
+def chosen(half: Half) -> list[Head]:
+    """The heads with the highest scores."""
+    found = half.scores()
+    return top_heads(found, min(CHOSEN, max(found.numel() // 4, 1)))
+
+
+def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
+    """Scores of all heads on both halves, which are chosen, the highest scores with classes mixed, and induction."""
+    one, other, top = first.scores(), second.scores(), chosen(first)
+    induction = head_scores(lens, repeated_tokens(lens, seed))[0]["induction"]
+    named = {"score": one, "again": other, "induction": induction}
+    return {
+        "heads": [
+            {"layer": i, "head": j, **{name: float(found[i, j]) for name, found in named.items()}}
+            for i, j in lens.heads
+        ],
+        "chosen": [{"head": short(head), "layer": head[0] + 1, "score": float(other[head])} for head in top],
+        "mixed": [float(second.scores(mixed(second.words.classes, 100 * seed + draw)).max()) for draw in range(DRAWS)],
+        "ranks": agreement(other, induction),
+        "induction_heads": len(set(top) & set(top_heads(induction, min(HIGHEST, induction.numel() // 2)))),
+    }
+
+
+# Silencing
+
+
+def silencing(sets: dict[str, Silenced], second: Half) -> dict[str, Any]:
+    """Both accuracies without each set, and by how much the gap is narrowed; all on texts that chose nothing."""
+    whole = {kind: second.by_layer(kind)[-1].mean(1) for kind in PAIR}
+    left = {kind: calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR}  # set text
+    gap = whole["true"] - whole["permuted"]
+    narrowed = gap - (left["true"] - left["permuted"])
+    names = list(sets)
+    at = {name: number for number, name in enumerate(names)}
+    top, attention, mlps = (at[name] for name in ("top", "late attention", "late MLPs"))
+    permuted = left["permuted"]
+    return {
+        "whole": {**{kind: number(values) for kind, values in whole.items()}, "gap": number(gap)},
+        "without": [
+            {
+                "set": name,
+                "heads": [short(head) for head in sets[name].heads] if not name.startswith("late") else [],
+                "first_layer": sets[name].first + 1,
+                **{kind: number(values[at[name]]) for kind, values in left.items()},
+                "narrowed": number(narrowed[at[name]]),
+            }
+            for name in names
+        ],
+        "beyond": {kind: beyond(narrowed, top, at, kind) for kind in ("random", "same layers")},
+        "share": number(torch.stack([narrowed[top], gap], 1), lambda means: means[:, 0] / means[:, 1].clamp(min=1e-9)),
+        "true_lost": number(whole["true"] - left["true"][top]),
+        "late": {
+            "over_mlps": number(permuted[attention] - permuted[mlps]),
+            "over_whole": number(permuted[attention] - whole["permuted"]),
+        },
+    }
+
+
+def beyond(narrowed: Tensor, top: int, at: dict[str, int], kind: str) -> Number:
+    """How much more the gap is narrowed than by the best of the sets of a kind, found anew in every draw of texts."""
+    beside = [index for name, index in at.items() if name.startswith(f"{kind} ")]
+    rows = narrowed[[top, *beside]].T
+    return number(rows, lambda means: means[:, 0] - means[:, 1:].max(1).values)

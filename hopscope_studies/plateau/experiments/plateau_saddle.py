@@ -1,0 +1,188 @@
+"""At the saddle: who pulls at the join, and what queries read instead (Musat, ICLR 2025, figure 6 and section 9.2).
+
+The gradient of the bias for the token before, taken apart by the role of the attending position, while the plateau is
+reached; and where the later layers' queries look, then and after 400 steps. D = 3, deepest facts first, 5 layers of one
+head, no MLP, 5 seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config
+from hopscope.core.seeds import generator
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.judging import Claim
+from hopscope.runs.run import Run
+from hopscope_studies.plateau.cells import bias, cell, start_of
+from hopscope_studies.plateau.conditions import held
+from hopscope_studies.plateau.gradients import pulls, read_by_queries
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 450, "paper": 40_000}
+CLAIMS = (
+    "queries_pull_the_join_down",
+    "first_values_pull_it_up",
+    "the_pull_grows_with_the_join",
+    "the_plateau_reads_the_keys_of_step_2",
+    "what_learns_reads_the_values_of_step_1",
+)
+
+STARTS = {"quick": (1, 4), "cpu": (0, 1, 2, 4), "paper": (0, 1, 2, 4)}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
+EARLY = {"steps": 80, "stop_below": None, "checkpoints": "20"}
+WINDOW = (20, 60)  # steps in which the plateau is reached, and the starts part
+SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1024}
+WEAK, STRONG = 1, 4
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """The first 80 steps from every start; then runs of `plateau` to their end, from a weak start and a strong one."""
+    for seed in range(SEEDS[scale]):
+        for start in STARTS[scale]:
+            yield cell({"model": bias(start), "training": EARLY if scale == "cpu" else {}}, seed, scale)
+        for start in (WEAK, STRONG) if scale == "cpu" else ():
+            yield cell({"model": bias(start)}, seed, scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run, kept step and role.
+
+    Columns: run, version, seed, start, early (whether it is of the first 80 steps), step, role, pull (see `pulls`, of
+    256 fresh sequences), read (see `read_by_queries`).
+    """
+    rows = []
+    for run in runs:
+        batch = run.config.task.sample(SEQUENCES[scale], generator(run.config.training.seed, "saddle"))
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "start": start_of(run.config),
+            "early": run.config.training.stop_below is None,
+        }
+        for step in run.steps:
+            model = run.at(step)
+            pulled, read = pulls(model, batch), read_by_queries(model, batch)
+            rows += [
+                {**about, "step": step, "role": role, "pull": pull, "read": round(read[role], 4)}
+                for role, pull in pulled.items()
+            ]
+    return DataFrame(rows)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: the pull by role and start, mean over the window. Right: what queries read at the end."""
+    shown = picture(9.6, 3.6)
+    left, right = shown.subplots(1, 2)
+    roles = list(dict.fromkeys(table.role))
+    starts = sorted(table.start.unique())
+    for index, start in enumerate(starts):
+        means = in_window(table[table.start == start]).groupby("role").pull.mean().reindex(roles)
+        places = numpy.arange(len(roles)) + 0.2 * (index - (len(starts) - 1) / 2)
+        left.bar(places, means * 1e3, 0.18, color=colour(index), label=f"b = {start:g}")
+        read = last(table[table.start == start]).groupby("role").read.mean().reindex(roles)
+        right.bar(places, read, 0.18, color=colour(index))
+    left.axhline(0, color=GREY, lw=0.8)
+    left.set_yscale("symlog", linthresh=1)
+    left.set_ylabel("gradient × 1000 (above 0: unlearns)")
+    left.set_title("Gradient on attention to the token before")
+    right.set_ylabel("attention")
+    right.set_title("What queries of later layers read at the end")
+    for ax in (left, right):
+        ax.set_xticks(range(len(roles)), roles, rotation=30)
+    left.legend(loc="lower left")
+    return shown
+
+
+def in_window(table: DataFrame) -> DataFrame:
+    """Of the first 80 steps' runs, the steps in which the plateau is reached."""
+    return table[table.early & (table.step >= WINDOW[0]) & (table.step <= WINDOW[1])]
+
+
+def last(table: DataFrame) -> DataFrame:
+    """The last step of the runs that went on; of the others where there are none."""
+    kept = table[~table.early] if (~table.early).any() else table
+    return kept[kept.step == kept.groupby("run").step.transform("max")]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Signs and order of the pulls, and where the plateau's queries look."""
+    queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
+    rows = in_window(table)
+    words = "gradient of the score of the token before"
+    yield held(
+        "queries_pull_the_join_down",
+        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the "
+        "gradient at layer 0's query positions lowers attention to the token before.",
+        queries,
+        f"{words}, at queries",
+        rows,
+        table,
+        above=0,
+    )
+    strong = values[values.index.get_level_values("start") == STRONG]
+    yield held(
+        "first_values_pull_it_up",
+        "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
+        f"token before if its bias starts high enough (b = {STRONG}).",
+        strong,
+        f"{words}, at value[1]",
+        rows,
+        table,
+        below=0,
+    )
+    weak = values[values.index.get_level_values("start") == WEAK]
+    yield held(
+        "the_pull_grows_with_the_join",
+        "In the three-hop model, the gradient at the value positions of step 1 on attention to the token before is "
+        f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
+        strong.droplevel("start") / weak.droplevel("start").abs(),
+        "pull over that from the weak start, seed by seed",
+        rows,
+        table,
+        below=-10,
+        of="median",
+    )
+    yield from reading(last(table), table)
+
+
+def mean_pull(table: DataFrame, role: str) -> Series:
+    """Per start and seed, the mean over the window."""
+    part = in_window(table)
+    return part[part.role == role].groupby(["start", "seed"]).pull.mean()
+
+
+def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
+    """What queries read in the end."""
+    for id, start, role, sentence in (
+        (
+            "the_plateau_reads_the_keys_of_step_2",
+            WEAK,
+            "key[2]",
+            "Where the three-hop model stays at the plateau (b = 1), later layers' queries attend to the keys of "
+            "step 2, which also hold x1 and need no join.",
+        ),
+        (
+            "what_learns_reads_the_values_of_step_1",
+            STRONG,
+            "value[1]",
+            "Control: where the three-hop model learns x1 (b = 4), later layers' queries attend to the values of "
+            "step 1.",
+        ),
+    ):
+        part = ends[(ends.start == start) & (ends.role == role)]
+        yield held(
+            id,
+            sentence,
+            part["read"],
+            f"attention of a later head's queries to {role}",
+            part,
+            among,
+            above=0.8,
+        )

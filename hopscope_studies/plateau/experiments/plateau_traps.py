@@ -1,0 +1,189 @@
+"""Where a model that joins its facts still waits: other traps beside the first hop's (Musat, ICLR 2025, section 7.2).
+
+Three are told apart, each with what should free it if its cause is what we think. Nearest facts first, x1 comes soon
+and x3 does not. Five hops with MLPs stop after x1 with one head, and not with eight. Without implicit curriculum,
+where the last hop alone is asked, whole facts do not help. b = 4 throughout, 400 steps; 2 seeds at `cpu`, 5 at `long`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.judging import Claim
+from hopscope.runs.run import Run
+from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
+from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, learns, waits
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 700, "long": 2400, "paper": 2_000_000}
+CELL_SECONDS = 220
+CLAIMS = (
+    "nearest_first_stalls",
+    "whole_facts_do_not_free_it",
+    "sight_of_later_facts_frees_it",
+    "no_mask_does_no_harm",
+    "without_look_ahead_deepest_first_stalls",
+    "the_last_hop_alone_waits",
+    "one_look_up_given_is_not_enough",
+    "two_look_ups_given_are",
+    "five_hops_stall_with_one_head",
+    "eight_heads_free_them",
+    "so_does_no_mlp",
+    "so_do_whole_facts",
+)
+SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
+
+STRONG = {"model": bias(4)}
+#: No value position looks ahead to the step after its own.
+AHEAD = taken(range(5), [("value[1]", "value[2]"), ("value[2]", "value[3]"), ("value[1]", "value[3]")])
+NEAREST = combined(STRONG, {"task": {"order": "nearest_first"}})
+ALONE = combined(STRONG, {"task": {"curriculum": "none"}, "training": {"clamps": whole(3)}})
+FIRST, SECOND = "L1H0 query->value[1] ideal@0", "L2H0 query->value[2] ideal@0"
+FIVE = combined(STRONG, {"task": {"n_hops": 5}, "model": {"n_layers": 6, "mlp": True}})
+
+TRAPS: dict[str, Changes] = {
+    "nearest first": NEAREST,
+    "nearest first, facts whole": combined(NEAREST, {"training": {"clamps": whole(3)}}),
+    "nearest first, no mask": combined(NEAREST, {"model": {"causal": False}}),
+    "deepest first, no mask": combined(STRONG, {"model": {"causal": False}}),
+    "deepest first, no look-ahead": combined(STRONG, {"training": {"clamps": AHEAD}}),
+    "last hop alone": ALONE,
+    "last hop alone, 1 given": combined(ALONE, {"training": {"clamps": f"{whole(3)};{FIRST}"}}),
+    "last hop alone, 2 given": combined(ALONE, {"training": {"clamps": f"{whole(3)};{FIRST};{SECOND}"}}),
+    "5 hops, 1 head": FIVE,
+    "5 hops, 1 head, facts whole": combined(FIVE, {"training": {"clamps": whole(5)}}),
+    "5 hops, 8 heads": combined(FIVE, {"model": {"n_heads": 8}}),
+    "5 hops, 1 head, no MLP": combined(FIVE, {"model": {"mlp": False}}),
+}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every trap and what may free it, over seeds."""
+    return cells(TRAPS, range(SEEDS[scale]), scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """How each run began and ended."""
+    return conditions_of(runs, TRAPS, scale)
+
+
+def figure(table: DataFrame) -> Figure:
+    """When each hop was learnt, and what became of the join, by condition."""
+    return conditions_figure(table, TRAPS)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Each trap with its control and with what should free it."""
+    yield from nearest_first(table)
+    yield from last_hop_alone(table)
+    yield from five_hops(table)
+
+
+def nearest_first(table: DataFrame) -> Iterator[Claim]:
+    """x3, where facts stand nearest first: is it the look-ahead that a causal mask forbids there?"""
+    yield waits(
+        "nearest_first_stalls",
+        "With nearest facts first and a strong prior (b = 4), the three-hop model does not learn x3 in 400 steps.",
+        table,
+        "nearest first",
+        hop="x3",
+    )
+    yield waits(
+        "whole_facts_do_not_free_it",
+        "With nearest facts first, the three-hop model does not learn x3 in 400 steps even if a clamp joins the two "
+        "tokens of each fact.",
+        table,
+        "nearest first, facts whole",
+        hop="x3",
+    )
+    yield learns(
+        "sight_of_later_facts_frees_it",
+        "With nearest facts first, the three-hop model learns x3 if it has no causal mask, so that a value can "
+        "attend to the next step.",
+        table,
+        "nearest first, no mask",
+        hop="x3",
+    )
+    yield learns(
+        "no_mask_does_no_harm",
+        "Control: with deepest facts first the three-hop model learns every hop without a causal mask, too.",
+        table,
+        "deepest first, no mask",
+    )
+    yield waits(
+        "without_look_ahead_deepest_first_stalls",
+        "With deepest facts first, the three-hop model does not learn x3 in 400 steps if clamps keep values from "
+        "attending to later steps.",
+        table,
+        "deepest first, no look-ahead",
+        hop="x3",
+    )
+
+
+def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
+    """No implicit curriculum: how much has to be given before the rest is learnt?"""
+    section = "beyond (7.2)"
+    yield waits(
+        "the_last_hop_alone_waits",
+        "Asked for x3 alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the two "
+        "tokens of each fact.",
+        table,
+        "last hop alone",
+        hop="x3",
+        section=section,
+    )
+    yield waits(
+        "one_look_up_given_is_not_enough",
+        "Asked for x3 alone, the three-hop model does not learn it in 400 steps even if clamps give it joined facts "
+        "and the first of three look-ups.",
+        table,
+        "last hop alone, 1 given",
+        hop="x3",
+        section=section,
+    )
+    yield learns(
+        "two_look_ups_given_are",
+        "Asked for x3 alone, the three-hop model learns it if clamps give it joined facts and two of the three "
+        "look-ups.",
+        table,
+        "last hop alone, 2 given",
+        hop="x3",
+        section=section,
+    )
+
+
+def five_hops(table: DataFrame) -> Iterator[Claim]:
+    """D = 5 from b = 4: MLPs and heads."""
+    yield waits(
+        "five_hops_stall_with_one_head",
+        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "
+        "of five hops in 400 steps.",
+        table,
+        "5 hops, 1 head",
+        hop="x5",
+    )
+    yield learns(
+        "eight_heads_free_them",
+        "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps.",
+        table,
+        "5 hops, 8 heads",
+    )
+    yield learns(
+        "so_does_no_mlp",
+        "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps.",
+        table,
+        "5 hops, 1 head, no MLP",
+    )
+    yield learns(
+        "so_do_whole_facts",
+        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
+        "400 steps if a clamp joins the two tokens of each fact.",
+        table,
+        "5 hops, 1 head, facts whole",
+    )

@@ -1,0 +1,274 @@
+"""The claims of the experiment `plateau`: the threshold, what happens on either side of it, the law and its theory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.judging import Claim, around, bound, judge, power_law
+from hopscope_studies.plateau.course import endings, hop_times, times
+from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
+from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
+
+CLAIMS = (
+    "weak_starts_wait",
+    "strong_starts_learn",
+    "later_hops_follow",
+    "the_join_is_unlearnt",
+    "the_look_up_goes_too",
+    "what_learns_keeps_its_join",
+    "time_goes_as_one_over_the_join",
+    "the_model_predicts_the_threshold",
+    "the_model_predicts_the_times",
+    "growth_alone_has_no_threshold",
+)
+
+WEAK, STRONG = 1.0, 2.0  # starts up to the one, and from the other on; 1.5 lies between
+FIT = (1.0, 4.0)  # what the theory is fitted to
+GUESSING, PLATEAU = 1.0, 0.75  # losses of who predicts nothing, and of who follows no chain (N = 4)
+
+
+def is_central(config: Config) -> bool:
+    """Whether the theory is fitted to such runs: D = 3, deepest first, one head, no MLP."""
+    task = config.task.as_dict()
+    return bool(
+        (task["n_hops"], task["order"]) == (3, "deepest_first") and config.model.n_heads == 1 and not config.model.mlp
+    )
+
+
+def central(table: DataFrame) -> DataFrame:
+    """Their rows."""
+    return table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1) & ~table.mlp.astype(bool)]
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """All claims of one scale; of the deepest-first cells at D = 3 with one head."""
+    small = table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1)]
+    yield from threshold_claims(small)
+    yield from factor_claims(endings(small) if len(small) else small.assign(joined_start=[], joined_least=[]))
+    yield the_law(small)
+    yield from theory_claims(central(table), table)
+
+
+def threshold_claims(table: DataFrame) -> Iterator[Claim]:
+    """Who learns."""
+    weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
+    yield judge(
+        "weak_starts_wait",
+        f"With a weak prior (b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
+        hop_times(weak, "x1").map(math.isfinite),
+        "runs that learn x1",
+        section="beyond (9.2)",
+        rows=weak,
+        among=table,
+        at_most=0,
+        of="share of",
+        source="ours",
+    )
+    yield judge(
+        "strong_starts_learn",
+        f"With a stronger prior (b ≥ {STRONG:g}) every run of the three-hop model learns x1 in 400 steps.",
+        hop_times(strong, "x1").map(math.isfinite),
+        "runs that learn x1",
+        section="beyond (9.2)",
+        rows=strong,
+        among=table,
+        at_least=1,
+        of="share of",
+        source="ours",
+    )
+    first, last = hop_times(table, "x1"), times(table)
+    begun = first[first < math.inf].index
+    yield judge(
+        "later_hops_follow",
+        "Nine in ten of the three-hop models that learn x1 also learn x2 and x3 within the same 400 steps.",
+        last[begun].map(math.isfinite),
+        "runs that learn every hop",
+        section="beyond (9.2)",
+        rows=table[table.run.isin(begun)],
+        among=table,
+        at_least=0.9,
+        of="share of",
+        source="ours",
+    )
+
+
+def factor_claims(ends: DataFrame) -> Iterator[Claim]:
+    """What becomes of the two factors."""
+    first = ends[ends.hop == "x1"]
+    waits, learns = first[first.learnt.isna()], first[first.learnt.notna()]
+    begun = waits[waits.start > 0]
+    yield judge(
+        "the_join_is_unlearnt",
+        "Where the three-hop model does not learn x1, it unlearns the join that its prior gave it: the join's "
+        "attention at the end is less than 0.8 of that at the start.",
+        begun["joined"] / begun.joined_start,
+        "share of the join's attention that is left",
+        section="beyond (9.2)",
+        rows=begun,
+        among=first,
+        below=0.8,
+        source="ours",
+    )
+    yield judge(
+        "the_look_up_goes_too",
+        "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
+        "query to its first value reaches 1/N, which a model would have that finds the step by position.",
+        waits.look_up,
+        "look-up attention at the end",
+        section="beyond (9.2)",
+        rows=waits,
+        among=first,
+        below=0.25,
+        source="ours",
+    )
+    yield judge(
+        "what_learns_keeps_its_join",
+        "Control: where the three-hop model learns x1, the join's attention is higher at the end than at the start.",
+        learns["joined"] / learns.joined_start,
+        "join's attention at the end over that at the start",
+        section="beyond (9.2)",
+        rows=learns,
+        among=first,
+        above=1,
+        source="ours",
+    )
+
+
+def the_law(table: DataFrame) -> Claim:
+    """Time against the join at the start, of those that learn, seed by seed and with MLPs or without."""
+    first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
+    learns = first[first.learnt.notna()]
+    exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
+    return judge(
+        "time_goes_as_one_over_the_join",
+        "Among three-hop models that learn x1, the step at which they do is inversely proportional to the join's "
+        "attention at the start.",
+        exponents,
+        "exponent of that attention",
+        section="beyond (9.2)",
+        rows=learns,
+        among=first,
+        of="median",
+        within=around(-1, 0.3),
+        source="ours",
+    )
+
+
+# Theory ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Theory:
+    """The two-factor model fitted to two starts, and the same without cost and wear.
+
+    Attributes:
+        model: with all four rates.
+        free: with growth alone.
+        delay: steps until the plateau is half reached, of the runs without prior.
+        seen: what was measured, by start.
+        steps: that were watched.
+    """
+
+    model: TwoFactor
+    free: TwoFactor
+    delay: float
+    seen: dict[float, Seen]
+    steps: int
+
+    def predicted(self, start: float) -> float:
+        """When x1 is learnt from this start on."""
+        return float(self.model.learning_time(start, self.steps, STRIDE))
+
+
+def theory_of(table: DataFrame) -> Theory | None:
+    """Of the central cells; None where the starts that it is fitted to, or the runs without prior, are missing."""
+    first = table[table.hop == "x1"]
+    seen = {float(start): seen_of(first[first.start == start]) for start in first.start.unique()}
+    if not {0.0, *FIT} <= seen.keys():
+        return None
+    delay = halfway(first[first.start == 0])
+    places, steps = Places.of(4, 3, "deepest_first"), int(first.steps.max())
+    chosen = {start: seen[start] for start in FIT}
+    model = fitted(chosen, places, 3, delay, steps)
+    free = fitted({FIT[1]: seen[FIT[1]]}, places, 3, delay, steps, cost=False)
+    return Theory(model, free, delay, seen, steps)
+
+
+def seen_of(part: DataFrame) -> Seen:
+    """What was measured of the runs with one start; joins as long as most of them were watched."""
+    joins = part.groupby("step").joined.agg(["mean", "count"])
+    joins = joins[joins["count"] * 2 > part.run.nunique()]
+    return Seen(
+        dict(zip(joins.index.tolist(), joins["mean"].tolist(), strict=True)), float(numpy.median(hop_times(part, "x1")))
+    )
+
+
+def halfway(table: DataFrame) -> float:
+    """The step at which runs without prior have come half of the way from guessing nothing to the plateau."""
+    losses = table.groupby("step").hop_loss.median()
+    below = losses.index[losses < (GUESSING + PLATEAU) / 2]
+    return float(below[0]) if len(below) else 0.0
+
+
+def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
+    """Held to what it was not fitted to."""
+    theory = theory_of(table) if len(table) else None
+    edge = theory.model.threshold(theory.steps, stride=STRIDE) if theory else math.nan
+    share = hop_times(table, "x1").map(math.isfinite)
+    share = share.groupby(table.drop_duplicates("run").set_index("run").start).mean() if len(table) else share
+    never, always = share.index[share == 0].max(), share.index[share == 1].min()
+    fit = f"fitted to b = {FIT[0]:g} and {FIT[1]:g} alone"
+    yield judge(
+        "the_model_predicts_the_threshold",
+        f"The two-factor model of join and look-up, {fit}, puts the threshold between the greatest b at which no run "
+        f"learns x1 and the least at which all do ({never:g} and {always:g}).",
+        [edge],
+        "predicted threshold",
+        section="beyond",
+        rows=table,
+        among=among,
+        also=[bound("predicted threshold", edge, above=never), bound("predicted threshold", edge, below=always)],
+        source="ours",
+    )
+    held = [start for start in (theory.seen if theory else {}) if start not in FIT and theory_told(theory, start)]
+    ratios = [theory.predicted(start) / theory.seen[start].learnt for start in held] if theory else []
+    told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
+    yield judge(
+        "the_model_predicts_the_times",
+        f"The two-factor model, {fit}, predicts within a factor of 2 when x1 is learnt from the other starts at which "
+        f"most runs learn it (predicted over measured: {told}).",
+        [max(ratio, 1 / ratio) for ratio in ratios],
+        "factor between prediction and median",
+        section="beyond",
+        rows=table[table.start.isin(held)],
+        among=among,
+        at_most=2,
+        source="ours",
+    )
+    free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
+    yield judge(
+        "growth_alone_has_no_threshold",
+        f"Control: without the cost of the other duty and the decay of the look-up, the two-factor model predicts that "
+        f"x1 is learnt from b = {FIT[0]:g}, which no run does.",
+        [free],
+        "predicted step",
+        section="beyond",
+        rows=table[table.start == FIT[0]],
+        among=among,
+        also=[
+            bound("predicted step", free, below=theory.steps if theory else math.nan),
+            bound(f"share of runs with b = {FIT[0]:g} that learn x1", float(share.get(FIT[0], math.nan)), at_most=0),
+        ],
+        source="ours",
+    )
+
+
+def theory_told(theory: Theory | None, start: float) -> bool:
+    """Whether most runs with a start learnt x1."""
+    return theory is not None and math.isfinite(theory.seen[start].learnt)

@@ -1,0 +1,93 @@
+"""The circuit of a real model's hop, and why two hops fail (ours; after Wang et al., 2023, and Biran et al., 2024).
+
+Beyond Mușat, section 4, which asks models and does not open them, and section 8, which hopes that circuits of small
+models tell something of large ones. SmolLM2-135M is asked one hop of the equations about every chain of the same
+facts; the circuit is searched on half of the facts and judged on the other, for three seeds and in four more wordings.
+Then it is asked two hops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.real_hop.claims import claims
+from hopscope_studies.real_hop.figure import figure
+from hopscope_studies.real_hop.measured import REPORT, OneHop, TwoHops
+from hopscope_studies.real_hop.reading import Row, one_hop, two_hops
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 700, "paper": 3000}
+CLAIMS = (
+    "the_question_moves_the_answer",
+    "few_nodes_keep_it",
+    "it_is_lost_without_them",
+    "it_is_lost_without_the_heads",
+    "random_nodes_keep_nothing",
+    "random_nodes_cost_little",
+    "single_tokens_keep_it",
+    "half_of_the_edges_keep_it",
+    "random_edges_do_not",
+    "smaller_than_acdc",
+    "gradients_alone_keep_less",
+    "same_nodes_for_other_facts",
+    "one_hop_in_other_words",
+    "same_nodes_in_other_words",
+    "two_hops_fail",
+    "given_the_first_hop_it_does_the_second",
+    "the_first_hop_is_not_there_in_time",
+    "it_comes_when_it_is_too_late",
+    "running_layers_twice_does_not_help",
+    "perfect_lookups_suffice",
+    "louder_heads_help",
+    "quieter_opponents_help",
+)
+SEEDS = {"quick": 2, "cpu": 3, "paper": 8}
+FULL = {"quick": 1, "cpu": 2, "paper": 8}  # seeds of which all is measured; of the others the circuit in nodes
+COUNT = {"quick": 48, "cpu": 48, "paper": 128}
+WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_shot"), ("equations", "raw"))
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """What SmolLM2 is asked."""
+    yield from asked("smollm2", scale)
+
+
+def asked(model: str, scale: str) -> Iterator[Work]:
+    """One hop over seeds, in other wordings, and two hops over two seeds or more; at `quick` what is written down."""
+    model, count = "made_up" if scale == "quick" else model, COUNT[scale]
+    fewer = 2 * count // 3  # where only the circuit is wanted
+    for seed in range(SEEDS[scale]):
+        whole = seed < FULL[scale]
+        yield OneHop(model, count=count if whole else fewer, seed=seed, brief=not whole)
+    for seed in range(SEEDS[scale] - 1):
+        yield TwoHops(model, count=count, seed=seed)
+    for formulation, layout in WORDINGS:
+        yield OneHop(model, formulation, layout, fewer, brief=True)
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number, node, place or edge of a report.
+
+    Columns: run, version, seed, model, formulation, layout, part, kind, name, other, step, value, low, high. In
+    `part` stands what a run is for: one hop, two hops, or one hop in another wording.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        work, report = run.work, read_json(run.path / REPORT)
+        about: Row = {"run": work.identity, "version": run.version}
+        if isinstance(work, OneHop):
+            part = "one hop" if (work.formulation, work.layout) == ("equations", "code") else "other wording"
+            about |= {"seed": work.seed, "model": work.model, "formulation": work.formulation, "layout": work.layout}
+            found = one_hop(report)
+        else:
+            assert isinstance(work, TwoHops)
+            part, found = "two hops", two_hops(report)
+            about |= {"seed": work.seed, "model": work.model, "formulation": "equations", "layout": "code"}
+        rows += [{**about, "part": part, "other": "", "step": None, **row} for row in found]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})

@@ -1,0 +1,56 @@
+"""What is asked of a model, kept as an experiment's work: the circuit of one hop in some wording, why two hops fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.core import catalogue
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel
+from hopscope_studies.real_hop.made_up import ONE_HOP, TWO_HOPS
+
+REPORT = "circuit.json"
+
+
+@dataclass(frozen=True)
+class OneHop(OfModel):
+    """The circuit of one hop."""
+
+    label = "circuit"
+    file, made_up = REPORT, ONE_HOP
+
+    model: str = setting("smollm2", "which")
+    formulation: str = setting("equations", "the wording")
+    layout: str = setting("code", "how a question is put")
+    count: int = setting(48, "draws of facts")
+    seed: int = setting(0, "of the facts")
+    brief: bool = setting(False, "the circuit alone")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.circuit.study import CircuitStudy, circuit_study
+
+        formulation = catalogue.find("formulations", self.formulation)(n_hops=1)
+        layout = catalogue.find("language.layouts", self.layout)()
+        settings = CircuitStudy(count=self.count, seed=self.seed, brief=self.brief, change=not self.brief)
+        return circuit_study(self.opened(), formulation, layout, settings, print)
+
+
+@dataclass(frozen=True)
+class TwoHops(OfModel):
+    """Why two hops fail."""
+
+    label = "two-hops"
+    file, made_up = REPORT, TWO_HOPS
+
+    model: str = setting("smollm2", "which")
+    count: int = setting(48, "draws of facts")
+    seed: int = setting(0, "of the facts")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.circuit.why import WhyStudy, why
+
+        formulation = catalogue.find("formulations", "equations")(n_hops=2)
+        layout = catalogue.find("language.layouts", "code")()
+        settings = WhyStudy(count=self.count, seed=self.seed)
+        return why(self.opened(), formulation, layout, settings, print)

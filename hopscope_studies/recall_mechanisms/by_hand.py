@@ -1,0 +1,100 @@
+"""A Llama made by hand that recalls as the paper says models do: the positive control.
+
+Head 0 of layer 0 looks at the subject and hands it on: the topic head. The MLP of layer 0 is a memory: a neuron per
+fact reads that subject there and writes its answer (Geva et al., 2021). The MLP of layer 1 reads the answer and takes
+half of it back: the last layer's suppression. The other heads do nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hopscope.language.checkpoints import Opened
+from hopscope.language.heads.ablation import Head
+from hopscope.language.retrieval.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move
+from hopscope_studies.recall_mechanisms.words import RELATIONS, Fact
+
+KINDS = ("capital", "opposite")  # no subject is asked about in both
+COUNT = 12  # facts of each
+TOPIC: Head = (0, 0)
+WRITTEN, TAKEN = 1.0, 0.5  # length of what the first MLP writes; share of it that the second takes back
+LOUD, SOFT = 1.0, 0.25  # of the answer and the subject, as they are read off
+SUBJECT, OTHER = 1, -1  # dimensions that say what is asked about and what is not
+OWN, FOUND, ANSWER = (slice(4 + CODE * i, 4 + CODE * (i + 1)) for i in range(3))
+
+
+def facts() -> list[Fact]:
+    """All that it knows."""
+    return [fact for name in KINDS for fact in RELATIONS[name].facts[:COUNT]]
+
+
+def names() -> list[str]:
+    """All that its sentences are made of, subjects and answers first."""
+    known = [word for fact in facts() for word in (fact.subject, fact.answer)]
+    said = [word.strip(",") for name in KINDS for sentence in RELATIONS[name].sentences for word in sentence.split()]
+    return ["<unk>", ",", *dict.fromkeys([*known, *(word for word in said if word != "{}")])]
+
+
+def tokenizer() -> Any:
+    """One token per word and mark."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(names())}, "<unk>"))
+    split = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Split(Regex(r" +"), "removed")])
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
+
+
+def by_hand() -> Opened:
+    """The model with its tokenizer."""
+    words, known = names(), facts()
+    model = blank(len(words), len(known))
+    codes = torch.eye(CODE)[: len(words)]
+    embed(model, words, codes)
+    first, second = model.model.layers
+    look_at_subject(first.self_attn)
+    move(first.self_attn, TOPIC[1], OWN, FOUND)
+    subjects, answers = ([words.index(word) for word in some] for some in zip(*pairs(known), strict=True))
+    remember(first.mlp, FOUND, codes[subjects], WRITTEN * codes[answers], squares=4)
+    remember(second.mlp, ANSWER, codes[answers], -TAKEN * codes[answers], squares=4 + WRITTEN**2)
+    return Opened(model, tokenizer(), "by hand", {})
+
+
+def pairs(known: list[Fact]) -> list[tuple[str, str]]:
+    """Subjects and answers."""
+    return [(fact.subject, fact.answer) for fact in known]
+
+
+def embed(model: Any, words: list[str], codes: torch.Tensor) -> None:
+    """A direction per word; all embeddings have the norm √3. Subjects are read off softly where they are found."""
+    embedding, read = model.model.embed_tokens.weight, model.lm_head.weight
+    asked = [words.index(fact.subject) for fact in facts()]
+    embedding[:, CONSTANT], embedding[:, OWN], embedding[:, OTHER] = 1, codes, 1
+    embedding[asked, OTHER], embedding[asked, SUBJECT] = 0, 1
+    read[:, ANSWER] = LOUD * codes
+    read[asked, FOUND] = SOFT * codes[asked]
+
+
+def look_at_subject(attention: Any) -> None:
+    """All attention to what is asked about, from everywhere behind it."""
+    row = TOPIC[1] * D_HEAD + STILL
+    attention.q_proj.weight[row, CONSTANT], attention.k_proj.weight[row, SUBJECT] = 5 * SHARP, 5 * SHARP
+
+
+def remember(mlp: Any, source: slice, read: torch.Tensor, written: torch.Tensor, squares: float) -> None:
+    """A neuron per fact, whose gate is always open: what it reads at `source` with length 1 it answers in full.
+
+    Args:
+        mlp: of a layer.
+        source: where it reads.
+        read: what each neuron reads, of length 1; neuron code.
+        written: what it answers at `ANSWER`; neuron code.
+        squares: the squared length of the stream, which the norm before the MLP brings to √width.
+    """
+    loud = torch.tensor((WIDTH / squares) ** 0.5)
+    mlp.gate_proj.weight[:, CONSTANT] = SHARP
+    mlp.up_proj.weight[:, source] = read
+    mlp.down_proj.weight[ANSWER] = (written / (torch.nn.functional.silu(SHARP * loud) * loud)).T

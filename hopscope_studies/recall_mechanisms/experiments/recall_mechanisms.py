@@ -1,0 +1,79 @@
+"""How a real language model recalls facts (Lv et al., 2024, arXiv:2403.19521, sections 3 to 6).
+
+SmolLM2-135M is asked for capitals, countries, languages and opposites. What each head and MLP adds to the answer is
+read by direct logit attribution. Topic heads, the MLP that applies the function, and the last layer's suppression are
+judged on groups of facts that did not choose them, beside random heads and mixed facts. In a model made by hand all
+three are planted; one that has learnt nothing has none. Beside it stands the committed table of the toy study of facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.recall_mechanisms.claims import claims
+from hopscope_studies.recall_mechanisms.figure import figure
+from hopscope_studies.recall_mechanisms.measured import REPORT, Recalled, Toy
+from hopscope_studies.recall_mechanisms.reading import Row, recalled, toy
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 180, "paper": 900}
+CLAIMS = (
+    "enough_is_known",
+    "ten_heads_write_the_topic",
+    "they_write_the_subject_more_than_the_answer",
+    "topic_heads_look_at_the_subject",
+    "the_topic_comes_first",
+    "topic_heads_are_needed",
+    "topic_heads_carry_the_argument",
+    "mlps_apply_it_to_the_argument",
+    "a_late_mlp_adds_the_answer",
+    "the_answer_is_in_it",
+    "heads_explain_it",
+    "it_erases_and_amplifies",
+    "the_intercept_points_to_the_kind",
+    "the_last_layer_suppresses",
+    "halving_it_helps",
+    "the_kind_before_the_fact",
+    "mlps_add_more_than_heads",
+    "by_hand",
+    "untrained",
+)
+SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """A language model over seeds, the two controls, and the toys."""
+    quick = scale == "quick"
+    model = "made_up" if quick else "smollm2"
+    yield from (Recalled(model, seed=seed) for seed in range(SEEDS[scale]))
+    yield Recalled(model, trained=False)
+    yield Recalled("made_up_by_hand" if quick else "by_hand")
+    yield Toy("made_up") if quick else Toy()
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
+    for: language, untrained, by hand, toy. `step` is a layer, or a random draw where there are several.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        work, report = run.work, read_json(run.path / REPORT)
+        about: Row = {"run": run.work.identity, "version": run.version, "part": "toy", "seed": 0, "model": ""}
+        found = toy(report) if isinstance(work, Toy) else recalled(report)
+        if isinstance(work, Recalled):
+            about |= {"part": part(work), "seed": work.seed, "model": work.model}
+        rows += [{**about, "other": "", "step": None, **one} for one in found]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+
+
+def part(work: Recalled) -> str:
+    """What a run is for."""
+    return "by hand" if work.model.endswith("by_hand") else "language" if work.trained else "untrained"

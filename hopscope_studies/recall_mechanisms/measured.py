@@ -1,0 +1,77 @@
+"""What is measured of language models, kept as an experiment's work; and the toy study's committed table.
+
+Studies import nothing of one another: what joins this one to the toy study of facts is `results/facts/table.csv`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from pandas import DataFrame
+
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel, OfTable
+from hopscope_studies.recall_mechanisms.made_up import REPORT as MADE_UP
+from hopscope_studies.recall_mechanisms.made_up import TOY
+
+REPORT = "recall.json"
+
+
+@dataclass(frozen=True)
+class Recalled(OfModel):
+    """Facts recalled by a language model, by one made by hand, or by one that learnt nothing."""
+
+    label = "recall"
+    file, made_up = REPORT, MADE_UP
+
+    model: str = setting("smollm2", "which")
+    trained: bool = setting(True, "its own weights, or such as it began with")
+    count: int = setting(0, "facts of each relation at most; 0: all")
+    seed: int = setting(0, "of halves, random heads and mixed facts")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand
+        from hopscope_studies.recall_mechanisms.trial import Trial, trial
+
+        if self.model == "by_hand":
+            return trial(by_hand(), Trial(" ".join(KINDS), COUNT, self.seed), print)
+        made = Trial(count=self.count, seed=self.seed, known=self.trained, brief=not self.trained)
+        return trial(self.opened(), made, print)
+
+
+@dataclass(frozen=True)
+class Toy(OfTable):
+    """The toy study's numbers, read off its committed table."""
+
+    label = "toy-facts"
+    file, made_up, experiment = REPORT, TOY, "facts"
+
+    folder: str = setting("results/facts", "where its table is, from where the command is given")
+
+    @staticmethod
+    def read(table: DataFrame) -> dict[str, Any]:
+        return toy(table)
+
+
+def toy(table: DataFrame) -> dict[str, Any]:
+    """When its models know each part of an answer, and how much they recall by what they are made of."""
+    curves = table[(table.kind == "curve") & (table.facts == "even") & (table.scale == "cpu")]
+    cells = table[(table.kind == "trade_off") & (table.scale == "cpu")]
+    return {
+        "seeds": [{"seed": int(some.seed.iloc[0]), **halved(some)} for _, some in curves.groupby("run")],
+        "cells": [
+            {"attention": int(one["attention"]), "mlp": int(one["mlp"]), "recall": float(one["recall"])}
+            for one in cells.to_dict("records")
+        ],
+    }
+
+
+def halved(curve: DataFrame) -> dict[str, float]:
+    """The first steps at which each part's loss is below half of what it costs to know nothing."""
+    curve = curve.sort_values("step")
+    found = {}
+    for name, choices in (("relation", curve.relations.iloc[0]), ("subject", curve.answers.iloc[0])):
+        found[name] = float(curve[curve[f"{name}_only"] < numpy.log(choices) / 2].step.min())
+    return found

@@ -1,0 +1,134 @@
+"""Retrieval heads: how few, when they fire, what masking costs (Wu et al., 2024, arXiv:2404.15574, sections 2 to 4).
+
+SmolLM2-135M is asked for needles in our own hay, by force and free; a model made by hand has one head with a score of
+1, and one that has learnt nothing has none. Small models that copy are scored in the same way. Beside them stand counts
+of the scores that the authors released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope.measures.base import observe
+from hopscope.models.base import Model
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope.tasks.repeated_segment import RepeatedSegment
+from hopscope_studies.retrieval_heads.claims import claims
+from hopscope_studies.retrieval_heads.figure import figure
+from hopscope_studies.retrieval_heads.measured import REPORT, Needles, Published
+from hopscope_studies.retrieval_heads.reading import Row, needles, released, row
+from hopscope_studies.retrieval_heads.toys import drawn, toy_scores
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
+CLAIMS = (
+    "fewer_than_one_in_twenty",
+    "fewer_where_it_writes_itself",
+    "published_fewer_than_one_in_twenty",
+    "some_retrieve_most",
+    "same_for_other_needles",
+    "same_by_force_and_free",
+    "some_are_always_on",
+    "others_fire_by_context",
+    "masking_costs_more_than_random",
+    "masking_costs_more_than_the_same_layers",
+    "zeroing_costs_more_than_random",
+    "masking_costs_more_at_every_size",
+    "masked_it_answers_less",
+    "plain_text_is_spared",
+    "ranks_like_induction",
+    "the_top_are_induction_heads",
+    "by_hand_one",
+    "untrained_none",
+    "toys_that_copy",
+    "untrained_toys_none",
+)
+SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
+FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured; of the others scores alone
+COUNT = {"quick": 4, "cpu": 10, "paper": 32}
+MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
+TOYS = {"quick": 1, "cpu": 5, "paper": 8}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "quick": {"steps": 20, "batch": 16, "log_every": 10, "val_size": 32, "checkpoints": "10"},
+    "cpu": {"steps": 2000, "batch": 64, "log_every": 50, "val_size": 256, "checkpoints": "50"},
+}
+TRAININGS["paper"] = TRAININGS["cpu"]
+SEQUENCES = {"quick": 32, "cpu": 512, "paper": 512}
+
+
+def runs(scale: str) -> Iterator[Work | Config]:
+    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    yield from asked(MODELS[scale], scale)
+
+
+def asked(models: tuple[str, ...], scale: str) -> Iterator[Work | Config]:
+    """Language models, the two controls, small models that copy, and the authors' counts."""
+    quick, count = scale == "quick", COUNT[scale]
+    for model in models:
+        for seed in range(SEEDS[scale]):
+            yield Needles(model, count=count, seed=seed, brief=seed >= FULL[scale])
+    yield Needles(models[0], trained=False, count=4, brief=True)
+    yield Needles("made_up_by_hand" if quick else "by_hand", count=4, seed=SEEDS[scale], brief=True)
+    yield from (toy(scale, seed) for seed in range(TOYS[scale]))
+    yield Published()
+
+
+def toy(scale: str, seed: int) -> Config:
+    """Two layers of attention that learn to continue a repeated segment; those of `composition`."""
+    shape = Architecture(n_layers=2, d_model=32, mlp=False, positions="rotary", init="early_layers")
+    training = Training(**TRAININGS[scale], lr=3e-3, weight_decay=5e-4, beta2=0.98, seed=seed)
+    return Config(RepeatedSegment(), shape, training)
+
+
+def table(runs: list[Finished | Run], scale: str) -> DataFrame:
+    """A row per number.
+
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
+    is for: language, untrained, by hand, toy, untrained toy, published.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        if isinstance(run, Run):
+            rows += of_a_toy(run, SEQUENCES[scale])
+            continue
+        work, report = run.work, read_json(run.path / REPORT)
+        about: Row = {"run": work.identity, "version": run.version, "part": "published", "seed": 0, "model": ""}
+        found = released(report) if isinstance(work, Published) else needles(report)
+        if isinstance(work, Needles):
+            control = "by hand" if work.model.endswith("by_hand") else "language"
+            about |= {"seed": work.seed, "model": work.model, "part": control if work.trained else "untrained"}
+        rows += [{**about, "other": "", "step": None, **one} for one in found]
+    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+
+
+def of_a_toy(run: Run, n: int) -> Iterator[Row]:
+    """Scores of a small model's heads at its end and its beginning, and its errors."""
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "model": "two layers",
+        "other": "",
+        "step": None,
+    }
+    for part, model in (("toy", run.at(run.steps[-1])), ("untrained toy", run.at(0))):
+        yield from ({**about, "part": part, **one} for one in scored(model, run, n))
+
+
+def scored(model: Model, run: Run, n: int) -> Iterator[Row]:
+    """On fresh sequences."""
+    task = run.config.task
+    assert isinstance(task, RepeatedSegment)
+    batch = drawn(task, n)
+    seen = observe(model, batch)
+    yield row("error", "second copy", 1 - float(task.correct(seen.outputs, batch).float().mean()))
+    yield from (row("forced", name, value) for name, value in toy_scores(seen).items())

@@ -1,0 +1,68 @@
+"""What `sequential_functions` does beside training: errors of predictions that need none, and of a network by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hopscope.core.seeds import generator
+from hopscope.core.settings import setting
+from hopscope.core.storage import write_json
+from hopscope.experiments.work import Work
+from hopscope.models.base import Model
+from hopscope.tasks.base_batch import Batch
+from hopscope_studies.sequential_functions.construction import descent_by_hand
+from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
+from hopscope_studies.sequential_functions.theory.references import best_rate, errors, source_errors
+
+
+def sequences(task: SelfGenerated, size: int, seed: int) -> Batch:
+    """Fresh sequences; those that models and references of one seed are compared on."""
+    return task.sample(size, generator(seed, "comparison"))
+
+
+def model_errors(model: Model, batch: Batch) -> list[float]:
+    """A model's mean squared error by place."""
+    with torch.no_grad():
+        outputs = model(batch.inputs, at=batch.task.query_positions)
+    return [float(loss) for loss in batch.task.hop_losses(outputs, batch.targets)]
+
+
+@dataclass(frozen=True)
+class References(Work):
+    """Errors by place of every prediction that needs no training, and of one step of descent as a network."""
+
+    label = "references"
+
+    d_x: int = setting(3, "components of x and y")
+    length: int = setting(14, "number of x")
+    noise: float = setting(0.25, "standard deviation of the labels' noise")
+    replaced: float = setting(0.0, "share of random labels")
+    size: int = setting(500, "sequences")
+    seed: int = setting(0, "of the sequences")
+
+    @property
+    def task(self) -> SelfGenerated:
+        """What the sequences are of."""
+        return SelfGenerated(d_x=self.d_x, length=self.length, noise=self.noise, replaced=self.replaced)
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        batch = sequences(self.task, self.size, self.seed)
+        by_hand = model_errors(descent_by_hand(self.task, best_rate(self.task)), batch)
+        write_json(folder / "errors.json", errors(self.task, batch) | {"one step by hand": by_hand})
+
+
+@dataclass(frozen=True)
+class Source(Work):
+    """Errors by place on the source's own sequences."""
+
+    label = "source"
+
+    size: int = setting(400, "sequences")
+    seed: int = setting(0, "of the sequences")
+
+    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+        write_json(folder / "errors.json", source_errors(self.size, self.seed))

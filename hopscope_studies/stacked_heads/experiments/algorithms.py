@@ -1,0 +1,305 @@
+"""Which algorithm is learnt? Circuits named by the schedules that they realise (beyond Musat, ICLR 2025, section 8.2).
+
+The paper describes one hop after the other: the query follows the chain, a fact per layer. Theory knows faster ways
+(docs/theory.md): facts join with facts ahead of the query, and pointer doubling does five hops in four layers. Here
+every trained model's circuit is found (`hopscope.circuits`) and named (`hopscope.theory.naming`), at the exact minimum
+depth and where one hop per layer would fit, for three orders of the facts. All models have a prior that the
+paper does not have (a learnt bias by distance, which starts above 0 for the token before in layer 0), and no MLP.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pandas
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.emergence.onset import Onset
+from hopscope.experiments.circuit_tables import NONE, UNSOLVED
+from hopscope.experiments.curves import LEARNT
+from hopscope.experiments.judging import Claim, judge, lags
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import minimum_depth
+from hopscope_studies.stacked_heads.experiments.minimum_depth import least
+from hopscope_studies.stacked_heads.named_circuits import parts_of
+
+#: Seconds that each scale takes on two cores; many of the runs are those of `minimum_depth`, and not counted here.
+SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
+CELL_SECONDS = 300
+ORDERS = ("deepest_first", "shuffled", "nearest_first")
+CLAIMS = (
+    "circuits_are_schedules",
+    "one_hop_per_layer",
+    "facts_look_ahead",
+    "doubling_at_the_minimum",
+    "more_heads_than_needed",
+    *(f"hops_in_order_{order}" for order in ORDERS),
+    "look_ahead_comes_later",
+)
+
+#: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
+CELLS = {
+    "deepest_first": {(2, 3): 3, (3, 4): 3, (4, 4): 3, (4, 5): 3, (5, 4): 2},
+    "shuffled": {(2, 3): 3, (3, 4): 1},
+    "nearest_first": {(2, 3): 1},
+}
+#: At larger scales: every order and depth, at `long` five seeds.
+EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
+PAPER_SEEDS = 8  # of figure 4 (section 7.1)
+PRESETS = {4: "minimum_depth", 6: "five_hops"}  # of five hops, by layers
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every order; with deepest facts first runs of `minimum_depth`, and of five hops those of two presets."""
+    if scale == "quick":
+        yield minimum_depth.cell(1, 2, 0, scale)
+        return
+    for order, cells in (CELLS if scale == "cpu" else EVERY).items():
+        for (hops, layers), some in cells.items():
+            n_seeds = PAPER_SEEDS if scale == "paper" else some
+            yield from (cell(order, hops, layers, seed) for seed in range(n_seeds))
+
+
+def cell(order: str, hops: int, layers: int, seed: int) -> Config:
+    """One run."""
+    if hops < 5:
+        return minimum_depth.cell(hops, layers, seed, "cpu", order)
+    config = recipe(PRESETS[layers]).config(seed=seed)
+    return Config(config.task.but(order=order), config.model, config.training)
+
+
+# The table -------------------------------------------------------------------------------------------------------
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run (`kind` is `circuit`), per path of its circuit (`path`), and per hop (`hop`).
+
+    Columns of the run: run, version, seed, prior, D, order, layers, mse (on fresh sequences). Of a circuit: verdict
+    (`unsolved` where none was looked for); model, by_hand, live (its losses); name, height, reads, ahead (of the
+    flattest schedule that it realises), names (of all); heads, fewest (useful ones, and how many would do). Of a path:
+    path, strength, part (`join`, `read` by the query, `ahead` of it, `other` chains), onset (as JSON). Of a hop: hop,
+    k, loss, learnt.
+    """
+    return pandas.concat([part for run in runs for part in parts_of(run, scale)], ignore_index=True)
+
+
+# The picture -----------------------------------------------------------------------------------------------------
+
+PALE = "#f0f0f0"  # of models that have not solved their task
+NAMES = ("linear, by the query", "linear", "mixed", "doubling", "either", NONE)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A row per order, D and depth; a square per seed, coloured by the algorithm that its circuit is.
+
+    In an unsolved model's square are the hops that it learnt, of D."""
+    hops = table[table.kind == "hop"]
+    learnt = (hops.loss < LEARNT).groupby(hops.run).sum()
+    circuits = table[table.kind == "circuit"].assign(learnt=lambda rows: rows.run.map(learnt))
+    cells = [cell for order in ORDERS for cell in cells_of(circuits[circuits.order == order])]
+    shown = picture(7.6, 1.3 + 0.3 * len(cells))
+    ax = shown.subplots()
+    for row, (_, part) in enumerate(cells):
+        for place, model in enumerate(part.to_dict("records")):
+            unsolved = model["verdict"] == UNSOLVED["verdict"]
+            ax.barh(row, 0.92, 0.8, left=place, color=PALE if unsolved else tint_of(model["name"]), edgecolor="white")
+            heads = f"{model['heads']:.0f} ({model['fewest']:.0f})" if model["heads"] == model["heads"] else ""
+            told = f"{model['learnt']:.0f} of {model['D']:.0f}" if unsolved else heads
+            ax.text(place + 0.46, row, told, ha="center", va="center", fontsize=7)
+    ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=8)
+    ax.set(xlabel="seeds (heads in use, in brackets the fewest that would do)", ylim=(len(cells) - 0.4, -0.6))
+    ax.set_xticks([])
+    ax.set_title("The algorithm of each circuit")
+    words = [f"{kind}, look-ahead" if kind == "linear" else "no circuit" if kind == NONE else kind for kind in NAMES]
+    patches = [Patch(color=tint_of(kind), label=word) for kind, word in zip(NAMES, words, strict=True)]
+    patches.append(Patch(color=PALE, label="unsolved: hops learnt"))
+    ax.legend(handles=patches, loc="upper left", bbox_to_anchor=(1, 1))
+    return shown
+
+
+def cells_of(circuits: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+    """Circuits by D and layers, with what to call them."""
+    for hops, layers in sorted(set(zip(circuits.D.astype(int), circuits.layers.astype(int), strict=True))):
+        part = circuits[(hops == circuits.D) & (circuits.layers == layers)].sort_values("seed")
+        depth = "one hop per layer fits" if layers > hops else "the minimum"
+        yield f"{part.order.iloc[0].replace('_', ' ')}, D = {hops}, {layers} layers ({depth})", part
+
+
+def tint_of(name: str) -> str:
+    """A colour for an algorithm: who merges matters where it is linear."""
+    kind = name if name in NAMES else name.split(",")[0]
+    return dict(zip(NAMES, (colour(4), colour(0), colour(5), colour(1), colour(2), "#c4c4c4"), strict=True))[kind]
+
+
+# Claims ----------------------------------------------------------------------------------------------------------
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What is learnt, against the paper's description and the optimum."""
+    circuits = table[(table.kind == "circuit") & (table.verdict == "circuit")]
+    long = circuits[circuits.D >= 3]
+    yield are_schedules(circuits, table)
+    yield one_by_one(long[long.layers > long.D], table)
+    yield look_ahead(long[long.order == "deepest_first"], table)
+    yield doubled(long[long.layers == long.D.map(least)], table)
+    yield spare_heads(long[long.layers > long.D.map(least)], table)
+    hops = table[table.kind == "hop"]
+    for order in ORDERS:
+        yield in_order(order, hops[hops.order == order], table)
+    yield later(table[(table.kind == "path") & (table.D >= 3) & (table.order == "deepest_first")], table)
+
+
+def counted(circuits: DataFrame, column: str = "name") -> str:
+    """How often each name comes, in words."""
+    return ", ".join(f"{name} {n}" for name, n in circuits[column].value_counts().items()) or "no circuit"
+
+
+def by_order(circuits: DataFrame) -> str:
+    """The same for each order."""
+    return "; ".join(f"{str(order).replace('_', ' ')}: {counted(part)}" for order, part in circuits.groupby("order"))
+
+
+def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
+    """Whether the theory's paths account for what is found."""
+    of = table[table.kind == "circuit"]
+    return judge(
+        "circuits_are_schedules",
+        "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
+        f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
+        circuits.name != NONE,
+        "circuits that do",
+        section="5, 8.2",
+        rows=circuits,
+        among=table,
+        of="share of",
+        equals=1,
+        source="ours",
+    )
+
+
+def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
+    """The paper's description."""
+    return judge(
+        "one_hop_per_layer",
+        "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
+        f"follows the chain by itself, one fact after the other, as the paper describes ({by_order(circuits)}).",
+        circuits.name == "linear, by the query",
+        "circuits that do",
+        section="8.2, 9.2",
+        rows=circuits,
+        among=table,
+        of="share of",
+        equals=1,
+        source="paper",
+    )
+
+
+def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
+    """What deepest first makes possible."""
+    return judge(
+        "facts_look_ahead",
+        "With deepest facts first, every circuit of D = 3 to 5 joins facts to those that follow from them before "
+        f"the query reads them ({counted(circuits)}).",
+        circuits.ahead,
+        "number of merges by facts",
+        section="beyond",
+        rows=circuits,
+        among=table,
+        at_least=1,
+        source="ours",
+    )
+
+
+def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
+    """What the least depth forces."""
+    cells = ", ".join(f"D = {hops}: {counted(part)}" for hops, part in circuits.groupby("D"))
+    return judge(
+        "doubling_at_the_minimum",
+        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires "
+        f"({cells or 'none'}).",
+        circuits.name.str.startswith("doubling"),
+        "circuits that are",
+        section="beyond (5)",
+        rows=circuits,
+        among=table,
+        of="share of",
+        equals=1,
+        source="ours",
+    )
+
+
+def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
+    """Heads against the optimum."""
+    beyond = circuits.heads - circuits.fewest
+    counts = ", ".join(f"{n:.0f} more: {times}" for n, times in beyond.value_counts().sort_index().items())
+    return judge(
+        "more_heads_than_needed",
+        "No circuit of a model with more layers than the minimum depth uses as few heads as the exact optimum "
+        f"({counts or 'no circuit'}).",
+        beyond,
+        "number of heads beyond the exact optimum",
+        section="8.2 (ii)",
+        rows=circuits,
+        among=table,
+        at_least=1,
+    )
+
+
+def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
+    """Hop order in one order of the facts: where it holds in all three it is the hops', not their positions'."""
+    learnt = hops.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
+    two = learnt.notna().sum(axis=1) >= 2
+    return judge(
+        f"hops_in_order_{order}",
+        f"With facts {order.replace('_', ' ')}, every one-head-per-layer model learns its hops in the order of the "
+        f"chain ({two.sum()} of {len(learnt)} runs learnt two or more).",
+        lags(learnt[two].to_numpy()),
+        "number of steps from one hop to the next",
+        section="7.2, 9.2",
+        rows=hops,
+        among=table,
+        at_least=0,
+        source="paper",
+    )
+
+
+def later(paths: DataFrame, table: DataFrame) -> Claim:
+    """When the parts of what looks ahead come."""
+    waits = [first_of(part, "ahead") - first_of(part, "read") for _, part in paths.groupby("run") if ahead_in(part)]
+    return judge(
+        "look_ahead_comes_later",
+        "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
+        f"fact ({len(waits)} circuits of D = 3 to 5; a path has emerged when its mean attention is above 0.5).",
+        waits,
+        "number of steps from the first read to the first merge ahead",
+        section="beyond (9.2)",
+        rows=paths,
+        among=table,
+        n=len(waits),
+        above=0,
+        source="ours",
+    )
+
+
+def ahead_in(paths: DataFrame) -> bool:
+    """Whether a circuit has both."""
+    return {"ahead", "read"} <= set(paths.part)
+
+
+def first_of(paths: DataFrame, part: str) -> float:
+    """The step at which the first path of a part emerged; −∞ if it was there from the start, ∞ if it never was."""
+    return min(step_of(Onset(**json.loads(text))) for text in paths.onset[paths.part == part])
+
+
+def step_of(emerged: Onset) -> float:
+    """As a number, censored ones too."""
+    return (
+        emerged.step if emerged.step is not None else {"already": -float("inf"), "never": float("inf")}[emerged.status]
+    )

@@ -1,0 +1,138 @@
+"""All attention maps, and what they show of the circuits (Musat, ICLR 2025, appendix C, section 8.2).
+
+The paper prints a map of every head of Transformers A and D, on one prompt, and says that heads in use are easily
+interpretable. Here: every head of the models of `fig5` on one fresh sequence, with the paths of the circuits that
+`hopscope.circuits` validated; and the question that a reader of maps must ask, whether what is seen is what is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.configuration.config import Config
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import fig5
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig5`.
+SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
+CLAIMS = ("circuits_are_seen", "what_is_seen_is_used")
+
+FAINT = 0.02  # attention below which a map's entry is not kept
+SEEN = 0.5  # mean attention that nobody overlooks (the paper's threshold of emergence, section 9.1)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig5`."""
+    yield from fig5.runs(scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """Entries of the maps on one sequence, and mean strengths of paths over many.
+
+    Columns: run, version, seed, prior, layers, kind; layer, head; of a `map` entry query and key (positions) and
+    attention; of a `path` (those above 0.02) its name, attention (the mean), verdict of its run's circuit and whether
+    it is in it.
+    """
+    return DataFrame([row for run in runs for row in (*entries(run), *paths(run, scale))])
+
+
+def about(run: Run) -> dict[str, Any]:
+    """A run's columns."""
+    return {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "prior": prior_of(run.config),
+        "layers": run.config.model.n_layers,
+        "heads": run.config.model.n_heads,
+    }
+
+
+def entries(run: Run) -> Iterator[dict[str, Any]]:
+    """What every head attends to, in one sequence."""
+    one = Evaluator(run.model, run.task.sample(1, 0))
+    for layer, pattern in enumerate(one.patterns):
+        for (head, query, key), attention in numpy.ndenumerate(pattern[0].numpy(force=True)):
+            if attention >= FAINT:
+                where = {"layer": layer, "head": head, "query": query, "key": key}
+                yield about(run) | {"kind": "map", **where, "attention": float(attention)}
+
+
+def paths(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """How strongly each path is attended, on average, and whether the circuit has it."""
+    many = Evaluator(run.model, run.task.sample(SEQUENCES.get(scale, SEQUENCES["full"]), 0))
+    circuit = circuit_of(run, scale)
+    used = {found.path for found in circuit.paths}
+    for path, strength in sorted(many.strengths.items()):
+        if strength >= FAINT or path in used:
+            what = {"layer": path.layer, "head": path.head, "path": str(path), "attention": strength}
+            yield about(run) | {"kind": "path", **what, "verdict": circuit.verdict, "in_circuit": path in used}
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A row of maps per model, one per head; framed where the circuit uses the head."""
+    maps, named = table[table.kind == "map"], table[table.kind == "path"]
+    models = list(maps.groupby("seed"))
+    n_heads = int(table.layers.max() * table.heads.max())
+    shown = picture(1.05 * n_heads + 0.8, 1.25 * len(models) + 0.5)
+    axes = shown.subplots(len(models), n_heads, squeeze=False)
+    size = int(maps[["query", "key"]].to_numpy().max()) + 1
+    for row, (seed, entries) in zip(axes, models, strict=True):
+        used = named[(named.seed == seed) & named.in_circuit.astype(bool) & (named.verdict == "circuit")]
+        units = set(zip(used.layer, used["head"], strict=True))
+        for index, ax in enumerate(row):
+            layer, head = divmod(index, int(table.heads.max()))
+            part = entries[(entries.layer == layer) & (entries["head"] == head)]
+            image = numpy.zeros((size, size))
+            image[part["query"].astype(int), part["key"].astype(int)] = part.attention
+            ax.imshow(image, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(f"L{layer}H{head}", fontsize=7)
+            for spine in ax.spines.values():
+                spine.set(visible=True, color=colour(1) if (layer, head) in units else "#cccccc", linewidth=1.4)
+        row[0].set_ylabel(f"seed {seed}")
+    shown.suptitle(
+        "Attention of every head on one sequence (framed: in the circuit); rows attend to columns", fontsize=9
+    )
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Whether maps show circuits: all of them, and nothing else."""
+    rows = table[(table.kind == "path") & (table.verdict == "circuit")]
+    used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
+    yield judge(
+        "circuits_are_seen",
+        "The attention maps of 12-layer models show what a circuit uses: the mean attention on every path of every "
+        "three-hop circuit is above 0.5.",
+        used.attention,
+        "mean attention on a path of a circuit",
+        section="8.2, C",
+        rows=rows,
+        among=table,
+        above=SEEN,
+    )
+    loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
+    yield judge(
+        "what_is_seen_is_used",
+        "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above "
+        "0.5 is outside its model's three-hop circuit (the number is the most such paths in one model).",
+        loud,
+        "number of strong paths outside a circuit",
+        section="beyond (E)",
+        rows=rows,
+        among=table,
+        of="highest",
+        equals=0,
+    )

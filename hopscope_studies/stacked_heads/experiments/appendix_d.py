@@ -1,0 +1,112 @@
+"""The attention of every path of a circuit over training (Musat, ICLR 2025, appendix D, section 9).
+
+The paper shows thirteen curves of one model. Here: the paths of the circuits of the runs of `fig7`, a panel per seed;
+when they pass 0.5 is judged by `fig7`, how they do here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.experiments.variants import seeds_of
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import fig7
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig7`.
+SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
+CLAIMS = ("paths_end_strong", "paths_stay")
+COMPARES_RUNS = True  # what one run follows is followed in all
+
+EMERGED = 0.5  # paper, section 9.1
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig7`."""
+    yield from fig7.runs(scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run, path and checkpoint.
+
+    Columns: run, version, seed, prior, path, in_circuit (of this run, and accepted), hop (that it serves), step,
+    strength.
+    """
+    rows = []
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "prior": prior_of(run.config),
+        }
+        own = set(accepted_paths(run, scale))
+        for followed in emergence.paths:
+            for step, strength in zip(emergence.steps, followed.strength, strict=True):
+                what = {"path": str(followed.path), "in_circuit": followed.path in own, "hop": followed.hop or "none"}
+                rows.append(about | what | {"step": step, "strength": float(strength)})
+    return DataFrame(rows)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A panel per seed, a line per path of its circuit, in the colour of the hop that it serves."""
+    seeds = seeds_of(table)
+    columns = min(4, len(seeds))
+    bands = -(-len(seeds) // columns)
+    shown = picture(3.4 * columns, 2.5 * bands)
+    axes = shown.subplots(bands, columns, squeeze=False, sharex=True, sharey=True).flatten()
+    hops = sorted(set(table.hop) - {"none"})
+    for ax, seed in zip(axes, seeds, strict=False):
+        part = table[(table.seed == seed) & table.in_circuit.astype(bool)]
+        for path, curve in part.groupby("path", sort=False):
+            hop = str(curve.hop.iloc[0])
+            tint = colour(hops.index(hop)) if hop in hops else GREY
+            ax.plot(curve.step, curve.strength, color=tint, lw=1.3, label=str(path))
+        ax.axhline(EMERGED, color=GREY, lw=0.8, ls=":", zorder=0)
+        ax.set(title=f"seed {seed}" + ("" if len(part) else ": no circuit accepted"), ylim=(-0.02, 1.02))
+        if len(part):
+            ax.legend(fontsize=5.5, loc="best")
+    for ax in axes[len(seeds) :]:
+        ax.set_visible(False)
+    shown.supxlabel("optimizer steps (checkpoints)", fontsize=9)
+    shown.supylabel("mean attention on the path", fontsize=9)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """How paths come."""
+    own = table[table.in_circuit.astype(bool)].sort_values("step")
+    curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
+    yield judge(
+        "paths_end_strong",
+        f"Every path of a circuit in a 24-layer model ends training with a mean attention above 0.5 ({len(curves)} "
+        "paths).",
+        [curve[-1] for curve in curves],
+        "final mean attention",
+        section="9.1, D",
+        rows=own,
+        among=table,
+        above=EMERGED,
+        source="paper",
+    )
+    emerged = [curve for curve in curves if (curve > EMERGED).any()]
+    yield judge(
+        "paths_stay",
+        "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 "
+        f"during training ({len(emerged)} of {len(curves)} paths emerge).",
+        [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
+        "number of times that a path falls back",
+        section="9.1, D",
+        rows=own,
+        among=table,
+        of="highest",
+        equals=0,
+    )

@@ -1,0 +1,80 @@
+"""Depth against width at equal parameters (beyond Musat; the paper's section 5 says that depth cannot be replaced).
+
+Two, three, four, six and eight layers, each as wide as four layers of 128 allow. What a layer short of the minimum
+cannot do no width can; what more layers than needed bring is an open question. D = 2, the demo's recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.settings import by_setting
+from hopscope.experiments.curves import LEARNT, endings_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.variants import grows_with, somebody_solves, variants
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments.fig4 import least
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}
+CLAIMS = ("width_is_no_depth", "every_setting_can", "sooner_if_deeper")
+
+#: Layers and d_model with which a transformer has about as many parameters as one of 4 layers and 128.
+SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Each shape, over seeds; 4 × 128 are `demo_seeds`."""
+    for n_layers, d_model in ((2, 16), (3, 12)) if scale == "quick" else SHAPES:
+        yield from variants(scale, model={"n_layers": n_layers, "d_model": d_model})
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run and hop, as `endings_of` makes it, with layers, d_model, shape, parameters and the least depth."""
+    found = endings_of(
+        runs,
+        layers=lambda config: config.model.n_layers,
+        d_model=lambda config: config.model.d_model,
+        shape=lambda config: f"{config.model.n_layers} × {config.model.d_model}",
+    )
+    found["parameters"] = found.run.map({run.config.identity: run.model.n_parameters for run in runs})
+    return found.assign(least=[least(k, 1, "nearest_first") for k in found.k])
+
+
+def figure(table: DataFrame) -> Figure:
+    """How hops ended, and when they were learnt, by shape."""
+    return by_setting(table, "shape", "layers × d_model, at about equal parameters")
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Depth is not to be had for width; whether more of it helps."""
+    below = table[table.layers < table.least]
+    widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
+    spread = table.parameters.max() / table.parameters.min() - 1
+    yield judge(
+        "width_is_no_depth",
+        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is wider "
+        f"(d_model {widths}; parameters differ by {spread:.0%}).",
+        below.loss,
+        "final partial loss",
+        section="5",
+        rows=below,
+        among=table,
+        at_least=LEARNT,
+        source="the paper's bound for learnt",
+    )
+    deep = table[table.layers >= table.groupby("run").least.transform("max")]
+    yield somebody_solves(
+        deep, "shape", "With every shape (layers × width) that is deep enough for two hops, some seed solves both."
+    )
+    yield grows_with(
+        deep,
+        "layers",
+        "sooner_if_deeper",
+        "Among two-hop models that are deep enough and of equal size, the deeper and narrower learn a hop sooner.",
+        -1,
+    )

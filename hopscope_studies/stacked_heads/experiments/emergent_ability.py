@@ -1,0 +1,97 @@
+"""Is emergence a mirage? A continuous loss steps at the minimum depth (Musat, ICLR 2025, section 10.1).
+
+Schaeffer et al. (2023) hold that abilities seem to emerge only under discontinuous measures. The paper answers that
+without its minimum number of layers no transformer can retrieve. So the mean squared error, which gives credit for
+every part of an answer, should fall at once there as layers are added, and stay where it was before. The runs, and how
+each ended, are those of `fig4` with curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.judging import Claim, judge
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import fig4
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig4`.
+SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
+CLAIMS = ("loss_steps_at_minimum_depth", "nothing_gradual_before")
+
+GRADUAL = 0.1  # improvement of the loss, in all, that still counts as none (ours)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig4` with curriculum."""
+    yield from (config for config in fig4.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """As that of `fig4`: how each run and hop ended, with layers and the least number of them."""
+    return fig4.table(runs, scale)
+
+
+def best(table: DataFrame) -> DataFrame:
+    """The lowest loss over seeds, by layers (rows) and hop (columns): what so many layers can do."""
+    return table.pivot_table(index="layers", columns="k", values="loss", aggfunc="min").sort_index()
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Each hop's lowest loss over seeds by number of layers, its minimum depth as a dotted line; seeds are dots."""
+    shown = picture(6.2, 3.7)
+    ax = shown.subplots()
+    lowest, least = best(table), table.groupby("k").least.first()
+    for index, k in enumerate(lowest.columns):
+        part = table[table.k == k]
+        ax.plot(lowest.index, lowest[k], color=colour(index), lw=2, marker="o", ms=4, label=f"x{k}, best seed")
+        ax.plot(part.layers, part.loss, ls="", marker="o", ms=3, mfc="none", mec=colour(index), mew=0.7)
+        ax.axvline(least[k] - 0.04 * (1 - index), color=colour(index), lw=1.0, ls=":", zorder=0)
+    ax.axhline(1.0, color=GREY, lw=0.8, ls="--", zorder=0)
+    ax.set_xticks(lowest.index)
+    ax.set(xlabel="layers", ylabel="validation loss (mean squared error)", ylim=(0, None))
+    ax.set_title("A continuous loss by number of layers (dotted: the exact minimum depth)")
+    ax.legend()
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """A step at the minimum, and none before it."""
+    lowest, least = best(table), table.groupby("k").least.first()
+    shares, before = [], []
+    for k in lowest.columns:
+        drops = {b: float(lowest[k][a] - lowest[k][b]) for a, b in pairwise(lowest.index)}
+        whole = float(lowest[k].iloc[0] - lowest[k].min())
+        if least[k] in drops and whole > 0:
+            shares.append(drops[least[k]] / whole)
+            short = lowest[k][[layers for layers in lowest.index if layers < least[k]]]
+            before += [float(short.iloc[0] - short.iloc[-1])] if len(short) > 1 else []
+    yield judge(
+        "loss_steps_at_minimum_depth",
+        "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
+        f"minimum depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
+        shares,
+        "share of the fall",
+        section="10.1",
+        rows=table,
+        above=0.5,
+        source="ours",
+    )
+    yield judge(
+        "nothing_gradual_before",
+        "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum "
+        f"depth is reached (tested for {len(before)} of {len(lowest.columns)} hops, for which at least two such "
+        "depths were trained; best seeds).",
+        before,
+        "fall",
+        section="10.1",
+        rows=table,
+        below=GRADUAL,
+        source="ours",
+    )

@@ -1,0 +1,350 @@
+"""The circuits of deep transformers with one head per layer (Musat, ICLR 2025, figure 5, section 8).
+
+The paper reads the circuits of Transformers A, B and C (12 layers, D = 3, three seeds) off their attention maps. Here
+`hopscope.circuits` finds and validates them. What two cores train in minutes is the paper's size and order of facts
+with a prior for the previous token in layer 0 (`transformer_abc_prior`), five seeds; at scale `long` ten seeds;
+at scale `paper` there is no prior.
+The yardstick is the fewest heads that any circuit can do with (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluator import Evaluator, Hard
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.drawing.circuit_diagram import circuit_diagram
+from hopscope.drawing.style import picture, styled
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.schedules import redundancy
+from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop_by_hop, spare_heads, together
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
+CELL_SECONDS = 420
+CLAIMS = (
+    "solved",
+    "every_hop_solved",
+    "circuits_by_joint_replacement",
+    "few_heads_in_use",
+    "four_heads",
+    "more_heads_than_needed",
+    "two_heads_combine",
+    "first_head_joins_pairs",
+    "circuits_differ",
+    "one_hop_after_the_other",
+    "every_path_is_needed",
+    "first_layer_costs_little",
+)
+
+SEEDS = {"cpu": 5, "long": 10}  # with the prior; the paper has three
+DRAWN = 4  # circuits in the figure
+NONE = "none"  # in place of a path, where a run has no circuit
+FRESH = 1  # seed of the sequences of appendix E's last step
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Deep models of one head per layer, over seeds."""
+    if scale == "paper":
+        yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
+        return
+    with_prior = recipe("transformer_abc_prior")
+    if scale == "quick":
+        small = with_prior.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
+        yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
+        return
+    yield from (with_prior.config(seed=seed) for seed in range(SEEDS[scale]))
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per path of every run's circuit; a run without a circuit has one row, whose path is `none`.
+
+    Columns of the run: run, version, seed, prior, D, order, layers, heads_in_model, mse (on fresh sequences), worst
+    (partial loss of the hop that is worst), verdict; by_hand, live, null (losses of the circuit), first_uniform (by
+    hand, but for its first layer); heads, fewest (of the circuit, and how many would do), n (sequences).
+    Columns of the path: path, strength, removal_loss (of the circuit live), removal_by_hand (with patterns by hand).
+    """
+    rows = [row for run in runs for row in rows_of(run, scale)]
+    return DataFrame(rows)
+
+
+def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """One run's rows."""
+    task = run.task
+    assert isinstance(task, Retrieval) and run.report is not None
+    circuit = circuit_of(run, scale)
+    first, by_hand = without_paths(run, circuit)
+    about = {
+        "run": run.config.identity,
+        "version": run.sessions[-1]["environment"]["code"],
+        "seed": run.config.training.seed,
+        "prior": prior_of(run.config),
+        "D": task.n_hops,
+        "order": task.order,
+        "layers": run.config.model.n_layers,
+        "heads_in_model": run.config.model.n_layers * run.config.model.n_heads,
+        "mse": run.report["loss"],
+        "worst": max(circuit.hop_losses["model"].values()),
+        "threshold": circuit.threshold,
+        "n": circuit.protocol["report"],
+        "first_uniform": first,
+        **measured(circuit, task),
+    }
+    if not circuit.accepted:
+        nothing = float("nan")
+        yield about | {"path": NONE, "strength": nothing, "removal_loss": nothing, "removal_by_hand": nothing}
+        return
+    for found, loss in zip(circuit.paths, by_hand, strict=True):
+        numbers = {"strength": found.strength, "removal_loss": found.removal_loss, "removal_by_hand": loss}
+        yield about | {"path": str(found.path), **numbers}
+
+
+def without_paths(run: Run, circuit: Circuit) -> tuple[float, list[float]]:
+    """Losses with all patterns by hand but some, which are uniform (appendix E, step 6); on fresh sequences.
+
+    First without all paths of the first layer in use; then without each path alone. NaN where there is no path.
+    """
+    if not circuit.paths:
+        return math.nan, []
+    fresh = Evaluator(run.model, run.task.sample(circuit.protocol["report"], FRESH))
+    strengths = {found.path: found.strength for found in circuit.paths}
+    first = min(path.layer for path in strengths)
+    kept = [{path for path in strengths if path.layer > first}, *(strengths.keys() - {one} for one in strengths)]
+    whole, *each = fresh.losses(Hard({path: strengths[path] for path in strengths if path in some}) for some in kept)
+    return whole.mean, [loss.mean for loss in each]
+
+
+def measured(circuit: Circuit, task: Retrieval) -> dict[str, Any]:
+    """The circuit's losses, and its heads against the fewest that would do."""
+    paths = [found.path for found in circuit.paths]
+    yardstick = redundancy(paths, task.n_hops, "causal", task.order) if circuit.accepted else None
+    return {
+        "verdict": circuit.verdict,
+        "by_hand": circuit.losses["circuit"].mean,
+        "live": circuit.losses["live"].mean,
+        "null": circuit.losses["null"].mean,
+        "heads": yardstick.heads if yardstick else float("nan"),
+        "fewest": yardstick.fewest_heads if yardstick else float("nan"),
+    }
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """The circuits of the first runs that have one, on one chain, layers upward, as in the paper's figure 5."""
+    found = [(seed, rows) for seed, rows in table.groupby("seed") if (rows.path != NONE).all()][:DRAWN]
+    columns = min(2, max(1, len(found)))
+    bands = -(-len(found) // columns)
+    shown = picture(8.6 * columns, 6.4 * max(1, bands))
+    if not found:
+        shown.text(0.5, 0.5, "no run has a circuit", ha="center")
+        return shown
+    axes = shown.subplots(bands, columns, squeeze=False).flatten()
+    for ax in axes[len(found) :]:
+        ax.set_visible(False)
+    for ax, (seed, rows) in zip(axes, found, strict=False):
+        task = Retrieval(n_hops=int(rows.D.iloc[0]), order=str(rows.order.iloc[0]))
+        strengths = {Path.parse(text): value for text, value in zip(rows.path, rows.strength, strict=True)}
+        removal = {Path.parse(text): value for text, value in zip(rows.path, rows.removal_loss, strict=True)}
+        title = f"seed {seed}, loss by hand {rows.by_hand.iloc[0]:.3f}"
+        roles = task.sample(1, 0).roles
+        circuit_diagram(list(strengths), roles, strengths=strengths, removal=removal, title=title, ax=ax)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 8.2, and appendix E's validation."""
+    each = table.drop_duplicates("run").set_index("run", drop=False)
+    with_circuit = table[table.verdict == "circuit"]
+    circuits = with_circuit.groupby("run").path.agg(together)
+    yield judge(
+        "solved",
+        "Every 12-layer model trained on three hops reaches a mean squared error below 0.01 on fresh sequences.",
+        each.mse,
+        "loss",
+        section="8.2",
+        rows=each,
+        below=0.01,
+        source="paper",
+    )
+    yield judge(
+        "every_hop_solved",
+        "Every 12-layer model trained on three hops ends with the loss of every hop below 0.05.",
+        each.worst,
+        "loss of the worst hop",
+        section="8.2, E",
+        rows=each,
+        below=0.05,
+        source="appendix E's bound",
+    )
+    solved = each[each.mse < each.threshold]
+    yield judge(
+        "circuits_by_joint_replacement",
+        "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
+        f"attention patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are unsolved).",
+        solved.by_hand,
+        "loss by hand",
+        section="8.2, E",
+        rows=solved,
+        among=table,
+        number="highest",
+        also=[
+            bound(
+                "models with a circuit that keeps the loss below 0.05",
+                solved.verdict == "circuit",
+                of="share of",
+                equals=1,
+            )
+        ],
+        source="paper",
+    )
+    yield from about_heads(each[each.verdict == "circuit"], circuits, table)
+    yield from about_removal(with_circuit, table)
+
+
+def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
+    """Appendix E, step 6: what single paths cost after the first layer in use, and what that layer costs."""
+    layers = rows.path.map(lambda text: Path.parse(text).layer)
+    later = rows[layers > layers.groupby(rows.run).transform("min")]
+    yield judge(
+        "every_path_is_needed",
+        "Every path after a 12-layer model's first layer in use is needed: with all patterns by hand but its own, "
+        f"the loss is at least 0.17 (paper: 0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
+        later.removal_by_hand,
+        "loss",
+        section="E, step 6",
+        rows=later,
+        among=table,
+        n=len(later),
+        at_least=0.17,
+        source="paper",
+    )
+    first = rows.drop_duplicates("run")
+    yield judge(
+        "first_layer_costs_little",
+        "The first layer in use feeds other layers and gives no answer itself: if it attends evenly and all later "
+        "patterns of a 12-layer model are set by hand, the loss is at most 0.1 (paper: 0.05 to 0.1).",
+        first.first_uniform,
+        "loss",
+        section="E, step 6",
+        rows=first,
+        among=table,
+        at_most=0.1,
+        source="paper",
+    )
+
+
+def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
+    """How many heads circuits use."""
+    yield judge(
+        "few_heads_in_use",
+        "Most heads of a 12-layer model do nothing useful: its three-hop circuit uses less than half of them.",
+        each.heads / each.heads_in_model,
+        "share of heads in use",
+        section="8.2",
+        rows=each,
+        among=table,
+        below=0.5,
+        source="ours",
+    )
+    yield judge(
+        "four_heads",
+        f"The three-hop circuit of every 12-layer model uses four heads (ours, by circuit: {listed(each.heads)}).",
+        each.heads,
+        "number of heads",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        equals=4,
+        source="paper",
+    )
+    yield judge(
+        "more_heads_than_needed",
+        "No three-hop circuit of a 12-layer model uses as few heads as the exact optimum (paper: 4 in all of A, B "
+        f"and C, where 3 would do; ours would do with {listed(each.fewest.unique())}).",
+        each.heads - each.fewest,
+        "number of heads beyond the exact optimum",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        at_least=1,
+    )
+    yield can_combine(each, circuits, table)
+    yield from about_shapes(each, circuits, table)
+
+
+def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
+    """Where circuits begin, whether they are alike, and whether they go hop by hop."""
+    yield judge(
+        "first_head_joins_pairs",
+        "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
+        [first_joins_pairs(circuit) for circuit in circuits],
+        "circuits in which it does",
+        section="8.2 (i)",
+        rows=each,
+        among=table,
+        of="share of",
+        equals=1,
+        source="paper",
+    )
+    yield judge(
+        "circuits_differ",
+        "12-layer models that differ in their seed alone have different three-hop circuits.",
+        len(set(circuits)),
+        "number of different sets of paths",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        equals=len(circuits),
+        provided=bound("the number of circuits", len(circuits), above=1),
+    )
+    yield judge(
+        "one_hop_after_the_other",
+        "In the three-hop circuit of every 12-layer model the query looks up every symbol itself, each in a later "
+        "layer than the one before, and no fact is joined to the next.",
+        [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
+        "circuits that do",
+        section="beyond (8.2, 9.2)",
+        rows=each,
+        among=table,
+        of="share of",
+        equals=1,
+        source="ours",
+    )
+
+
+def listed(counts: Iterable[float]) -> str:
+    """Numbers in ascending order, in words."""
+    return ", ".join(f"{count:.0f}" for count in sorted(counts)) or "none"
+
+
+def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
+    """Whether a head of a circuit could do another's work beside its own."""
+    return judge(
+        "two_heads_combine",
+        "In some 12-layer model's circuit two heads can be combined into one without loss of information (paper: "
+        "layers 7 and 11 of A).",
+        [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
+        "number of a circuit's heads whose work another of them could do beside its own",
+        section="8.2 (ii)",
+        rows=each,
+        among=table,
+        of="highest",
+        at_least=1,
+    )
+
+
+def circuits_of(each: DataFrame, circuits: Any) -> Iterator[tuple[str, int, str]]:
+    """Each circuit as text, with D and the order of its task."""
+    return ((circuits[run], row.D, row.order) for run, row in each.iterrows())

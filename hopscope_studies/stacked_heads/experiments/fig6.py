@@ -1,0 +1,142 @@
+"""Loss over training, and each hop's part of it (Musat, ICLR 2025, figure 6, section 9).
+
+The paper's Transformer D (24 layers, D = 4) waits for 450 epochs; then its partial losses fall one after the other. The
+runs are those of `fig7`: what two cores train in minutes begins with a prior for the previous token, which is what the
+paper's waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.curves import SOLVED, crossing, hop_curves_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import fig7
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig7`.
+SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
+CLAIMS = ("solved", "every_hop_solved", "first_hop_abrupt", "first_hop_waits")
+
+#: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
+#: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.
+HIGH, LOW = 0.7, 0.1
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig7`."""
+    yield from fig7.runs(scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run, logged step and hop; columns as of `hop_curves_of`, with train_loss."""
+    trained = [
+        {"run": run.config.identity, "step": row["step"], "train_loss": row["train_loss"]}
+        for run in runs
+        for row in run.rows
+    ]
+    return hop_curves_of(runs, prior=prior_of).merge(DataFrame(trained), on=["run", "step"])
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: training and validation loss. Right: validation loss of each hop. Thin: seeds; thick: their median."""
+    shown = picture(9.2, 3.6)
+    left, right = shown.subplots(1, 2, sharey=True)
+    whole = table.drop_duplicates(["run", "step"])
+    draw(left, whole, "train_loss", GREY, "training")
+    draw(left, whole, "val_loss", colour(0), "validation")
+    for index, (hop, part) in enumerate(table.groupby("hop")):
+        draw(right, part, "hop_loss", colour(index), str(hop))
+    left.set(ylabel="mean squared error", title="Loss, all hops")
+    right.set(title="Validation loss of each hop")
+    for ax in (left, right):
+        ax.set(xlabel="optimizer steps", ylim=(0, None))
+        ax.legend(loc="upper right")
+    return shown
+
+
+def draw(ax: Axes, rows: DataFrame, column: str, tint: str, label: str) -> None:
+    """A thin line per run and the median over runs."""
+    for _, run in rows.groupby("run"):
+        ax.plot(run.step, run[column], color=tint, lw=0.6, alpha=0.4)
+    median = rows.groupby("step")[column].median()
+    ax.plot(median.index, median, color=tint, lw=2, label=label)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 9.2, of losses alone; when paths emerge is judged by `fig7`."""
+    ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run")
+    yield judge(
+        "solved",
+        "Every 24-layer model of one head per layer solves four hops (the paper's ends at 0.031, below appendix E's "
+        "0.05).",
+        ends.val_loss.first(),
+        "final validation loss",
+        section="9.2",
+        rows=table,
+        below=SOLVED,
+    )
+    yield judge(
+        "every_hop_solved",
+        "Every 24-layer model of one head per layer, trained on four hops, ends with the loss of every hop below 0.05.",
+        ends.hop_loss.max(),
+        "final loss of the worst hop",
+        section="9.2",
+        rows=table,
+        below=SOLVED,
+        source="appendix E's bound",
+    )
+    yield falls_abruptly(table)
+    yield waits_long(table)
+
+
+def falls_abruptly(table: DataFrame) -> Claim:
+    """Observation i: the first hop waits, and then is learnt at once."""
+    first = table[table.hop == table.hop.iloc[0]]
+    shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
+    return judge(
+        "first_hop_abrupt",
+        "In 24-layer models the first hop's loss falls abruptly after slow learning: it takes fewer steps from 0.7 "
+        f"to 0.1 than to reach 0.7 ({len(shares)} of {first.run.nunique()} runs learnt it).",
+        shares,
+        "ratio of fall to wait",
+        section="9.2 (i)",
+        rows=table,
+        n=len(shares),
+        below=1,
+        source="ours; the paper's plateau is 450 of 800 epochs",
+    )
+
+
+def waits_long(table: DataFrame) -> Claim:
+    """Observation i: how much of training passes before the first hop falls."""
+    first = table[table.hop == table.hop.iloc[0]]
+    shares = [
+        crossing(run.step.tolist(), run.hop_loss.tolist(), HIGH) / run.step.max() for _, run in first.groupby("run")
+    ]
+    return judge(
+        "first_hop_waits",
+        "In 24-layer models the first hop's loss stays above 0.7 for more than half of training (paper: 450 of 800 "
+        "epochs).",
+        [math.inf if math.isnan(share) else share for share in shares],
+        "share of training before",
+        section="9.2 (i)",
+        rows=table,
+        at_least=0.5,
+        source="the paper's share is 0.56",
+    )
+
+
+def fall_to_wait(steps: Series, losses: Series) -> float | None:
+    """Steps that a loss takes from 0.7 to 0.1, over the steps before; None where it never came so low."""
+    begin, end = (crossing(steps.tolist(), losses.tolist(), level) for level in (HIGH, LOW))
+    return (end - begin) / max(begin, 1.0) if math.isfinite(end) else None

@@ -1,0 +1,340 @@
+"""Attention paths emerge one after the other (Musat, ICLR 2025, figures 6 and 7, appendix D, section 9).
+
+The paper follows the paths of one model, Transformer D (24 layers, D = 4), over its checkpoints: a path has emerged
+when its mean attention goes above 0.5. What two cores train in minutes is that model's shape and its order of facts
+with a prior for the previous token in layer 0 (`transformer_d_prior`), three seeds, the circuit of each found by
+`hopscope.circuits`; the order is compared over seeds (docs/emergence.md).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.emergence.onset import Onset
+from hopscope.emergence.order import agreement, first_of_kind
+from hopscope.emergence.track import Emergence
+from hopscope.experiments.circuit_tables import accepted_paths, circuit_of, emergence_of
+from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.priors import prior_of
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
+CLAIMS = (
+    "circuit_keeps_the_loss",
+    "several_paths_for_one_step",
+    "answers_in_layer_order",
+    "hops_in_order",
+    "paths_drive_losses",
+    "induction_head_first",
+    "order_over_seeds",
+    "last_hop_late",
+    "last_path_late",
+)
+COMPARES_RUNS = True  # what one run follows is followed in all
+
+TOGETHER = 10.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Transformer D's shape with a prior, over seeds; on paper scale Transformer D itself, over three."""
+    if scale == "paper":
+        yield from (recipe("transformer_d").config(seed=seed) for seed in range(3))
+        return
+    with_prior = recipe("transformer_d_prior")
+    if scale == "quick":
+        small = with_prior.config(steps=12, batch=16, log_every=4, val_size=32, checkpoints="4", decay_steps=4)
+        yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
+        return
+    yield from (with_prior.config(seed=seed) for seed in range(5))
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per event of every run: a path of its circuit (or what the others' has), or a hop.
+
+    Columns: run, version, seed, prior, model, circuit (losses on fresh sequences, the latter by hand), verdict; kind
+    (`path` or `hop`), event (the name that it has in every run), path, in_circuit, hop (that it serves), onset (JSON).
+    """
+    rows: list[dict[str, Any]] = []
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
+        circuit = circuit_of(run, scale)
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "prior": prior_of(run.config),
+            "n": emergence.protocol["sequences"],
+            "model": circuit.losses["model"].mean,
+            "circuit": circuit.losses["circuit"].mean,
+            "verdict": circuit.verdict,
+        }
+        rows += [about | event for event in events_of(emergence, accepted_paths(run, scale))]
+    return DataFrame(rows)
+
+
+def events_of(emergence: Emergence, circuit: list[Path]) -> Iterator[dict[str, Any]]:
+    """Paths, then hops."""
+    for followed in emergence.paths:
+        about = {"kind": "path", "event": followed.name, "path": str(followed.path), "hop": followed.hop or "none"}
+        yield about | {"in_circuit": followed.path in circuit, "onset": json.dumps(asdict(followed.onset))}
+    for hop, learnt in emergence.learnt.items():
+        about = {"kind": "hop", "event": hop, "path": "none", "hop": hop}
+        yield about | {"in_circuit": False, "onset": json.dumps(asdict(learnt))}
+
+
+def onsets(table: DataFrame, kind: str) -> dict[int, dict[str, Onset]]:
+    """The events of one kind by seed and name."""
+    rows = table[table.kind == kind]
+    found: dict[int, dict[str, Onset]] = {}
+    for seed, event, text in zip(rows.seed, rows.event, rows.onset, strict=True):
+        found.setdefault(int(seed), {})[str(event)] = Onset(**json.loads(text))
+    return found
+
+
+def firsts(table: DataFrame) -> dict[int, dict[str, Onset]]:
+    """By seed, when each kind of path first came; paths in a circuit of some run."""
+    return {seed: first_of_kind(events) for seed, events in onsets(table, "path").items()}
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A row per kind of path and per hop; a dot per seed where its first came, joined by a line at the median."""
+    paths, hops = firsts(table), onsets(table, "hop")
+    order = agreement(list(paths.values())).events
+    names = [*order, *(f"{hop} learnt" for hop in next(iter(hops.values())))]
+    shown = picture(8.0, 1.3 + 0.32 * len(names))
+    ax = shown.subplots()
+    for row, name in enumerate(names):
+        ax.axhline(row, color="#e4e4e4", lw=0.8, zorder=0)
+        for index, seed in enumerate(paths):
+            onset = hops[seed][name.split(" ")[0]] if name.endswith("learnt") else paths[seed].get(name)
+            if onset and onset.step is not None:
+                label = f"seed {seed}" if row == 0 else "_"
+                ax.plot(onset.step, row, "o", ms=4, color=colour(index), alpha=0.8, label=label)
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set(xlabel="optimizer steps (linear between checkpoints)", ylim=(len(names) - 0.5, -0.5))
+    ax.set_title("When the mean attention of the first path of each kind goes above 0.5")
+    ax.axhline(len(order) - 0.5, color=GREY, lw=0.8)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Section 9.2's observations."""
+    yield ablated(table)
+    yield several_paths(table)
+    yield in_layer_order(table)
+    hops, paths = onsets(table, "hop"), firsts(table)
+    yield hops_in_order(hops, table)
+    yield paths_drive_losses(paths, hops, table)
+    yield induction_first(paths, table)
+    yield same_order(paths, table)
+    yield last_comes_late(hops, table)
+    yield last_path_comes_late(paths, hops, table)
+
+
+def ablated(table: DataFrame) -> Claim:
+    """The circuit does what the model does."""
+    each = table.groupby("run").first()
+    solved = each[each.model < 0.05]
+    return judge(
+        "circuit_keeps_the_loss",
+        "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
+        f"replaced by those of its circuit (paper: from 0.031 to 0.045; {len(each) - len(solved)} of {len(each)} "
+        "models do not solve it).",
+        solved.circuit,
+        "loss by hand",
+        section="9.2",
+        rows=table,
+        n=len(solved),
+        number="highest",
+        also=[
+            bound(
+                "models with a circuit that keeps the loss below 0.05",
+                solved.verdict == "circuit",
+                of="share of",
+                equals=1,
+            )
+        ],
+        source="paper",
+    )
+
+
+def several_paths(table: DataFrame) -> Claim:
+    """Whether circuits do one step in several heads."""
+    own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
+    most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
+    return judge(
+        "several_paths_for_one_step",
+        f"Some circuit of a 24-layer model has several paths that connect the same positions ({(most > 1).sum()} of "
+        f"{len(most)} do; the number is the most in one).",
+        most,
+        "number of such paths",
+        section="9.2",
+        rows=own,
+        among=table,
+        of="highest",
+        above=1,
+    )
+
+
+def in_layer_order(table: DataFrame) -> Claim:
+    """Whether the query looks later symbols up in later layers."""
+    own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
+    hops = int((table.kind == "hop").groupby(table.run).sum().max())
+    circuits = own.groupby("run").path.agg(together)
+    first = [first_look_ups(circuit, hops) for circuit in circuits]
+    told = "; ".join(", ".join("–" if math.isinf(x) else f"{x:.0f}" for x in layers) for layers in first) or "none"
+    return judge(
+        "answers_in_layer_order",
+        "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the "
+        "one before (paper, counted from 1: B in 14 and 21, C in 22, D in 23, E in 24; ours, counted from 0, first "
+        f"layers by circuit: {told}).",
+        [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
+        "circuits that do",
+        section="9.2 (i, ii, iii)",
+        rows=own,
+        among=table,
+        of="share of",
+        equals=1,
+        source="paper",
+    )
+
+
+def paths_drive_losses(
+    paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
+) -> Claim:
+    """Whether a hop is learnt when the first path that looks it up emerges, and neither without the other."""
+    apart = []
+    for seed, learnt in hops.items():
+        for k, hop in enumerate(learnt.values(), 1):
+            emerged, known = moment(paths[seed].get(f"query->value[{k}]")), moment(hop)
+            apart += [] if emerged == known else [abs(known - emerged)]
+    return judge(
+        "paths_drive_losses",
+        "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's "
+        f"mean attention pass 0.5 together ({len(apart)} hops that were learnt or looked up; the number is the "
+        "median distance in steps).",
+        apart,
+        "distance in steps (∞ where one came alone)",
+        section="9.2 (i, ii, iii)",
+        rows=table,
+        n=len(apart),
+        number="median",
+        at_most=TOGETHER,
+        source="ours: that of checkpoints",
+    )
+
+
+def moment(onset: Onset | None) -> float:
+    """When it was: at −∞ if before the first checkpoint, at ∞ if never."""
+    if onset is None or onset.status == "never":
+        return float("inf")
+    return -float("inf") if onset.step is None else onset.step
+
+
+def times(events: Mapping[str, Onset]) -> list[float]:
+    """Moments of events in the order given."""
+    return [moment(onset) for onset in events.values()]
+
+
+def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
+    """x1 before x2 before …"""
+    whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
+    return judge(
+        "hops_in_order",
+        f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all; a "
+        "hop that was never learnt is no counterexample unless a later one was).",
+        lags(times(events) for events in hops.values()),
+        "number of steps from one hop to the next",
+        section="9.2",
+        rows=table,
+        n=len(hops),
+        above=0,
+    )
+
+
+def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
+    """What looks x1 up comes before what looks later symbols up."""
+    waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
+    return judge(
+        "induction_head_first",
+        "In 24-layer models the path that looks up x1, an induction head, emerges before the path that looks up x2 "
+        f"({len(waits)} of {len(paths)} runs have the latter).",
+        waits,
+        "number of steps from query->value[1] to query->value[2]",
+        section="9.2 (i, ii)",
+        rows=table,
+        n=len(waits),
+        above=0,
+    )
+
+
+def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
+    """Beyond the paper, which has one model."""
+    order = agreement(list(paths.values()))
+    tau = float("nan") if order.mean_tau is None else order.mean_tau
+    return judge(
+        "order_over_seeds",
+        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing "
+        f"contradicts it in {order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
+        tau,
+        section="beyond (9.2)",
+        rows=table,
+        n=order.runs,
+        spread=order.mean_tau_interval,
+        also=[bound("the number of runs that contradict the modal order", order.runs - order.holds, equals=0)],
+        provided=bound("the number of runs", order.runs, above=1),
+    )
+
+
+def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
+    """Observation iv, of hops: the last waits longest. It takes three hops to ask."""
+    gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
+    asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
+    ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
+    return judge(
+        "last_hop_late",
+        "In 24-layer models the last hop comes longer after the hop before it than any other hop does (tested with "
+        "three hops or more).",
+        ratios,
+        "ratio of the last wait to the longest before it",
+        section="9.2 (iv)",
+        rows=table,
+        n=len(ratios),
+        above=1,
+        source="ours",
+    )
+
+
+def last_path_comes_late(
+    paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
+) -> Claim:
+    """Observation iv, of heads: steps from the path for the last symbol but one to that for the last, and before."""
+    last = max(len(events) for events in hops.values())
+    looked = [[moment(events.get(f"query->value[{k}]")) for k in range(1, last + 1)] for events in paths.values()]
+    waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]
+    return judge(
+        "last_path_late",
+        "In 24-layer models the path that looks up the last symbol comes longer after the one before it than any "
+        f"other such path does ({len(waits)} of {len(paths)} runs have a path for every symbol).",
+        [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits],
+        "ratio of the last wait to the longest before it",
+        section="9.2 (iv)",
+        rows=table,
+        n=len(waits),
+        above=1,
+        source="ours",
+    )

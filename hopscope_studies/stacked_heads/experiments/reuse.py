@@ -1,0 +1,156 @@
+"""Do later hops reuse the heads of earlier ones, and with how slight adjustments? (Musat, ICLR 2025, section 9.2, ii)
+
+The paper reads reuse off one circuit. Here it is tried on the runs of `fig7`: what silencing a path that serves one
+hop costs the later ones; and how far the path's attention moves from the step at which the next hop is learnt, which
+finds it there, to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.emergence.track import Emergence
+from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.priors import prior_of
+from hopscope.problem.paths import Path
+from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.experiments import fig7
+
+#: Seconds that each scale takes on two cores; the runs are those of `fig7`.
+SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
+CLAIMS = ("later_hops_reuse", "adjustments_are_slight")
+COMPARES_RUNS = True  # what one run follows is followed in all
+
+MATTERS = 0.1  # what silencing must add to a hop's loss to count as using the path (ours)
+SLIGHT = 0.25  # change of a mean attention that still is an adjustment (ours)
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Those of `fig7`."""
+    yield from fig7.runs(scale)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per path of a circuit and hop.
+
+    Columns: run, version, seed, prior, path, in_circuit, serves (the easiest hop that needs it), hop, cost (what
+    silencing the path adds to that hop's loss at the end), then (its mean attention when that hop was learnt; NaN if
+    never), now (at the end), last_learnt (whether the last hop was).
+    """
+    rows = []
+    for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "prior": prior_of(run.config),
+        }
+        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run, scale))))]
+    return DataFrame(rows)
+
+
+def rows_of(emergence: Emergence, circuit: set[str]) -> Iterator[dict[str, Any]]:
+    """One run's paths, whether it has a circuit or only the path that is followed in its place."""
+    last = list(emergence.learnt.values())[-1]
+    for followed in emergence.paths:
+        assert followed.cost is not None
+        what = {
+            "path": str(followed.path),
+            "in_circuit": str(followed.path) in circuit,
+            "serves": followed.hop or "none",
+        }
+        state = {"now": float(followed.strength[-1]), "last_learnt": last.step is not None}
+        for hop, cost in followed.cost.by_hop.items():
+            step = emergence.learnt[hop].step
+            then = float("nan") if step is None else float(numpy.interp(step, emergence.steps, followed.strength))
+            yield what | {"hop": hop, "cost": cost, "then": then} | state
+
+
+def shared(table: DataFrame) -> DataFrame:
+    """Of runs that learnt all: per hop but the last the path that serves it and costs it most, with each later hop.
+
+    Paths of the first layer in use are left out: they make facts whole, which everything needs.
+
+    Columns: run, seed, path, serves, hop (a later one), cost (to that), following (whether it is the very next),
+    moved (change of the path's mean attention from when that hop was learnt to the end).
+    """
+    hops, rows = list(dict.fromkeys(table.hop)), []
+    own = table[table.in_circuit.astype(bool) & table.last_learnt.astype(bool)]
+    layers = own.path.map(lambda text: Path.parse(text).layer)
+    own = own[layers > layers.groupby(own.run).transform("min")]
+    for place, hop in enumerate(hops[:-1]):
+        mine = own[(own.serves == hop) & (own.hop == hop)].sort_values("cost").groupby("run").last()
+        for run, path in mine.path.items():
+            part = own[(own.run == run) & (own.path == path)].set_index("hop")
+            for later in hops[place + 1 :]:
+                what = {"run": run, "seed": part.seed.iloc[0], "path": path, "serves": hop, "hop": later}
+                moved = abs(part.now[later] - part.then[later])
+                following = later == hops[place + 1]
+                rows.append(what | {"cost": part.cost[later], "following": following, "moved": moved})
+    columns = ["run", "seed", "path", "serves", "hop", "cost", "following", "moved"]
+    return DataFrame(rows, columns=columns).astype({"following": bool})
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Left: what silencing a path costs the hop that it serves and each later one. Right: its attention since."""
+    shown = picture(9.2, 4.0)
+    left, right = shown.subplots(1, 2)
+    own = table[table.in_circuit.astype(bool)]
+    hops = list(dict.fromkeys(table.hop))
+    for index, hop in enumerate(hops):
+        part = own[own.serves == hop]
+        tint = colour(index)
+        for _, path in part.groupby(["run", "path"]):
+            costs = path.set_index("hop").cost.reindex(hops)
+            left.plot(range(len(hops)), costs, color=tint, lw=0.9, marker="o", ms=3, alpha=0.7)
+        left.plot([], [], color=tint, marker="o", ms=3, label=f"path that serves {hop}")
+        later = part[part.hop == (hops[index + 1] if index + 1 < len(hops) else None)]
+        right.plot(later.then, later.now, ls="", marker="o", ms=4, color=tint, alpha=0.8)
+    left.set_xticks(range(len(hops)), hops)
+    left.set(xlabel="hop", ylabel="what silencing the path adds to its loss", title="Whom the paths of circuits serve")
+    right.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
+    right.set(xlabel="mean attention when the next hop was learnt", ylabel="at the end", xlim=(0, 1.02), ylim=(0, 1.02))
+    right.set_title("How they were adjusted since")
+    left.legend(fontsize=7)
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Reuse, and its adjustments."""
+    pairs = shared(table)
+    told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
+    yield judge(
+        "later_hops_reuse",
+        "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that "
+        "joins facts: silencing this path raises the loss of every later hop (runs that learnt all hops and have "
+        f"such a path for the hop: {told}, of {table.run.nunique()}).",
+        pairs.cost,
+        "addition to a later hop's loss",
+        section="9.2 (ii, iii)",
+        rows=table,
+        n=len(pairs),
+        above=MATTERS,
+        source="ours",
+    )
+    following = pairs[pairs.following]
+    yield judge(
+        "adjustments_are_slight",
+        "In 24-layer models the path that an earlier hop needs most is reused with slight adjustments: its mean "
+        "attention changes little from when the next hop is learnt to the end of training.",
+        following.moved,
+        "change",
+        section="9.2 (ii)",
+        rows=table,
+        n=len(following),
+        below=SLIGHT,
+        source="ours",
+    )

@@ -1,0 +1,230 @@
+"""Does theorem 1 hold in trained models? Pieces decoded against pieces allowed (Musat, ICLR 2025, section 5).
+
+Theorem 1 rests on two assumptions about attention and is checked in the paper against the depth that training needs.
+Here it is checked where it speaks: after each layer every position's residual stream is probed for every piece of its
+chain, beside what the information-flow model allows there (hopscope.probes.reach; docs/theory.md). Controls: the same
+model before training; the same probes asked for a randomly drawn chain; a transformer that breaks the premise by hand.
+
+The models are those of the experiment `curriculum`, with implicit curriculum; at paper scale Transformers A, B and C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.drawing.reach_map import reach_map
+from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.probes.breach import breach
+from hopscope.probes.reach import probe
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.experiments import curriculum
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
+CLAIMS = (
+    "nothing_beyond_reach",
+    "answer_arrives",
+    "no_sooner_than_the_minimum_depth",
+    "breach_by_hand_is_found",
+    "untrained_holds_nothing_beyond",
+    "random_chain_is_not_decoded",
+)
+COMPARES_RUNS = True  # its intervals hold over all models at once
+
+#: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
+SEQUENCES = {"quick": (200, 100, 200), "full": (8000, 2000, 8000)}
+
+#: Which models are probed of every run: its name, whether it is trained, and whether chains are drawn at random.
+KINDS = (("trained", True, False), ("untrained", False, False), ("random chain", True, True))
+BREACH = "built by hand"
+
+SECTION = "5, theorem 1"
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """The curriculum experiment's runs with implicit curriculum, trained once for both; on paper scale A, B and C."""
+    if scale == "paper":
+        yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
+    else:
+        yield from (config for config in curriculum.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row for every model, stream, role and piece: what `hopscope.probes.reach.probe` says of it.
+
+    The intervals hold simultaneously over the whole table.
+    """
+    sizes = SEQUENCES["quick" if scale == "quick" else "full"]
+    by_hand = Retrieval(n_hops=1, order="nearest_first", position_base=100.0)
+    cells = [(run.config.model.n_layers + 1) * (2 * run.config.task.as_dict()["n_hops"] + 1) ** 2 for run in runs]
+    tests = len(KINDS) * sum(cells) + 2 * 3**2
+    parts = []
+    for run in runs:
+        about = {
+            "run": run.config.identity,
+            "version": run.sessions[-1]["environment"]["code"],
+            "seed": run.config.training.seed,
+            "last_hop_learnt": last_hop_learnt(run),
+            "hops": run.config.task.as_dict()["n_hops"],
+        }
+        for kind, is_trained, shuffled in KINDS:
+            model = run.model if is_trained else run.at(0)
+            found = probe(model, retrieval(run), *sizes, shuffled=shuffled, tests=tests)
+            parts += [{**about, "model": kind, **row} for row in found.to_dict("records")]
+    about |= {"run": "by hand", "seed": -1, "last_hop_learnt": False, "hops": 1, "model": BREACH}
+    parts += [{**about, **row} for row in probe(breach(by_hand), by_hand, *sizes, tests=tests).to_dict("records")]
+    return DataFrame(parts).assign(n=sizes[2])
+
+
+def retrieval(run: Run) -> Retrieval:
+    """A run's task, which is plain retrieval in all of this experiment's runs."""
+    assert isinstance(run.task, Retrieval)
+    return run.task
+
+
+def last_hop_learnt(run: Run) -> bool:
+    """Whether the last hop's loss on fresh data came below the threshold of learning."""
+    losses = (run.report or {})["hop_losses"]
+    return bool(losses[run.task.hop_names[-1]] < run.task.learnt_below)
+
+
+def figure(table: DataFrame) -> Figure:
+    """The map: each trained model, then the controls, seeds together."""
+    names = table["model"].where(table["model"] != "trained", "trained, seed " + table["seed"].astype(str))
+    trained = [name for name in names.unique() if name.startswith("trained")]
+    order = [*trained, *(name for name in names.unique() if name not in trained)]
+    return reach_map(table.assign(name=names), order)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Theorem 1 judged cell by cell, then the controls."""
+    trained = table[table["model"] == "trained"]
+    beyond = breachable(trained)
+    breaches = beyond.groupby("seed")["decoded"].sum()
+    excludable = trained[trained["excludable"]]
+    yield judge(
+        "nothing_beyond_reach",
+        "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow "
+        f"to hold it: {int(breaches.sum())} of {len(beyond)} cells are ({open_later(beyond, trained)} of them open "
+        f"to more layers under the mask), and {int(excludable['decoded'].sum())} of {len(excludable)} where the "
+        "mask lets other chains be excluded.",
+        breaches,
+        "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
+        section=SECTION,
+        rows=trained,
+        of="total",
+        equals=0,
+        source="ours",
+    )
+    yield from answers(table)
+    yield first_layers(trained)
+    yield from controls(table)
+
+
+def breachable(table: DataFrame) -> DataFrame:
+    """The cells in which a piece would be a breach: not allowed, and not within reach of exclusion."""
+    return table[~table["allowed"] & ~table["excludable"]]
+
+
+def open_later(beyond: DataFrame, trained: DataFrame) -> int:
+    """How many cells beyond the reach are of a piece that their role may hold after the last layer: not masked."""
+    last = trained[trained["layer"] == trained.groupby("run")["layer"].transform("max")]
+    allowed = last[last["allowed"]][["run", "role", "piece"]]
+    return len(beyond.merge(allowed, on=["run", "role", "piece"]))
+
+
+def answers(table: DataFrame) -> Iterator[Claim]:
+    """Whether x_D stands at the query in the end."""
+    ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
+    ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
+    trained = ends[ends["model"] == "trained"]
+    learnt = trained[trained["last_hop_learnt"]]
+    before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
+    yield judge(
+        "answer_arrives",
+        f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}), a probe decodes the answer x_D "
+        "from the query after the last layer, and does not before training.",
+        learnt["accuracy"],
+        "accuracy",
+        section=SECTION,
+        rows=learnt,
+        among=trained,
+        number="lowest",
+        also=[
+            bound(
+                "runs whose accuracy's interval lies above 1/N after training",
+                learnt["decoded"],
+                of="share of",
+                equals=1,
+            ),
+            bound("those before", before["decoded"], of="share of", equals=0),
+        ],
+        source="ours",
+    )
+
+
+def first_layers(trained: DataFrame) -> Claim:
+    """Where symbols of the chain first appear at the query, against the exact minimum depth."""
+    asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
+    first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
+    least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
+    early = [key for key in first.index if key not in least.index]
+    listed = ", ".join(
+        f"{piece} after {'/'.join(map(str, sorted(layers.unique())))}" for piece, layers in first.groupby("piece")
+    )
+    return judge(
+        "no_sooner_than_the_minimum_depth",
+        "In trained models a probe first decodes x_k at the query after no fewer layers than k hops need "
+        f"({listed or 'none is decoded'}).",
+        (first - least).dropna(),  # a piece that the model is too shallow to reach has no least layer
+        "difference in layers to the exact minimum depth (causal, many heads)",
+        section=SECTION,
+        rows=trained,
+        at_least=0,
+        also=[bound("the number of pieces decoded that no layer may hold", len(early), equals=0)],
+        source="ours",
+    )
+
+
+def controls(table: DataFrame) -> Iterator[Claim]:
+    """That the probes find a breach where there is one, and nothing where there is nothing."""
+    found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
+    found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
+    beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
+    yield judge(
+        "breach_by_hand_is_found",
+        "Control: in a model built by hand to break theorem 1's premise (heads that attend by absolute position, "
+        "and an MLP that compares), the probe finds x_1 one layer before the theorem allows it.",
+        found["accuracy"],
+        section=SECTION,
+        rows=trained,
+        n=int(found["n"].min()),
+        number="lowest",
+        also=[bound("such cells not allowed, of which the interval lies above 1/N,", beyond, of="share of", equals=1)],
+        source="ours",
+    )
+    nulls = (
+        ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
+        ("random chain", "random_chain_is_not_decoded", "of a randomly drawn chain, allowed or not", table),
+    )
+    for kind, name, where, judged in nulls:
+        cells = judged[judged["model"] == kind]
+        yield judge(
+            name,
+            f"Control: probes of the residual streams find no piece {where} ({int(cells['decoded'].sum())} of "
+            f"{len(cells)} cells; accuracies {cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
+            cells.groupby("seed")["decoded"].mean(),
+            "share of cells decoded",
+            section=SECTION,
+            rows=trained,
+            number=cells["decoded"].mean(),
+            of="highest",
+            equals=0,
+            source="ours",
+        )

@@ -1,0 +1,13 @@
+"""The paper's sentences, each with the verdicts on it, and its settings, each with what the presets have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hopscope_studies.stacked_heads import recipe, sentences
+
+
+def paper(claims: Iterable[Mapping[str, Any]]) -> str:
+    """Both tables in Markdown; `claims` are those of all results."""
+    return f"{sentences.page(claims)}\n{recipe.page()}"

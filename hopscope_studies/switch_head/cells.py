@@ -1,0 +1,140 @@
+"""The models of `switch_head`: experts, and dense attention that matches them in parameters, in maps, or in both.
+
+A layer of H heads of E experts has 2 d H d_h + 2 d H E d_h + 2 d H E weights, d the model's width and d_h a head's; a
+dense layer of H' heads has 4 d H' d_h'. So both are equal, but for biases, where H' d_h' = H (d_h (1 + E) + E) / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hopscope.configuration.config import Config, Training
+from hopscope.models.transformer import Architecture
+from hopscope.tasks.base import Task
+from hopscope.tasks.induction import Induction
+from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
+
+
+@dataclass(frozen=True)
+class Size:
+    """Sizes at a scale.
+
+    Attributes:
+        d_model: width of the stream.
+        layers: of the models of induction; those of places have one.
+        maps: H, heads of a layer of experts.
+        experts: E.
+        d_head: d_h of the heads of experts.
+        many: heads of the dense layer with as many weights and more maps.
+    """
+
+    d_model: int
+    layers: int
+    maps: int
+    experts: int
+    d_head: int
+    many: int
+
+    def matched(self, d_head: int) -> int:
+        """H' d_h', the width of all dense heads together that have as many weights as experts of this width."""
+        return self.maps * (d_head * (1 + self.experts) + self.experts) // 2
+
+    @property
+    def wide(self) -> int:
+        """Width of a dense head, where there are as many maps and weights as with experts."""
+        return self.matched(self.d_head) // self.maps
+
+
+#: `paper` has the heads of the authors' model of 243 million parameters.
+SIZES = {
+    "quick": Size(16, 2, 2, 2, 6, 4),
+    "cpu": Size(64, 2, 2, 4, 12, 8),
+    "paper": Size(1024, 18, 4, 4, 100, 16),
+}
+PLACES: dict[str, dict[str, Any]] = {
+    "quick": {"n_places": 4, "length": 10, "d_vocab": 4},
+    "cpu": {},
+    "paper": {"n_places": 16, "length": 256, "d_vocab": 256},
+}
+INDUCTION: dict[str, dict[str, Any]] = {
+    "quick": {"length": 8, "d_vocab": 8},
+    "cpu": {"length": 16, "d_vocab": 32},
+    "paper": {"length": 255, "d_vocab": 8000},
+}
+#: A bias by distance, for without one a model of two layers waits for a head for the token before (study `plateau`).
+PRIOR = "relative(start='L0 1:4')"
+TRAININGS: dict[str, dict[str, Any]] = {
+    "quick": {"steps": 20, "batch": 8, "log_every": 10, "val_size": 16},
+    "cpu": {"batch": 64, "lr": 3e-3, "val_size": 256},
+    "paper": {"steps": 100_000, "batch": 64, "lr": 2.5e-4, "warmup": 4000, "log_every": 500},
+}
+#: Steps of each part at `cpu`.
+PARTS: dict[str, dict[str, Any]] = {
+    "places": {"steps": 1500, "log_every": 50},
+    "induction": {"steps": 1000, "log_every": 20, "lr": 2e-3},
+}
+WEIGHT_DECAY = 0.01
+
+#: Each part's models, with seeds at `cpu`: 8 where speeds are compared.
+CELLS: dict[str, dict[str, int]] = {
+    "places": {
+        "experts": 5,
+        "many maps": 5,
+        "wide maps": 5,
+        "narrow maps": 5,
+        "wide experts": 5,
+        "widest maps": 5,
+    },
+    "induction": {"experts": 8, "many maps": 8, "wide maps": 8, "narrow maps": 8},
+}
+
+
+def heads(model: str, size: Size) -> dict[str, Any]:
+    """Heads of each kind of model.
+
+    `experts` against `many maps` (as many weights), `wide maps` (as many weights and maps) and `narrow maps` (as many
+    maps, as wide); `wide experts`, as wide as `wide maps`, against `widest maps` (as many weights and maps).
+    """
+    experts = {"n_heads": size.maps, "attention": f"switch_head(experts={size.experts})"}
+    dense = {"n_heads": size.maps, "attention": "softmax"}
+    return {
+        "experts": experts | {"d_head": size.d_head},
+        "many maps": dense | {"n_heads": size.many, "d_head": size.matched(size.d_head) // size.many},
+        "wide maps": dense | {"d_head": size.wide},
+        "narrow maps": dense | {"d_head": size.d_head},
+        "wide experts": experts | {"d_head": size.wide},
+        "widest maps": dense | {"d_head": size.matched(size.wide) // size.maps},
+    }[model]
+
+
+def cell(part: str, model: str, seed: int, scale: str = "cpu") -> Config:
+    """One model: attention only; one layer on places, which it learns by position; two on induction, with a prior."""
+    size, places = SIZES[scale], part == "places"
+    task: Task = LastTokens(**PLACES[scale]) if places else Induction(**INDUCTION[scale])
+    shape = Architecture(
+        n_layers=1 if places else size.layers,
+        d_model=size.d_model,
+        mlp=False,
+        positions=None if places else PRIOR,
+        init="early_layers",
+        **heads(model, size),
+    )
+    sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {})
+    return Config(task, shape, Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed))
+
+
+def cells(scale: str) -> Iterator[Config]:
+    """All models; at `quick` the first seed of each."""
+    for part, models in CELLS.items():
+        for model, seeds in models.items():
+            for seed in range(1 if scale == "quick" else seeds):
+                yield cell(part, model, seed, scale)
+
+
+def name_of(config: Config, scale: str) -> tuple[str, str]:
+    """Which cell a run is of: part and model."""
+    every = ((part, model) for part, models in CELLS.items() for model in models)
+    seed, identity = config.training.seed, config.identity
+    return next(name for name in every if cell(*name, seed, scale).identity == identity)

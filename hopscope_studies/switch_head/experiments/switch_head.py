@@ -1,0 +1,134 @@
+"""SwitchHead: do experts of values and outputs stand in for attention maps, what are they chosen by, what holds them?
+
+After Csordás et al. (2023, arXiv:2312.07987). Two tasks, attention only: the last tokens, where a dense layer needs a
+map for each place, and induction. Dense models match those with experts in weights, in maps, or in both. The tasks and
+the weights made by hand are ours; the paper trains language models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config
+from hopscope.core.storage import read_json
+from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.work import Finished, Work
+from hopscope.measures import observe
+from hopscope.measures.induction_score import induction_score
+from hopscope.models.transformer import Transformer
+from hopscope.runs.run import Run
+from hopscope.tasks.base import Batch
+from hopscope_studies.switch_head.cells import cells, name_of
+from hopscope_studies.switch_head.claims import claims
+from hopscope_studies.switch_head.figure import figure
+from hopscope_studies.switch_head.scores import asked, held, knows, specialisation
+from hopscope_studies.switch_head.work import MadeByHand
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 480, "paper": 2_000_000}
+CLAIMS = (
+    "counts_are_matched",
+    "one_map_can_serve_several_places",
+    "experts_beat_as_many_maps",
+    "a_quarter_of_the_maps_is_enough",
+    "wide_experts_read_every_place",
+    "weights_alone_do_not",
+    "choosing_does_it",
+    "value_experts_specialise_in_places",
+    "output_experts_specialise_in_places",
+    "as_good_on_induction",
+    "as_soon_on_induction",
+    "an_induction_head_forms",
+    "untrained_models_guess",
+)
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of these cells whose circuits are searched for
+SEARCHED_IN = (("places", "wide experts"), ("induction", "experts"))
+BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(16)}
+
+
+def runs(scale: str) -> Iterator[Config | Work]:
+    """The weights made by hand, and all models."""
+    yield BY_HAND[scale]
+    yield from cells(scale)
+
+
+def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+    """Rows of five kinds, each with run, version, seed, kind, part, model.
+
+    `end`: steps, maps and weights of a layer (biases apart), accuracy, loss and guess on fresh sequences,
+    start_accuracy, learnt (the step at which the loss fell below half of a guess's; NaN: never), seconds; of models
+    with experts held_accuracy (gates at their means; held_values_…, held_outputs_…: of one kind alone), and what the
+    widest gate tells of place and token, in shares of ln E, with floors, at the end and (start_…) before training; on
+    induction the greatest induction score of a head. `hop`: hop, hop_loss at the end. `curve`: step, hop_loss, of all
+    hops. `circuit`: paths and losses. `by hand`: places, accuracy, held_accuracy.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        if isinstance(run, Finished):
+            about = {"run": run.work.identity, "version": run.version, "seed": 0, "part": "places", "model": "by hand"}
+            rows += [about | {"kind": "by hand", **row} for row in read_json(run.path / "numbers.json")]
+            continue
+        part, model = name_of(run.config, scale)
+        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
+        about |= {"seed": run.config.training.seed, "part": part, "model": model}
+        rows += [about | row for row in rows_of(run, scale)]
+        if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
+            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
+    return DataFrame(rows)
+
+
+def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """One model: its end, its hops, its course."""
+    batch, end, first = asked(run.task, scale), run.at(run.steps[-1]), run.at(0)
+    assert isinstance(end, Transformer) and isinstance(first, Transformer)
+    found: dict[str, Any] = {"steps": run.steps[-1], **layer_counts(end), **knows(end, batch), "guess": run.task.chance}
+    found |= {"start_accuracy": knows(first, batch)["accuracy"], "learnt": learnt(run)}
+    found |= {"seconds": (run.report or {}).get("seconds")}
+    if end.architecture.attention != "softmax":
+        for name, parts in (("held", "VO"), ("held_values", "V"), ("held_outputs", "O")):
+            found[f"{name}_accuracy"] = knows(held(end, batch, parts), batch)["accuracy"]
+        found |= specialisation(end, batch)
+        found |= {f"start_{name}": value for name, value in specialisation(first, batch).items()}
+    yield {"kind": "end", **found, **induction(end, batch)}
+    last = run.rows[-1]
+    for hop, loss in last["hop_losses"].items():
+        yield {"kind": "hop", "hop": hop, "hop_loss": loss, "guess": run.task.chance}
+    for row in run.rows:
+        yield {"kind": "curve", "step": row["step"], "hop_loss": row["val_loss"]}
+
+
+def layer_counts(model: Transformer) -> dict[str, int]:
+    """Maps of a layer, and its attention's weights: all but biases and what positions add."""
+    named = model.blocks[0].get_submodule("attn").named_parameters()
+    weights = sum(p.numel() for name, p in named if name.rpartition(".")[2].startswith("W_"))
+    return {"maps": model.architecture.n_heads, "weights": weights}
+
+
+def learnt(run: Run) -> float:
+    """The step at which the mean loss first fell below half of a guess's, interpolated; NaN if never."""
+    return crossing([row["step"] for row in run.rows], [row["val_loss"] for row in run.rows], run.task.chance / 2)
+
+
+def induction(model: Transformer, batch: Batch) -> dict[str, Any]:
+    """The head with the greatest induction score; nothing where no fact is looked up."""
+    if "key[1]" not in batch.roles.names:
+        return {}
+    scores = induction_score(observe(model, batch))
+    head = max(scores, key=lambda name: scores[name])
+    return {"induction_head": head, "induction_score": scores[head]}
+
+
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """A circuit in numbers: whether it was accepted, its paths, its losses."""
+    circuit = circuit_of(run, scale)
+    return {
+        "accepted": float(circuit.accepted),
+        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
+    }

@@ -1,0 +1,205 @@
+"""The claims of `two_hop`, from its table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.experiments.curves import crossing
+from hopscope.experiments.judging import Claim, Limit, bound, judge
+from hopscope.tasks.two_hop import TwoHop
+from hopscope_studies.two_hop.cells import CONDITIONS
+
+OFFICIAL = TwoHop(n_pairs=10, n_chains=5, fewest=5)
+GUESS = OFFICIAL.baselines["any end of a chain"]  # ln 5
+LEARNT, SOLVED = 0.5 * GUESS, 0.2
+STALLED = 0.9 * GUESS
+NEAR, LONG = 0.1, 200  # nats, steps: what counts as a plateau
+ABRUPT = 150  # steps in which the loss falls from a guess to 0.3
+RIGHT, WRONG = 0.9, 0.5
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """What the paper sees, and what is ours."""
+    yield ends_at(
+        table,
+        "every_hop_and_a_prior_are_enough",
+        "prior",
+        "Three layers learn two hops if the middle is asked, too, and two heads start on the token before",
+        at_most=SOLVED,
+    )
+    yield ends_at(
+        table,
+        "the_end_alone_is_not_learnt",
+        "end alone",
+        "Asked for the end alone, three layers with the same prior do not learn two hops in as many steps",
+        at_least=STALLED,
+    )
+    yield ends_at(
+        table,
+        "without_the_prior_it_is_not_learnt",
+        "no prior",
+        "Without heads that start on the token before, three layers do not learn two hops, though every hop is asked",
+        at_least=STALLED,
+    )
+    yield ends_at(
+        table,
+        "kv_shift_needs_no_prior",
+        "KV shift",
+        "KV shifting attention learns two hops without heads that start on the token before",
+        at_most=SOLVED,
+    )
+    yield middle_first(table)
+    yield abrupt(table)
+    yield plateau(table)
+    yield told_apart(table)
+    yield ends_at(
+        table,
+        "nothing_below_the_minimum",
+        "two layers",
+        "Two layers of plain attention, one fewer than the exact minimum depth, do not learn two hops",
+        at_least=STALLED,
+    )
+    yield untrained(table)
+
+
+def curve(table: DataFrame, condition: str, hop: str = "x2") -> DataFrame:
+    """Losses of a condition's runs over steps."""
+    return table[(table.kind == "loss") & (table.condition == condition) & (table.hop == hop)]
+
+
+def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: float) -> Claim:
+    """How the runs of a condition ended."""
+    rows = curve(table, condition)
+    last = rows.sort_values("step").groupby("run").value.last()
+    level: Limit = {**limit}  # type: ignore[typeddict-item]
+    steps = rows.groupby("run").step.max()
+    return judge(
+        name,
+        f"{words} (steps: {', '.join(f'{step:.0f}' for step in sorted(steps)) or 'none'}).",
+        last,
+        "final loss of x2 (nats; a guess among ends costs ln 5 = 1.609)",
+        section="beyond",
+        rows=rows,
+        among=table,
+        source="ours",
+        **level,
+    )
+
+
+def learnt(rows: DataFrame, below: float = LEARNT) -> dict[int, float]:
+    """By seed the step at which a loss first went below a bound; ∞: never."""
+    found = {}
+    for _, part in rows.groupby("seed"):
+        run = part.sort_values("step")
+        step = crossing(run.step.tolist(), run.value.tolist(), below)
+        found[int(run.seed.iloc[0])] = math.inf if math.isnan(step) else step
+    return found
+
+
+def middle_first(table: DataFrame) -> Claim:
+    """Hops in the order of the chain."""
+    lags, rows = [], table[table.condition.isin(("prior", "KV shift", "distractors"))]
+    for condition in ("prior", "KV shift", "distractors"):
+        first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
+        lags += [second[seed] - first[seed] for seed in second if second[seed] < math.inf]
+    return judge(
+        "the_middle_comes_first",
+        f"The middle of a chain is learnt before its end, in every run that learns both ({len(lags)} runs).",
+        lags,
+        "number of steps from x1 to x2",
+        section="beyond",
+        rows=rows,
+        among=table,
+        above=0,
+        number="median",
+        source="ours",
+    )
+
+
+def abrupt(table: DataFrame) -> Claim:
+    """The fall."""
+    rows = table[table.condition.isin(("prior", "KV shift"))]
+    falls = []
+    for condition in ("prior", "KV shift"):
+        high, low = (learnt(curve(table, condition), level) for level in (STALLED, 0.3))
+        falls += [low[seed] - high[seed] for seed in high if low[seed] < math.inf]
+    return judge(
+        "it_is_abrupt",
+        f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
+        f"({len(falls)} runs).",
+        falls,
+        "number of steps from 90 % of a guess's loss to 0.3",
+        section="3",
+        rows=rows,
+        among=table,
+        at_most=ABRUPT,
+        source="ours",
+    )
+
+
+def plateau(table: DataFrame) -> Claim:
+    """The paper's plateau, of models asked for the end alone."""
+    names = ("end alone", "KV shift, end alone")
+    rows = table[table.condition.isin(names)]
+    stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
+    return judge(
+        "plateau_among_ends",
+        f"Asked for the end alone, models stay at a guess among ends, within 0.1 of ln 5, for {LONG} steps.",
+        stays,
+        "longest stretch there, in steps",
+        section="3",
+        rows=rows,
+        among=table,
+        at_least=LONG,
+        source="ours",
+    )
+
+
+def longest(run: DataFrame) -> float:
+    """The longest stretch of steps within `NEAR` of a guess among ends."""
+    best, began = 0.0, None
+    for step, value in zip(run.step, run.value, strict=True):
+        if abs(value - GUESS) > NEAR:
+            began = None
+            continue
+        began = step if began is None else began
+        best = max(best, float(step - began))
+    return best
+
+
+def told_apart(table: DataFrame) -> Claim:
+    """Whether a model with other chains in context answers the one that is asked."""
+    rows = table[(table.kind == "right") & (table.condition == "distractors")]
+    words = ", ".join(f"{n:.0f}: {part.value.min():.2f}" for n, part in rows.groupby("chains"))
+    return judge(
+        "distractors_are_told_apart",
+        "Trained among distractors, models name the right end whatever the number of chains, where a guess among ends "
+        f"is right in 1/chains (lowest share of right answers, by number of chains: {words or 'none'}).",
+        rows.value,
+        "share of right answers",
+        section="2 and 3",
+        rows=rows,
+        among=table,
+        at_least=RIGHT,
+        source="ours",
+    )
+
+
+def untrained(table: DataFrame) -> Claim:
+    """Before training."""
+    rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
+    return judge(
+        "untrained_knows_nothing",
+        "Before training all tokens are equally likely.",
+        rows.value / math.log(OFFICIAL.d_vocab),
+        "loss over ln 30",
+        section="beyond",
+        rows=rows,
+        among=table,
+        at_least=0.9,
+        provided=bound("number of conditions", rows.condition.nunique(), at_least=1),
+        source="ours",
+    )

@@ -1,0 +1,59 @@
+"""Two hops asked of a language model, among chains that distract (Guo et al., 2025, arXiv:2502.13913, abstract).
+
+The authors find that language models guess among the ends of chains when distractors stand in the context. Here
+SmolLM2-135M-Instruct continues five templates with invented names, one to four chains, after one hop and after two in
+the same text. Names are ranked by their log-probability. The same model as initialised is the control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.two_hop.language.claims import claims
+from hopscope_studies.two_hop.language.figure import figure
+from hopscope_studies.two_hop.language.measured import REPORT, Templates
+
+__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 2, "cpu": 420, "paper": 1800}
+CLAIMS = (
+    "one_hop_is_found",
+    "two_hops_are_a_guess_among_ends",
+    "two_hops_are_harder",
+    "ends_rather_than_middles",
+    "a_chain_alone_is_followed",
+    "untrained_guesses",
+)
+SEEDS = {"quick": 2, "cpu": 5, "paper": 10}
+COUNT = {"quick": 4, "cpu": 8, "paper": 40}
+MODEL = {"quick": "made_up", "cpu": "smollm2", "paper": "smollm2"}
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """The language model over seeds, and one as initialised."""
+    for seed in range(SEEDS[scale]):
+        yield Templates(MODEL[scale], count=COUNT[scale], seed=seed)
+    yield Templates(MODEL[scale], trained=False, count=COUNT[scale])
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per seed, template, number of chains and of hops.
+
+    Columns: run, version, seed, model, part (language, untrained), template, chains, hops, asked (texts), right (in
+    which the right end is the likeliest end), ends (in which some end is likelier than all middles), own (in which the
+    likeliest of all is the right chain's middle).
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        work = run.work
+        assert isinstance(work, Templates)
+        about = {"run": work.identity, "version": run.version, "seed": work.seed, "model": work.model}
+        about["part"] = "language" if work.trained else "untrained"
+        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
+    return DataFrame(rows)

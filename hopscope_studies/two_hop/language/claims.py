@@ -1,0 +1,157 @@
+"""The claims of `two_hop_llm`, from its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pandas import DataFrame
+
+from hopscope.core.intervals import wilson
+from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope_studies.two_hop.language.templates import CHAINS
+
+SOURCE = "arXiv:2502.13913, abstract"
+AMONG = tuple(n for n in CHAINS if n > 1)  # chains among which one can guess
+MOST = max(CHAINS)
+OFTEN = 0.5
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """One hop and two among distractors, and the controls."""
+    language, untrained = table[table.part == "language"], table[table.part == "untrained"]
+    yield one_hop(language)
+    yield guessed(
+        language,
+        "two_hops_are_a_guess_among_ends",
+        "Asked for two hops among two, three or four chains, SmolLM2 names the right end as often as a guess among the "
+        "chains' ends does",
+        SOURCE,
+    )
+    yield worse(language)
+    yield ends(language)
+    yield alone(language)
+    yield guessed(
+        untrained,
+        "untrained_guesses",
+        "Control: the same model as initialised guesses among the ends, asked for two hops",
+        "beyond",
+    )
+
+
+def one_hop(language: DataFrame) -> Claim:
+    """The facts are read at all."""
+    rows = at(language, 1, MOST)
+    lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
+    return judge(
+        "one_hop_is_found",
+        f"Asked for one hop among {MOST} chains, SmolLM2 names the right end more often than a guess does, in every "
+        f"template ({by_template(rows)} right).",
+        lows,
+        "lower end of the 95 % interval of a template's share of right answers",
+        section="beyond",
+        rows=rows,
+        n=int(rows.asked.sum()),
+        above=1 / MOST,
+        source="a guess",
+    )
+
+
+def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
+    """The interval of right answers holds a guess's share, whatever the number of chains."""
+    rows = part[(part.hops == 2) & part.chains.isin(AMONG)]
+    bounds: list[Bound] = []
+    told, distances = [], []
+    for n in AMONG:
+        some = at(part, 2, n)
+        low, high = interval(some, "right")
+        bounds.append(bound(f"guess among {n} less the interval's lower end", [1 / n - low], at_least=0))
+        bounds.append(bound(f"interval's upper end less a guess among {n}", [high - 1 / n], at_least=0))
+        distances.append(share(some, "right") - 1 / n)
+        told.append(f"{share(some, 'right'):.2f} ({low:.2f} to {high:.2f}) among {n}")
+    return judge(
+        name,
+        f"{sentence} ({', '.join(told)}).",
+        distances,
+        "share of right answers less a guess's",
+        section=section,
+        rows=rows,
+        n=int(rows.asked.sum()),
+        number="mean",
+        also=bounds,
+        source="95 % intervals; ours",
+    )
+
+
+def worse(language: DataFrame) -> Claim:
+    """The same texts, asked for one hop and for two."""
+    one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
+    return judge(
+        "two_hops_are_harder",
+        f"In the same texts of {MOST} chains SmolLM2 is right more often about one hop than about two, in every seed.",
+        one.right / one.asked - two.right / two.asked,
+        "share of right answers to one hop less that to two",
+        section="beyond",
+        rows=language,
+        n=int(two.asked.sum()),
+        above=0,
+        source="ours",
+    )
+
+
+def ends(language: DataFrame) -> Claim:
+    """What it would rather say than the right end: another end, or a middle."""
+    rows = at(language, 2, MOST)
+    return mostly_an_end(
+        rows,
+        "ends_rather_than_middles",
+        f"Asked for two hops among {MOST} chains, SmolLM2 finds an end likelier than all middles in most texts (in "
+        f"{share(rows, 'own'):.2f} the likeliest name is the right chain's middle, which one hop less would give).",
+    )
+
+
+def alone(language: DataFrame) -> Claim:
+    """Without distractors there is one end."""
+    rows = at(language, 2, 1)
+    return mostly_an_end(
+        rows,
+        "a_chain_alone_is_followed",
+        "Asked for two hops of the only chain, SmolLM2 finds its end likelier than its middle in most texts "
+        f"({by_template(rows, 'ends')}).",
+    )
+
+
+def mostly_an_end(rows: DataFrame, name: str, sentence: str) -> Claim:
+    """An end is the likeliest name in more than half of the texts, beyond their error."""
+    low, high = interval(rows, "ends")
+    return judge(
+        name,
+        sentence,
+        share(rows, "ends"),
+        "share of texts",
+        section=SOURCE,
+        rows=rows,
+        n=int(rows.asked.sum()),
+        spread=(low, high),
+        also=[bound("lower end of its 95 % interval", [low], above=OFTEN)],
+        source="ours",
+    )
+
+
+def at(part: DataFrame, hops: int, chains: int) -> DataFrame:
+    """Rows of so many hops among so many chains."""
+    return part[(part.hops == hops) & (part.chains == chains)]
+
+
+def share(rows: DataFrame, of: str) -> float:
+    """Of the texts."""
+    return float(rows[of].sum() / rows.asked.sum())
+
+
+def interval(rows: DataFrame, of: str) -> tuple[float, float]:
+    """Its 95 % interval (Wilson)."""
+    return wilson(float(rows[of].sum()), int(rows.asked.sum()))
+
+
+def by_template(rows: DataFrame, of: str = "right") -> str:
+    """`mothers 0.80, places 0.95`: shares by template."""
+    return ", ".join(f"{name} {share(part, of):.2f}" for name, part in rows.groupby("template", sort=False))

@@ -1,0 +1,77 @@
+"""What a language model makes of the templates, kept as an experiment's work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hopscope.core.settings import setting
+from hopscope.experiments.reports import OfModel
+from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES, Asked, asked
+
+if TYPE_CHECKING:
+    from hopscope.language.backends.base import Backend
+
+REPORT = "templates.json"
+Row = dict[str, Any]
+
+
+def made_up() -> list[Row]:
+    """Rows of a model that has one hop and guesses two, for tests of plumbing."""
+    cells = [(template, n, hops) for template in TEMPLATES for n in CHAINS for hops in (1, 2)]
+    return [
+        {"template": t, "chains": n, "hops": hops, "asked": 4, "right": 4 if hops == 1 else 4 / n, "ends": 3, "own": 1}
+        for t, n, hops in cells
+    ]
+
+
+@dataclass(frozen=True)
+class Templates(OfModel):
+    """How often a model continues with the right name, by template, number of chains and of hops."""
+
+    label = "two-hop-templates"
+    file, made_up = REPORT, {"rows": made_up()}
+
+    model: str = setting("smollm2", "which")
+    trained: bool = setting(True, "its own weights, or such as it began with")
+    count: int = setting(8, "texts of each template and number of chains", low=1)
+    seed: int = setting(0, "of texts, and of weights that are not trained")
+
+    def report(self) -> dict[str, Any]:
+        """Rows of the table. Raises BadInput for a model that is not there."""
+        from hopscope.language.backends.hugging_face import HuggingFace
+
+        opened = self.opened()
+        rows = list(rows_of(HuggingFace(opened), self.count, self.seed))
+        return {"model": opened.name, "identity": opened.identity, "rows": rows}
+
+
+def rows_of(backend: Backend, count: int, seed: int) -> Iterator[Row]:
+    """A row for every template, number of chains and of hops."""
+    for template in TEMPLATES:
+        for n_chains in CHAINS:
+            texts = [asked(template, n_chains, seed, index) for index in range(count)]
+            for hops in (1, 2):
+                scores = backend.log_likelihoods([request(text, hops) for text in texts])
+                yield {"template": template, "chains": n_chains, "hops": hops, **counted(scores, n_chains)}
+
+
+def request(text: Asked, hops: int) -> Any:
+    """A question as the model is given it, with every end and every middle as an answer."""
+    from hopscope.language.layouts.base import Rendered, spaced
+
+    return Rendered(text.text(hops), False, spaced(text.choices), ())
+
+
+def counted(scores: Sequence[Sequence[float]], n_chains: int) -> Row:
+    """Of so many texts: `right`, in which the right end is the likeliest of the ends; `ends`, in which some end is the
+    likeliest of all names asked for; `own`, in which that is the middle of the right chain."""
+    best = [max(range(len(each)), key=each.__getitem__) for each in scores]
+    right = [max(range(n_chains), key=each.__getitem__) == 0 for each in scores]
+    return {
+        "asked": len(scores),
+        "right": sum(right),
+        "ends": sum(place < n_chains for place in best),
+        "own": sum(place == n_chains for place in best),
+    }

@@ -1,0 +1,42 @@
+"""Every study says what it is: a docstring, and a README whose links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from hopscope.core import catalogue
+
+
+@pytest.fixture(params=[root.path for root in catalogue.ours()[0].studies()], ids=lambda path: path.name)
+def study(request) -> Path:
+    return request.param
+
+
+def test_what_lies_beside_them_is_one(study):
+    """A folder without experiments would be found by nobody."""
+    beside = {path for path in study.parent.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert beside == {root.path for root in catalogue.ours()[0].studies()}
+
+
+def test_it_has_a_docstring_and_an_experiment(study):
+    assert ast.get_docstring(ast.parse((study / "__init__.py").read_text()))
+    assert [path for path in study.glob("experiments/*.py") if path.stem != "__init__"]
+
+
+def test_links_of_its_readme_lead_somewhere(study):
+    """Into docs/, or to its own pictures: those links are links of the site, too (docs/study_pages.py)."""
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (study / "README.md").read_text())
+    for link in links:
+        known = link.startswith(("../../docs/", "results/", "images/"))
+        assert link.startswith("https://") or (known and (study / link).is_file()), link
+
+
+def test_all_there_is_of_it_is_in_its_room(study):
+    """Every experiment of another study has its results there, and nothing here is of another's."""
+    experiments = {path.stem for path in study.glob("experiments/*.py")}
+    judged = {path.parent.name for path in study.glob("results/*/claims.json")}
+    assert judged <= experiments
