@@ -75,7 +75,7 @@ def test_consoles_that_take_markup_are_made_in_one_place():
 def test_where_the_terminal_knows_ascii_alone(command, tmp_path):
     """What it lacks is spelt out; the files are UTF-8 all the same."""
     root = str(Path(__file__).parents[2])
-    where = ["--results", f"{root}/results"] if command.startswith("report") else []
+    where = ["--results", f"{root}/hopscope_studies"] if command.startswith("report") else []
     plain = {"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     full = [sys.executable, "-m", "hopscope", *command.split(), *where]
     done = subprocess.run(full, cwd=tmp_path, env=os.environ | plain | {"PYTHONPATH": root}, capture_output=True)

@@ -65,7 +65,7 @@ def test_a_study_is_a_folder_with_experiments_or_one_in_studies(tmp_path):
 
 
 def test_our_studies_come_by_an_entry_point_and_are_nobodys_own():
-    """Errors in them are ours, and their code is in the version of ours, so that a session need not list their files."""
+    """Errors in them are ours, and their code is in our version, so that a session need not list their files."""
     assert list(outside.ours()) == ["hopscope_studies"] and "hopscope_studies" not in outside.packages()
     assert not outside.is_outside("hopscope_studies.birth.tasks.trigger_bigrams")
     assert catalogue.hashes("tasks", "trigger_bigrams") == {}

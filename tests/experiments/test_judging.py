@@ -28,7 +28,7 @@ from hopscope.experiments.judging import (
 from hopscope.experiments.results import judged, results_in, rooms, table_in
 
 PACKAGE = Path(hopscope.__file__).parent
-COMMITTED = results_in(*rooms())
+COMMITTED = [folder for folder in results_in(*rooms()) if (folder / "claims.json").is_file()]
 NAN, INF = math.nan, math.inf
 
 #: What no change of code may change; words (sentence, section, threshold) may become better.

@@ -70,7 +70,7 @@ def command(
     """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page."""
     if results is not None and not results.is_dir():
         raise BadInput(gone(results))
-    places = rooms() if results is None else [results]
+    places = places_of(results)
     check_kinds()
     if page is not None:
         check_page(page)
@@ -88,7 +88,7 @@ def command(
         raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
         with Narrator("putting the page together"), replacing(page):
-            write_page(page, places, runs, OURS if results is None else results)
+            write_page(page, results, runs)
         if open_it:
             show_page(page)
         say(f"{page}: {count(len(claims), 'claim')}, opens offline")
@@ -126,15 +126,20 @@ def draw_again(places: Sequence[Path], watch: Callable[[str], None] = lambda _: 
             vouch(folder)
 
 
-def write_page(page: Path, places: Sequence[Path], runs: tuple[Path, ...], named: Path) -> None:
-    """The page: every experiment in these places, which it calls `named`, and the circuits of these runs.
+def places_of(results: Path | None) -> list[Path]:
+    """Where results are: in a folder, or wherever there are any."""
+    return rooms() if results is None else [results]
+
+
+def write_page(page: Path, results: Path | None, runs: tuple[Path, ...]) -> None:
+    """The page: every experiment in a folder of results, or all there are, and the circuits of these runs.
 
     Raises BadInput, CannotSave, Damaged.
     """
     from hopscope.drawing.circuit_report import shown_name
     from hopscope.drawing.report_page import Opened, Section, report_page
 
-    judged = [folder for folder in results_in(*places) if has(folder, CLAIMS)]
+    judged = [folder for folder in results_in(*places_of(results)) if has(folder, CLAIMS)]
     for folder in judged:
         read_all(folder)
     sections = [
@@ -150,6 +155,7 @@ def write_page(page: Path, places: Sequence[Path], runs: tuple[Path, ...], named
         if bad := misfit(found, CIRCUIT, "its value"):
             raise Damaged(f"{run / 'circuit.json'} is altered: {bad.removeprefix('its value.')} is missing")
         circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
+    named = results or OURS
     explorer = explorer_of(named, page)
     made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(named)), explorer=explorer)
     write_file(page, made.encode())
