@@ -65,7 +65,7 @@ class CarrierSearch:
 
     def __init__(self, case: Case, bound: float):
         self.case, self.bound = case, bound
-        self.rows = case.data.ground.rows
+        self.rows = case.rows_to_search
         self.as_is = carrying(case, bound, lambda evaluator: evaluator.patterns, "frozen, all else null")
         self.at_work: dict[Rows, Patterns] = {}
         self.by_hand: dict[Rows, Units] = {}

@@ -87,6 +87,7 @@ class Case:
             sequences.
         joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
+        left_out: rows that the search leaves alone, always null.
         one_null: whether all rows have the same null.
         trial: the number of the trial for which the report's sequences are.
         sure: standard errors from the threshold at which the joint test accepts before its last sequences.
@@ -105,6 +106,7 @@ class Case:
         self.effects: dict[frozenset[Row], float] = {}
         self.identity: frozenset[Row] = frozenset()
         self.one_null = True
+        self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
         self.demands()
 
@@ -238,6 +240,11 @@ class Case:
         return Silenced(frozenset(units), null or self.settings.null)
 
     # What is known -------------------------------------------------------------------------------------------
+
+    @property
+    def rows_to_search(self) -> list[Row]:
+        """All rows but those that are left out."""
+        return [row for row in self.data.ground.rows if row not in self.left_out]
 
     def name(self, rows: Iterable[Row]) -> frozenset[Path]:
         """Each row's strongest path; rows without a role have none."""

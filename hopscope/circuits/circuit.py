@@ -15,6 +15,7 @@ from hopscope.circuits.families import Family
 from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.takeovers import Takeover
 from hopscope.circuits.units import Row
+from hopscope.circuits.use import sleeps
 from hopscope.core.storage import clear_errors, enlist, unlist, write_file, write_json
 from hopscope.problem.paths import Path
 
@@ -30,6 +31,9 @@ class Found:
         bits: that rule's description length; None where no rule fits.
         removal_loss: loss of the circuit without it, heads live: all that is not in the circuit is null.
         silenced_loss: loss of the whole model when this path alone is null.
+        removals: losses of the circuit without it, by test (`Circuit.losses`): `live` is removal_loss, the others
+            are of few sequences.
+        use: how far the model's outputs move when this path alone is null; 1: as far as with every head idle.
     """
 
     path: Path
@@ -38,6 +42,13 @@ class Found:
     bits: float | None
     removal_loss: float
     silenced_loss: float
+    removals: dict[str, float] = field(default_factory=dict)
+    use: float = 1.0
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the model as it is does not use it."""
+        return sleeps(self.strength, self.use)
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""
@@ -46,6 +57,8 @@ class Found:
             "strength": round(self.strength, 6),
             "removal_loss": rounded(self.removal_loss),
             "silenced_loss": rounded(self.silenced_loss),
+            "removals": {test: rounded(loss) for test, loss in self.removals.items()},
+            "use": round(self.use, 6),
             "hypothesis": self.hypothesis,
             "bits": None if self.bits is None else round(self.bits, 2),
         }
@@ -77,7 +90,8 @@ class Circuit:
         paths: of the chosen circuit.
         rows: rows of positions without a role that it needs, if any; they have no path's name.
         losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit as computed
-            and all else null; `rows`, the same with its rows whole; `null`, everything null.
+            and all else null; `rows`, the same with its rows whole; `average`, the circuit as computed and all other
+            heads at their average, where the model allows it; `null`, everything null.
         hop_losses: partial losses, of the same.
         verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
         reason: in words, why, and what to try.
@@ -91,6 +105,9 @@ class Circuit:
         alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live` and `rows`.
         takeovers: what does a path's work when that is silenced.
         family: of which it is one, where there are too many circuits to list.
+        spared: paths without whose rows the model does as well.
+        spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
+        missed: heads beside it that are missed at their average, if that loss is clearly over the threshold.
         log: every hypothesis tried.
     """
 
@@ -110,11 +127,19 @@ class Circuit:
     alternative_losses: tuple[dict[str, Loss], ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     family: Family | None = None
+    spared: tuple[Path, ...] = ()
+    spare: int = 0
+    missed: tuple[str, ...] = ()
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
     def accepted(self) -> bool:
         return self.verdict == "circuit"
+
+    @property
+    def asleep(self) -> list[Path]:
+        """Its paths that the model as it is does not use."""
+        return [found.path for found in self.paths if found.is_asleep]
 
     @property
     def unit(self) -> float:
@@ -155,6 +180,9 @@ class Circuit:
                 "family": self.family and self.family.as_dict(),
             },
             "takeovers": [takeover.as_dict() for takeover in self.takeovers],
+            "spared": as_dicts(self.spared),
+            "spare": self.spare,
+            "missed": list(self.missed),
             "supplies": [supply.as_dict() for supply in self.supplies],
             "protocol": self.protocol,
         }

@@ -29,7 +29,8 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import TOGETHER, Sufficiency, smallest_first
 from hopscope.circuits.supports import find_supports
-from hopscope.circuits.units import NO_ROLE, Row
+from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.circuits.use import sleeps, use_of
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -71,11 +72,23 @@ class Detective(Case):
         self.suffices = Sufficiency(self)
         if not self.solved:
             return self.unsolved()
+        found = self.search()
+        if found.verdict == "partial" and found.asleep:
+            self.watch("the model does not use what was found; looking for what it does use")
+            self.left_out |= set(map(row_of, found.asleep))
+            other = self.search()
+            return other if other.accepted else found
+        return found
+
+    def search(self) -> Circuit:
+        """The stages, on a model that has solved its task."""
         shown: Units | None = None
+        rows: Sequence[frozenset[Row]] = []
         rejected: Circuit | None = None
         for share in TIGHTER:
             bound = self.tighten(share)
             carriers = find_carriers(self, bound)
+            rows = rows or carriers.rows
             if not carriers.by_hand:
                 continue
             live = self.bound if shown is None else bound  # by hand alone a first time may have failed
@@ -98,7 +111,7 @@ class Detective(Case):
         if rejected:
             return rejected
         if shown is None:
-            return self.report_on(self.whole_rows(carriers.rows), [], Completeness("not claimed", "nothing was found"))
+            return self.report_on(self.whole_rows(rows), [], Completeness("not claimed", "nothing was found"))
         return self.report_on(shown, [], Completeness("not claimed", "nothing that was found suffices"))
 
     def unsolved(self) -> Circuit:
@@ -197,13 +210,19 @@ class Detective(Case):
         return circuits[:most], Completeness("not claimed", short) if short else Completeness("searched", how)
 
     def best_first(self, circuits: Sequence[Units]) -> list[Units]:
-        """Those of few units first; of as many, those of less loss live, in steps of a hair, on the selection."""
+        """Those that the model uses first, then those of few units; of as many, those of less loss live, in steps of a
+        hair, on the selection."""
         if len(circuits) == 1:
             return list(circuits)
+        every = sorted({unit for units in circuits for unit in units if isinstance(unit, Path)})
+        use = use_of(self.selection, every, self.settings.null)
+        asleep = {path for path in every if sleeps(self.selection.strengths[path], use[path])}
+        dormant = {units for units in circuits if units & asleep}
         losses = self.selection.losses(map(self.kept, circuits))
         hairs = [loss.mean // (HAIR * abs(self.threshold) + 1e-9) for loss in losses]
         least = dict(zip(circuits, hairs, strict=True))
-        return sorted(circuits, key=lambda units: (len(units), not math.isfinite(least[units]), least[units]))
+        order = lambda units: (units in dormant, len(units), not math.isfinite(least[units]), least[units])  # noqa: E731
+        return sorted(circuits, key=order)
 
     def minimised_in_turn(self, passing: Sequence[Units]) -> tuple[list[Units], str]:
         """What nothing can be left out of, from the smallest set on; and what was not tried, in words.

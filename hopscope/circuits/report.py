@@ -5,27 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
+from hopscope.circuits.averages import Averaged, has_averages
 from hopscope.circuits.case import Case, Units, names, said
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
-from hopscope.circuits.evaluator import AsIs, Change, Hard
+from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.families import Family, family_of
 from hopscope.circuits.hypotheses import Hypothesis
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import Takeover, find_takeovers, spared_paths
 from hopscope.circuits.units import Row, row_of
-from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
+from hopscope.circuits.use import sleeps, use_of
+from hopscope.circuits.verdict import MORE, SEARCHED, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, TokenTask
 
 UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
-CERTIFIED = 64  # sequences for certificates
+FEW = 64  # of the report's sequences, for certificates, what heads are at work, and removals but live (ours)
+TOLD = 3  # most heads that are named as being at work
 Validated = list[tuple[Units, dict[str, Loss]]]
 
 
@@ -43,18 +47,31 @@ class Report:
         self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
         rules = choose_rules(self.case, chosen, max(self.case.threshold, self.case.whole.mean * 1.05))
         paths, advice = sorted(paths_of(chosen)), self.case.task.unsolved_advice
-        verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=chosen in circuits)
+        measured, (missed, as_null) = self.measured(paths, chosen, rules, trial), self.missed(chosen, trial)
+        verdict, words = judge(
+            trial,
+            len(paths),
+            self.hint(),
+            advice,
+            minimal=chosen in circuits,
+            asleep=[found.path for found in measured if found.is_asleep],
+            at_work=missed if as_null else [],
+        )
+        told = measured if verdict != "none" else missed_of(measured, trial)
+        chosen = frozenset[Row | Path](one.path for one in told) | rows_of(chosen)
         valid: Validated = [(chosen, trial.losses)] if paths else []
         takeovers: list[Takeover] = []
+        spared: list[Path] = []
         family: Family | None = None
         if verdict == "circuit":
-            valid += self.validated([one for one in circuits if one != chosen])
+            others, failed = self.validated([one for one in circuits if one != chosen])
+            valid += others
             spared = spared_paths(self.case, paths)
             takeovers = find_takeovers(self.case, spared, [one for one, _ in valid])
-            claim = claimed(claim, [one for one, _ in valid], spared, len(circuits) - len(valid))
+            claim = claimed(claim, [one for one, _ in valid], spared, failed)
             family = family_of(self.case, self.suffices, chosen) if claim.claim == "not claimed" else None
         return Circuit(
-            paths=self.measured(paths, chosen, rules, trial.demands.loss),
+            paths=told,
             rows=tuple(sorted(rows_of(chosen))),
             losses=trial.losses,
             hop_losses=trial.hop_losses,
@@ -66,9 +83,12 @@ class Report:
             supplies=self.certificates(chosen) if paths else (),
             accuracies=trial.accuracies,
             alternative_rows=tuple(rows_of(one) for one, _ in valid),
-            alternative_losses=tuple({test: losses[test] for test in TESTS} for _, losses in valid),
+            alternative_losses=tuple({test: losses[test] for test in SEARCHED} for _, losses in valid),
             takeovers=tuple(takeovers),
             family=family,
+            spared=tuple(spared),
+            spare=len(measured) - len(told),
+            missed=tuple(missed),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=self.case.log,
         )
@@ -82,7 +102,7 @@ class Report:
         return next(((other, trial) for other, trial in tried if trial.fits()), (units, first))
 
     def trial(self, units: Units) -> Trial:
-        """The model, the circuit by hand and live, and the null, on report data."""
+        """The model, the circuit in every test, and the null, on report data."""
         changes: dict[str, Change] = {
             "model": AsIs(),
             "circuit": self.case.by_hand(units),
@@ -90,17 +110,60 @@ class Report:
             "rows": self.case.rows(units),
             "null": Hard(null=self.case.settings.null),
         }
-        return on_trial(self.case.task, changes, self.case.report.prepared(), lambda: self.case.more_to_report_on(MORE))
+        more = lambda: self.case.more_to_report_on(MORE)  # noqa: E731
+        return on_trial(self.case.task, changes, self.case.report.prepared(), more, partial(self.at_average, units))
 
-    def validated(self, others: Sequence[Units]) -> Validated:
-        """Those of the other circuits that stand the same trial; with their losses."""
-        found = []
+    def at_average(self, units: Units, on: Evaluator) -> dict[str, Account]:
+        """The circuit as computed, all other heads at their average; nothing where the model does not allow it."""
+        if not has_averages(on):
+            return {}
+        return {"average": on.account_of(Averaged(on).outputs(self.case.kept(units), map(row_of, units)))}
+
+    def missed(self, units: Units, trial: Trial) -> tuple[list[str], bool]:
+        """The heads beside a circuit that it clearly lacks when they are at their average, the most missed first.
+
+        And whether what it lacks is what heads do that attend as a null does: all of these make up for half of it.
+        """
+        if "average" not in trial.losses or trial.losses["average"].low < trial.demands.loss:
+            return [], False
+        self.case.watch("looking for heads that are missed at their average")
+        few, averaged, kept, rows = self.few, Averaged(self.few), self.case.kept(units), [*map(row_of, units)]
+        loss = lambda more=(), nulls=(): float(few.losses_of(averaged.outputs(kept, [*rows, *more], nulls)).mean())  # noqa: E731
+        without, every = loss(), few.ground.rows
+        lacking = without - trial.demands.loss
+        as_null = without - loss(nulls=averaged.heads) >= lacking / 2
+        heads = averaged.heads if as_null else sorted({(row.layer, row.head) for row in every})
+        own = {head: [row for row in every if (row.layer, row.head) == head] for head in heads}
+        helps = {head: without - (loss(nulls=[head]) if as_null else loss(own[head])) for head in heads}
+        best = sorted(heads, key=lambda head: (-helps[head], head))[:TOLD]
+        missed = [head for head in best if helps[head] >= lacking / 4] or best[:1]
+        return [f"L{layer}H{head}" for layer, head in missed], as_null
+
+    @cached_property
+    def few(self) -> Evaluator:
+        """A part of the report data."""
+        return self.case.report.part(slice(0, FEW))
+
+    def validated(self, others: Sequence[Units]) -> tuple[Validated, int]:
+        """Those of the other circuits that stand the same trial, with their losses; and how many do not.
+
+        One that sleeps must work at averages, too, or it is kept asleep by what is no part of it: no backup, but a
+        route that the model never takes.
+        """
+        case, found, failed = self.case, [], 0
+        every = sorted({path for other in others for path in paths_of(other)})
+        use = use_of(case.report, every, case.settings.null) if every else {}
+        asleep = {path for path in every if sleeps(case.report.strengths.get(path, 0.0), use[path])}
         for other in others:
             trial = self.trial(other)
-            live, fits = trial.losses["live"], said(trial.fits())
-            self.case.write("8 alternative", names(other), "live, all else null", live, fits, data="report")
-            found += [(other, trial.losses)] if trial.fits() else []
-        return found
+            wakes = not other & asleep or "average" not in trial.losses or trial.passes("average")
+            stands = trial.fits() and wakes
+            case.write(
+                "8 alternative", names(other), "live, all else null", trial.losses["live"], said(stands), data="report"
+            )
+            found += [(other, trial.losses)] if stands else []
+            failed += not trial.fits()
+        return found, failed
 
     def hint(self) -> str:
         """What may be the matter where nothing was found: answers that are asked at positions without a role."""
@@ -113,34 +176,41 @@ class Report:
         return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
 
     def measured(
-        self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], threshold: float
+        self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial
     ) -> tuple[Found, ...]:
-        """Every path with its strength, its hypothesis, and what leaving it out costs."""
+        """Every path with its strength, its hypothesis, its use, and what leaving it out costs in every test."""
         self.case.watch("leaving out each path in turn")
-        left_out = self.case.report.losses(self.case.kept(units - {path}) for path in paths)
-        silenced = self.case.report.losses(self.case.silenced([path]) for path in paths)
+        case, without = self.case, [units - {path} for path in paths]
+        left_out = {"live": case.report.losses(map(case.kept, without))}
+        for test, change in (("circuit", case.by_hand), ("rows", case.rows)):
+            left_out[test] = self.few.losses(map(change, without))
+        silenced = case.report.losses(case.silenced([path]) for path in paths)
+        use = use_of(case.report, paths, case.settings.null)
         found = []
-        for path, removal, alone in zip(paths, left_out, silenced, strict=True):
+        for i, path in enumerate(paths):
+            removals = {test: losses[i] for test, losses in left_out.items()}
+            needed = any(loss.mean >= trial.demands.loss for loss in removals.values())
+            words = "needed" if needed else "not needed"
+            case.write("6 necessity", str(path), "left out of the circuit", removals["live"], words, data="report")
             rule = rules.get(row_of(path))
-            needed = "needed" if removal.mean >= threshold else "not needed"
-            self.case.write("6 necessity", str(path), "left out of the circuit", removal, needed, data="report")
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            strength = self.case.report.strengths.get(path, 0.0)  # what is rare may be in none of these sequences
-            found.append(Found(path, strength, name, bits, removal.mean, alone.mean))
+            strength = case.report.strengths.get(path, 0.0)  # what is rare may be in none of these sequences
+            live, alone = removals["live"].mean, silenced[i].mean
+            means = {test: loss.mean for test, loss in removals.items()}
+            found.append(Found(path, strength, name, bits, live, alone, means, use[path]))
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:
         """Why each path attends where it does, on a part of the report data."""
         self.case.watch("asking what feeds each path")
-        some = self.case.report.part(slice(0, CERTIFIED))
-        return tuple(certify(some, sorted(units, key=str), self.case.settings.null, self.case.identity))
+        return tuple(certify(self.few, sorted(units, key=str), self.case.settings.null, self.case.identity))
 
     def protocol(self) -> dict[str, Any]:
         """All that the numbers depend on."""
         return {
             **self.case.settings.as_dict(),
             "threshold of the search": {"loss": self.case.threshold, "accuracy": self.case.accuracy},
-            "criterion": "mean loss and accuracy: by hand, live, and live with rows whole",
+            "criterion": "mean loss and accuracy: by hand, live, and live with rows whole; nulls at work; use",
             "identity": names(self.case.identity),
             "forwards": {
                 "discovery": round(self.case.data.forwards),
@@ -151,6 +221,11 @@ class Report:
             "trial": self.case.trial,
             "seconds": round(time.monotonic() - self.case.began, 2),
         }
+
+
+def missed_of(measured: tuple[Found, ...], trial: Trial) -> tuple[Found, ...]:
+    """The paths without which the live loss is over its interval; all of them if there are none."""
+    return tuple(one for one in measured if one.removal_loss > trial.losses["live"].high) or measured
 
 
 def paths_of(units: Units) -> frozenset[Path]:

@@ -24,7 +24,7 @@ def find_supports(case: Case, carriers: Units, bound: float) -> tuple[list[froze
     case.watch("looking for what tells them where to attend")
     last = max(unit.layer for unit in carriers)
     own = frozenset(map(row_of, carriers))
-    rows = [row for row in case.data.ground.rows if row not in own]
+    rows = [row for row in case.rows_to_search if row not in own]
     known: dict[frozenset[Row], Outcome] = {}
 
     def outcome(chosen: frozenset[Row]) -> Outcome:

@@ -1,20 +1,23 @@
 """The verdict on a circuit: what it is asked for, on sequences that the search has not seen, and the words for it.
 
-`circuit` needs four things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
-same with every head idle; at least one path; and both tests, all patterns by hand (paper, appendix E) and live, all but
-the circuit being null (ours): as its paths alone, and as their whole rows. Losses count by the worse end of their 95 %
-intervals. `partial` passed one of the two tests, or both while the search could not tell whether something can be left
-out. Thresholds are the task's (docs/contracts.md).
+`circuit` needs five things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
+same with every head idle; at least one path; every test; and paths that the model uses (`hopscope.circuits.use`). The
+tests: all patterns by hand (paper, appendix E); live, all but the circuit being null (ours), as its paths alone and as
+their whole rows. And live with all other heads at their average, where a model lets heads' outputs be replaced, no head
+that attends as a null does may be missed (`hopscope.circuits.averages`). Losses count by the worse end of their 95 %
+intervals. `partial` passed by hand or live, or both while the search could not tell whether something can be left out,
+or is dormant, or lacks what a null does in its place. Thresholds are the task's (docs/contracts.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Account, Loss, Share, pooled
+from hopscope.core.wording import listed
 from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
@@ -23,7 +26,12 @@ TESTS = {
     "circuit": "with all patterns by hand",
     "live": "as computed, all else null,",
     "rows": "with their rows whole, all else null,",
+    "average": "as computed, all other heads at their average,",
 }
+
+
+#: The tests that the search asks of every set.
+SEARCHED = ("circuit", "live", "rows")
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,8 @@ class Trial:
     """The model, its circuit by hand and live, and the null, on the same fresh sequences.
 
     Attributes:
-        losses: by name: model, circuit (by hand), live, rows (live, rows whole), null.
+        losses: by name: model, circuit (by hand), live, rows (live, rows whole), average (live, all other heads at
+            their average; where the model allows it), null.
         accuracies: of the same.
         hop_losses: of the same.
         gap: by how much null is worse than the model, sequence by sequence.
@@ -88,36 +97,53 @@ class Trial:
         )
 
     def passes(self, test: str) -> bool:
-        """Whether the circuit passes a test, `circuit` (by hand) or `live`."""
+        """Whether the circuit passes one of them."""
         return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
 
     def fits(self) -> bool:
-        """Whether the circuit passes both."""
-        return all(map(self.passes, TESTS))
+        """Whether the circuit passes all of them, but for averages."""
+        return all(map(self.passes, SEARCHED))
 
     def settled(self) -> bool:
         """Whether no interval holds its threshold, so that more sequences would tell the same."""
-        asked = {"model": self.demands.model_loss, **dict.fromkeys(TESTS, self.demands.loss)}
-        least = {"model": self.demands.model_accuracy, **dict.fromkeys(TESTS, self.demands.accuracy)}
+        asked = {"model": self.demands.model_loss, **dict.fromkeys(SEARCHED, self.demands.loss)}
+        least = {"model": self.demands.model_accuracy, **dict.fromkeys(SEARCHED, self.demands.accuracy)}
         losses = all(not self.losses[name].low < bound <= self.losses[name].high for name, bound in asked.items())
         shares = all(not self.accuracies[n].low < bound <= self.accuracies[n].high for n, bound in least.items())
         return losses and shares and not self.gap.low <= 0 < self.gap.high
 
 
-def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: Callable[[], Evaluator]) -> Trial:
+def on_trial(
+    task: Task,
+    changes: Mapping[str, Change],
+    first: Evaluator,
+    more: Callable[[], Evaluator],
+    further: Callable[[Evaluator], dict[str, Account]] = lambda on: {},
+) -> Trial:
     """Put a circuit on trial; where that leaves something open, with half of some further sequences; and with all.
 
     What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
+
+    Args:
+        task: which the model has learnt.
+        changes: of attention, by the names of tests.
+        first: the sequences.
+        more: draws further ones.
+        further: tests that are no changes of attention, on given sequences.
     """
-    accounts = dict(zip(changes, first.accounts(list(changes.values())), strict=True))
+
+    def heard(on: Evaluator) -> dict[str, Account]:
+        return dict(zip(changes, on.accounts(list(changes.values())), strict=True)) | further(on)
+
+    accounts = heard(first)
     found = Trial.of(task, accounts)
     if found.settled():
         return found
     others = more()
     half = len(others.batch) // 2
     for some in (slice(0, half), slice(half, None)) if half else (slice(None),):
-        further = dict(zip(changes, others.part(some).accounts(list(changes.values())), strict=True))
-        accounts = {name: pooled(accounts[name], further[name]) for name in changes}
+        new = heard(others.part(some))
+        accounts = {name: pooled(accounts[name], new[name]) for name in accounts}
         found = Trial.of(task, accounts)
         if found.settled():
             break
@@ -128,7 +154,14 @@ def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: 
 
 
 def judge(
-    trial: Trial, n_paths: int, hint: str = "", advice: str = Task.unsolved_advice, *, minimal: bool = True
+    trial: Trial,
+    n_paths: int,
+    hint: str = "",
+    advice: str = Task.unsolved_advice,
+    *,
+    minimal: bool = True,
+    asleep: Sequence[object] = (),
+    at_work: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
     """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
 
@@ -138,6 +171,8 @@ def judge(
         hint: what may be the matter where no set of paths was found.
         advice: what to try where the model has not solved its task.
         minimal: whether the search saw that nothing can be left out of it.
+        asleep: its paths that the model as it is does not use.
+        at_work: heads beside it that are missed at their average, and attend as a null does.
     """
     if not trial.solved():
         return "none", f"{unsolved(trial)}; {advice}"
@@ -148,8 +183,20 @@ def judge(
         )
     if not n_paths:
         return "none", f"no set of paths was found; {hint or 'try another --null, or more sequences (--discovery)'}"
-    failed = [test for test in TESTS if not trial.passes(test)]
-    loss = {test: f"{trial.losses[test].mean:.3g}" for test in TESTS}
+    failed = [test for test in SEARCHED if not trial.passes(test)]
+    loss = {test: f"{trial.losses[test].mean:.3g}" for test in SEARCHED}
+    if not failed and asleep:
+        return "partial", (
+            f"by hand and live it passes, at {loss['circuit']} and {loss['live']}, but is dormant: the model as it is "
+            f"does not use {listed(map(str, asleep))}, and does its work by other means; try roles for more positions, "
+            "or another --null"
+        )
+    if not failed and at_work:
+        return "partial", (
+            f"by hand and live it passes, at {loss['circuit']} and {loss['live']}, but {short(trial, 'average')}; "
+            f"{listed(at_work)} beside it {'do' if len(at_work) > 1 else 'does'} a part of the work by attending as a "
+            "null does, evenly or to itself, so that a null in its place is no loss; try another --null"
+        )
     if not failed and not minimal:
         return "partial", (
             f"it passes both tests, at {loss['circuit']} and {loss['live']}, but on the search's own sequences not by "

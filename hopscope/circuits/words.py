@@ -10,20 +10,21 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from hopscope.circuits.algorithm import algorithm_words
+from hopscope.circuits.algorithm import algorithm_words, induction_heads
 from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.speech import arrow, count, digits, do, head_of, spans, times, told
+from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
 from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
 ORDINALS = ("", "first", "second", "third", "fourth")
-COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 #: What a rule adds to who attends to whom; a rule that only names the role adds nothing.
 RULES = {
     "previous position": "one position back",
     "same symbol": "which holds its own symbol",
-    "after the same symbol": "which follows its own symbol: an induction head",
+    "after the same symbol": "which follows its own symbol",
 }
 
 PARTS = ("query", "key", "value")
@@ -58,12 +59,14 @@ NAMED = re.compile(r"the positions of role ([^\s,;.)]+)")
 def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[str]) -> str:
     """The sentences of `paragraph`."""
     losses = [told_losses(circuit)] if circuit.accepted or circuit.paths else []
-    does = [layer_words(layer, found, roles) for layer, found in by_layer(circuit.paths)]
+    heads = induction_heads(circuit)
+    does = [layer_words(layer, found, roles, heads) for layer, found in by_layer(circuit.paths)]
     about = [
         *repeated(circuit.paths),
         *feeding(circuit),
         *unnamed(circuit),
         *losses,
+        *averages(circuit),
         *costs(circuit),
         *taken_over(circuit),
     ]
@@ -79,6 +82,8 @@ def refusal(circuit: Circuit) -> list[str]:
     came = "The search found no set of paths that does what the model does."
     if circuit.paths:
         came = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+    if circuit.spare:
+        came += f" Without {count(circuit.spare, 'further path')} that it followed the loss is the same."
     return [f"No circuit is accepted: {circuit.reason}.", came]
 
 
@@ -91,16 +96,18 @@ def by_layer(paths: Iterable[Found]) -> list[tuple[int, list[Found]]]:
     return [(layer, list(group)) for layer, group in itertools.groupby(ordered, lambda found: found.path.layer)]
 
 
-def layer_words(layer: int, paths: Sequence[Found], roles: Sequence[str]) -> str:
+def layer_words(
+    layer: int, paths: Sequence[Found], roles: Sequence[str], induction: frozenset[Path] = frozenset()
+) -> str:
     """What a layer does, a sentence for each path; one for all facts where it joins every one."""
     joining = [found for found in paths if joins_fact(found.path)]
     facts = {step for role in roles if (step := step_of(role))}
     if len(joining) < 2 or {step_of(found.path.query) for found in joining} != facts or any(map(premise, roles)):
-        first, *more = [attends(found, roles, paths) for found in paths]
+        first, *more = [attends(found, roles, paths, induction) for found in paths]
         return " ".join([f"In layer {layer} {first}.", *also(layer, more)])
     whole = f"Layer {layer} joins the two tokens of every fact: the second token of each pair attends to the first"
     heads = f"heads {spans(f.path.head for f in joining)}, " if len({f.path.head for f in joining}) > 1 else ""
-    rest = (attends(found, roles, paths) for found in paths if found not in joining)
+    rest = (attends(found, roles, paths, induction) for found in paths if found not in joining)
     return " ".join([f"{whole} ({heads}{strengths(joining)}).", *also(layer, rest)])
 
 
@@ -114,13 +121,15 @@ def joins_fact(path: Path) -> bool:
     return path.chain == "same" and path.query == f"value[{step_of(path.query)}]" and path.key == f"key{path.query[5:]}"
 
 
-def attends(found: Found, roles: Sequence[str], beside: Sequence[Found]) -> str:
+def attends(found: Found, roles: Sequence[str], beside: Sequence[Found], induction: frozenset[Path]) -> str:
     """A clause: who attends to whom, how, and how strongly; the head where the layer uses several, or not the first."""
     path = found.path
     head = f"head {path.head}, " if path.head > 0 or any(other.path.head > 0 for other in beside) else ""
     target = role_words(path.key, roles) + (" of other chains" if path.chain == "other" else "")
     rule = f", {RULES[found.hypothesis]}" if found.hypothesis in RULES else ""
-    return f"{role_words(path.query, roles)} attends to {target}{rule} ({head}{strengths([found])})"
+    rule += ": an induction head" * (path in induction)
+    does = f"would attend to {target} (asleep" if found.is_asleep else f"attends to {target}{rule} ("
+    return f"{role_words(path.query, roles)} {does}{', ' * found.is_asleep}{head}{strengths([found])})"
 
 
 def role_words(role: str, roles: Sequence[str]) -> str:
@@ -202,6 +211,17 @@ def told_losses(circuit: Circuit) -> str:
     )
 
 
+def averages(circuit: Circuit) -> list[str]:
+    """That a null does a part of an accepted circuit's work, in the place of which heads."""
+    if not circuit.missed or not circuit.accepted:
+        return []
+    loss = digits(circuit.losses["average"].mean, circuit.unit)
+    return [
+        f"With all other heads at their average it is {loss}: a null in the place of {listed(circuit.missed)} does a "
+        "part of the work."
+    ]
+
+
 ONE_LESS = "With one path left out, and the others attending as computed, the loss"
 
 
@@ -218,7 +238,8 @@ def costs(circuit: Circuit) -> list[str]:
     else:
         each = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in ranked)
         sentence = f"{ONE_LESS} is {listed(each)}."
-    spare = [told(found.path) for found in ranked if found.removal_loss < circuit.threshold]
+    at_most = {found.path: max([found.removal_loss, *found.removals.values()]) for found in ranked}
+    spare = [told(found.path) for found in ranked if at_most[found.path] < circuit.threshold]
     if not spare or not circuit.accepted:
         return [sentence]
     return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold."]
@@ -263,75 +284,16 @@ MORE = {
 
 
 def taken_over(circuit: Circuit) -> list[str]:
-    """Who does a path's work when that is silenced."""
+    """Who does a path's work when that is silenced; and what of a proven circuit the model does without."""
     kinds = {"backup": "a backup that is idle otherwise", "double": "it does the same all the time"}
-    return [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
+    told_of = {takeover.silenced for takeover in circuit.takeovers}
+    alone = [told(path) for path in circuit.spared if path not in told_of]
+    is_news = alone and circuit.completeness.claim == "proven"  # of others it is the reason why nothing is claimed
+    takers = [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
+    return [*takers, *([f"As it is, the model does without {listed(alone)}."] if is_news else [])]
 
 
-# Parts of speech -------------------------------------------------------------------------------------------------
-
-
-def listed(words: Iterable[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *first, end = words
-    if not first:
-        return end
-    return f"{', '.join(first)} {last} {end}"
-
-
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: `0 and 5–11`; two in a row are not worth a dash."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return listed(
-        word for run in runs for word in ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(number) for number in run])
-    )
-
-
-def unused_layers(used: Iterable[int], n_layers: int) -> str:
-    """`Layers 0 and 5–11 are not used.`; empty where all are."""
-    idle = sorted(set(range(n_layers)) - set(used))
-    if not idle:
-        return ""
-    return f"Layer{'s' * (len(idle) > 1)} {spans(idle)} {'are' if len(idle) > 1 else 'is'} not used."
-
-
-def digits(loss: float, of: float = 1.0) -> str:
-    """A loss with two digits that count: `0.60`, `0.0024`, `12`; what is below a millionth `of` the unit is `0`."""
-    if abs(loss) < 1e-6 * of:
-        return "0"
-    return f"{loss:#.2g}".rstrip(".") if abs(loss) < 100 else f"{loss:.0f}"
-
-
-def count(n: int, noun: str) -> str:
-    """`one head`, `4 heads`."""
-    return f"{COUNTS[n] if n < 2 else n} {noun}{'' if n == 1 else 's'}"
-
-
-def times(n: int) -> str:
-    return "twice" if n == 2 else f"{COUNTS[n] if n < len(COUNTS) else n} times"
-
-
-def do(things: Sequence[object]) -> str:
-    return "does" if len(things) == 1 else "do"
-
-
-def head_of(path: Path) -> str:
-    return f"L{path.layer}H{path.head}"
-
-
-def told(path: Path) -> str:
-    """A path in its short form, with an arrow at which no line breaks; `Path.parse` reads it too."""
-    return str(path).replace("->", "→")
-
-
-def arrow(path: Path) -> str:
-    """A path without its head."""
-    return f"{path.query}→{path.key}" + (" of other chains" if path.chain == "other" else "")
+# Symbols --------------------------------------------------------------------------------------------------------------
 
 
 def symbols_at(batch: Batch, row: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Numbers in sentences: `1 run`, `2 runs`; shapes as `4 × 64`; times that may have no end."""
+"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; times that may have no end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from collections.abc import Iterable
 def count(number: int, thing: str, things: str = "") -> str:
     """`1 run`, `2 runs`, `1,000 runs`."""
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
+def listed(words: Iterable[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *first, end = words
+    if not first:
+        return end
+    return f"{', '.join(first)} {last} {end}"
 
 
 def shape(sizes: Iterable[int]) -> str:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 
-from hopscope.circuits.words import count, unused_layers
+from hopscope.circuits.speech import count, unused_layers
 from hopscope.drawing.attention_maps import COUNTING
 from hopscope.drawing.circuit_layout import (
     BETWEEN,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hopscope.circuits.words import digits
+from hopscope.circuits.speech import digits
 from hopscope.core.settings import BadInput
 from hopscope.problem.oracle import Problem
 from hopscope.problem.paths import Path, place_of

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.speech import count, digits, spans, unused_layers
 from hopscope.circuits.units import Row
-from hopscope.circuits.words import count, digits, listed, paragraph, spans, symbols_at, unused_layers
+from hopscope.circuits.words import paragraph, symbols_at
+from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
@@ -128,7 +132,30 @@ def test_part_of_the_facts_is_not_every_fact():
 
 def test_rules_are_told():
     words = paragraph(circuit(found(DEMO[2], rule="after the same symbol")), Retrieval())
-    assert "the second token of fact 1 (x1), which follows its own symbol: an induction head (strength 1.00)" in words
+    assert "the second token of fact 1 (x1), which follows its own symbol (strength 1.00)" in words
+
+
+def test_an_induction_head_is_one_by_what_feeds_its_keys():
+    """To look where one looks is not enough."""
+    paths = [found(DEMO[0], rule="previous position"), found(DEMO[2], rule="after the same symbol")]
+    first, second = (one.path for one in paths)
+    for part, rule, is_one in (("key", "previous position", 1), ("query", "previous position", 0), ("key", "x", 0)):
+        before, supply = found(DEMO[0], rule=rule), Supply(second, part, first, 0.9, 0.1)
+        words = paragraph(circuit(before, paths[1], supplies=(supply,)), Induction())
+        assert words.count("which follows its own symbol: an induction head (strength 1.00)") == is_one
+
+
+def test_what_sleeps_does_not_attend():
+    sleeper = replace(found(DEMO[3], strength=0.0), use=0.0)
+    words = paragraph(circuit(*map(found, DEMO[:3]), sleeper), Retrieval())
+    assert "In layer 3 the query would attend to the second token of fact 2 (x2) (asleep, strength 0.00)." in words
+
+
+def test_what_the_model_does_without_is_told_of_a_proven_circuit_too():
+    proven = {"completeness": Completeness("proven", "", 2), "spared": (Path.parse(DEMO[0]),)}
+    assert "As it is, the model does without L0H0 value[1]→key[1]." in paragraph(
+        circuit(*map(found, DEMO), **proven), Retrieval()
+    )
 
 
 def test_who_feeds_whom_is_told():
@@ -137,6 +164,11 @@ def test_who_feeds_whom_is_told():
     supplies = tuple(Supply(path, part, source, 0.9, 0.1) for path, part, source in pairs)
     words = paragraph(circuit(*map(found, DEMO), supplies=supplies), Retrieval())
     assert "L0H0 feeds the keys of L1H0 and L3H0. L1H0 feeds the query of L3H0." in words
+
+
+def test_a_path_that_is_needed_in_another_test_is_not_spared():
+    needed = replace(found(DEMO[0], removal=0.01), removals={"live": 0.01, "rows": 0.3})
+    assert "stays below" not in paragraph(circuit(needed, found(DEMO[2]), found(DEMO[3])), Retrieval())
 
 
 def test_a_path_that_can_be_spared_is_named():

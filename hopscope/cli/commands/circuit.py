@@ -168,7 +168,8 @@ def tell(source: Run, found: Investigation) -> None:
         table.add_row(str(path.path), f"{path.strength:.2f}", path.hypothesis, f"{path.removal_loss:.3f}", fed)
     out.print(table)
     for name, words in LOSSES.items():
-        loss = circuit.losses[name]
+        if (loss := circuit.losses.get(name)) is None:
+            continue
         out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
     if stable := found.stability:
@@ -184,6 +185,7 @@ LOSSES = {
     "circuit": "all patterns set by hand",
     "live": "these paths as computed, all else null",
     "rows": "the whole rows of these paths as computed, all else null",
+    "average": "these paths as computed, all other heads at their average",
     "null": "every head null",
 }
 

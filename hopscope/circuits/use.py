@@ -1,0 +1,36 @@
+"""Use: whether the model as it is does what a circuit says.
+
+Where all else is null a route may suffice that the model never takes: a head that others keep asleep wakes up. Such a
+path gets next to no attention in the model as it is, and silencing it there moves next to nothing. Both are asked for:
+an MLP may be content with either of two heads that do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hopscope.circuits.changes import AsIs, Kept, Silenced
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.problem.paths import Path
+
+ASLEEP = 0.01  # of its row's attention, and of what all heads move: below both a path is asleep (ours)
+
+
+def sleeps(strength: float, use: float) -> bool:
+    """Whether the model does not use a path, by its mean attention and what silencing it moves."""
+    return strength < ASLEEP and use < ASLEEP
+
+
+def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path, float]:
+    """How far the outputs move when a path alone is silenced in the model as it is; 1: as far as with all heads idle.
+
+    Args:
+        evaluator: the model on sequences.
+        paths: which.
+        null: what becomes of a silenced path's attention, and of heads that are idle.
+    """
+    silenced = [Silenced(frozenset([path]), null) for path in paths]
+    whole, idle, *without = evaluator.outputs([AsIs(), Kept(frozenset(), null), *silenced])
+    most = float((idle - whole).abs().mean())
+    moved = [float((outputs - whole).abs().mean()) for outputs in without]
+    return {path: by / most if most else 0.0 for path, by in zip(paths, moved, strict=True)}

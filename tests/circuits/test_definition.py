@@ -1,0 +1,217 @@
+"""What a circuit is: models that fooled the definition as it was, each of which now gets what is true of it.
+
+The kinds are those of a table that a cold reader drew up; the models are of our own making.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from bench.adversaries import adversary
+from bench.hand_made import SHARP, TASK, Maker, copiers
+from hopscope.circuits import discovery
+from hopscope.circuits.averages import Averaged
+from hopscope.circuits.carriers import Carriers
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
+from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
+from hopscope.circuits.report import UNCLAIMED, Report
+from hopscope.circuits.rules import is_followed
+from hopscope.circuits.sufficiency import Sufficiency
+from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.use import ASLEEP, sleeps, use_of
+from hopscope.circuits.words import paragraph
+from hopscope.problem.paths import Path
+from hopscope.problem.roles import ABSENT, Roles
+from hopscope.tasks.induction import Induction
+
+FIRST, SECOND = Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]")
+SLEEPER = Path(2, 0, "query", "value[1]")
+
+
+def found_in(made: Maker, task=TASK) -> Circuit:
+    batch = task.sample(256, 9)
+    with torch.no_grad():
+        outputs = made.model(batch.inputs, at=task.query_positions)
+    assert bool(task.correct(outputs, batch).all()), "the adversary must solve the task"
+    return discover(made.model.eval(), task)
+
+
+def paths(circuit: Circuit) -> list[str]:
+    return sorted(str(found.path) for found in circuit.paths)
+
+
+# Routes that the model does not take -----------------------------------------------------------------------------
+
+
+def sleeping(made: Maker, layer: int, head: int) -> None:
+    """A head that would bring every answer, if a flag, which head 1 of layer 0 sets, did not have it look at itself."""
+    tell, itself = torch.zeros(made.n, 1), torch.zeros(1, made.n)
+    tell[0], itself[0, -1] = 1.0, 3 * SHARP
+    made.head(0, 1, [made.place(0)], [("place", "flag", tell)])
+    asleep = [made.same("token", "before"), ("flag", "place", itself), made.not_first()]
+    made.head(layer, head, asleep, [made.move("token", "out", SHARP / 2)])
+
+
+def with_a_sleeper() -> Maker:
+    """Two readers share the answers; a later head would bring all of them."""
+    made = Maker(3, 2, {"before": TASK.d_vocab, "flag": 1})
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    for reader in range(2):
+        half = torch.diag((torch.arange(made.v) % 2 == reader).float() * SHARP)
+        made.head(1, reader, [made.same("token", "before"), made.not_first()], [("token", "out", half)])
+    sleeping(made, 2, 0)
+    return made
+
+
+def test_a_route_that_the_model_never_takes_is_not_its_circuit():
+    """It is smaller, and would do: when all else is idle, so are those who keep it asleep."""
+    made = with_a_sleeper()
+    evaluator = Evaluator(made.model.eval(), TASK.sample(128, 5))
+    assert evaluator.loss(Kept(frozenset([FIRST, SLEEPER]))).mean < 1e-3
+    assert evaluator.strengths[SLEEPER] < 1e-6 and use_of(evaluator, [SLEEPER], "uniform")[SLEEPER] < 1e-6
+    circuit = found_in(made)
+    assert circuit.verdict == "circuit" and not circuit.asleep
+    assert paths(circuit) == [str(FIRST), str(SECOND), "L1H1 query->value[1]"]
+    assert all(SLEEPER not in others for others in circuit.alternatives)
+
+
+def test_use_is_a_share_of_what_all_heads_move():
+    """By the sums: outputs without a path, against those with every head idle."""
+    made = copiers(20.0)
+    evaluator = Evaluator(made.model.eval(), TASK.sample(64, 5))
+    used = use_of(evaluator, [FIRST, SECOND], "uniform")
+    whole, idle = evaluator.outputs([AsIs(), Kept(frozenset())])
+    even = torch.zeros_like(whole)
+    tokens = evaluator.batch.inputs
+    for place in range(tokens.shape[1]):  # what an even head of layer 1 writes
+        even[torch.arange(64), 0, tokens[:, place]] += 20 / tokens.shape[1]
+    assert torch.allclose(idle, even, atol=1e-4)
+    assert used[SECOND] == pytest.approx(1.0, abs=0.25) and used[FIRST] > ASLEEP
+    assert sleeps(0.0, 0.0) and not sleeps(1.0, 0.0) and not sleeps(0.0, 1.0)
+
+
+def test_a_dormant_route_is_accepted_in_part_and_told_as_one():
+    """Where the search has nothing else to show."""
+    case = Detective(with_a_sleeper().model.eval(), TASK, Discovery(), lambda _: None)
+    units = frozenset([FIRST, SLEEPER])
+    circuit = Report(case, Sufficiency(case)).circuit(units, [units], UNCLAIMED)
+    assert circuit.verdict == "partial" and circuit.asleep == [SLEEPER]
+    assert "dormant" in circuit.reason and str(SLEEPER) in circuit.reason
+    assert "In layer 2 the query would attend to the second token of fact 1" in paragraph(circuit, TASK)
+
+
+# What is told ---------------------------------------------------------------------------------------------------
+
+
+def test_of_what_does_not_suffice_only_what_is_missed_is_told():
+    """A model that is not sure enough; one head of its three attends to the answer, and writes nothing."""
+    case = Detective(copiers(2.0, 0.0).model.eval(), TASK, Discovery(), lambda _: None)
+    idle = Path(1, 1, "query", "value[1]")
+    circuit = Report(case, Sufficiency(case)).circuit(frozenset([FIRST, SECOND, idle]), [], UNCLAIMED)
+    assert circuit.verdict == "none" and paths(circuit) == [str(FIRST), str(SECOND)] and circuit.spare == 1
+    assert "Without one further path that it followed the loss is the same." in paragraph(circuit, TASK)
+
+
+def test_where_nothing_suffices_the_best_that_was_found_is_told(monkeypatch):
+    """Never that there was none: as the search becomes stricter, it may find nothing at all, and must not forget."""
+    case = Detective(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    rows, asked = frozenset(map(row_of, (FIRST, SECOND))), []
+
+    def find(case, bound):
+        asked.append(bound)
+        return Carriers([rows] if len(asked) == 1 else [], [], True)
+
+    monkeypatch.setattr(discovery, "find_carriers", find)
+    circuit = case.solve()
+    assert len(asked) == 3 and {*paths(circuit)} >= {str(FIRST), str(SECOND)}
+    assert "no set of paths" not in circuit.reason
+
+
+def test_a_rule_is_not_told_of_a_head_that_does_otherwise():
+    """A rule by position may do the work, and yet the head goes where its partner is."""
+    rule = Hypothesis("previous position", 2.0, offset(1))
+    model = copiers(20.0).model.eval()
+    case = Detective(model, TASK, Discovery(), lambda _: None)
+    reader, joiner = row_of(SECOND), row_of(FIRST)
+    for row, followed in ((joiner, True), (reader, False)):
+        proposed = [rule, *role_rules([SECOND if row == reader else FIRST], {SECOND: 1.0, FIRST: 1.0})]
+        assert is_followed(case, row, rule, proposed) is followed
+
+
+# What a null does as well ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CopyFirst(Induction):
+    """The first token is the answer, whatever the query is."""
+
+    def targets(self, draw):
+        return draw["tokens"][:, :1, None]
+
+    def roles(self, draw):
+        chain = torch.full((len(draw["place"]), 2, self.n_positions), ABSENT)
+        chain[:, 0, -1] = 0
+        chain[:, 1, 0] = 0
+        return Roles(("query", "key[1]"), chain)
+
+
+def test_what_position_0_writes_no_null_takes_away():
+    """Under a causal mask it sees itself alone, so every pattern is the same; its average knows no token."""
+    task = CopyFirst(length=12, d_vocab=24)
+    made = Maker(2, 2, {"said": task.d_vocab}, task=task)
+    itself = ("place", "place", SHARP * torch.eye(made.n))
+    made.head(0, 0, [itself], [made.move("token", "said")])
+    made.head(1, 0, [made.place(0)], [made.move("said", "out", 10.0)])
+    made.head(1, 1, [], [made.move("said", "out", -10.0)])  # attends evenly, so that nothing is left with all idle
+    circuit = found_in(made, task)
+    assert circuit.losses["live"].mean < 0.01 < 1 < circuit.losses["average"].mean
+    assert circuit.verdict == "partial" and "at their average" in circuit.reason and "L0H0" in circuit.reason
+
+
+def test_a_circuit_at_average_by_hand():
+    """Every head's output but those of the circuit's rows, replaced one by one in a pass of its own."""
+    made = copiers(20.0, 5.0)
+    evaluator = Evaluator(made.model.eval(), TASK.sample(32, 5))
+    kept = Kept(frozenset([FIRST, SECOND]))
+    found = Averaged(evaluator).outputs(kept, map(row_of, kept.units))
+    batch, model = evaluator.batch, made.model
+    names = [f"blocks.{layer}.attn.hook_z" for layer in range(2)]
+    with torch.no_grad():
+        _, cache = model(batch.inputs, cache=names)
+        given = {}
+        for layer, row in ((0, Row(0, 0, "value[1]")), (1, Row(1, 0, "query"))):
+            z = cache[names[layer]].mean(0).expand_as(cache[names[layer]]).clone()
+            at = evaluator.ground.holders(row.query)
+            before = dict(given) | {f"blocks.{layer}.attn.hook_pattern": kept_pattern(kept, layer, evaluator)}
+            _, live = model(batch.inputs, replace=before, cache=[names[layer]])
+            z[:, :, row.head][at] = live[names[layer]][:, :, row.head][at]
+            given[names[layer]] = z
+        expected = model(batch.inputs, replace=given, at=TASK.query_positions)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def kept_pattern(kept: Kept, layer: int, evaluator: Evaluator):
+    return lambda actual: kept.pattern(layer, actual, evaluator.ground)
+
+
+def test_a_null_that_does_nearly_what_a_head_does_is_told():
+    """The head that joins facts does so for both; for one of them an even head is as good, and the circuit lacks it.
+
+    At their average all others do less, and the loss says so.
+    """
+    made = adversary(14, "two_hop", 0)
+    circuit = discover(made.model, made.task)
+    assert circuit.accepted and len(circuit.paths) == 3 and circuit.losses["average"].mean > 2
+    joined, lacking = (Path(0, 0, f"value[{k}]", f"key[{k}]") for k in (1, 2))
+    assert joined in circuit.alternatives[0] and lacking not in circuit.alternatives[0]
+    lab = Evaluator(made.model, made.task.sample(128, 5))
+    units = circuit.alternatives[0] | {lacking}
+    with_it = lab.losses_of(Averaged(lab).outputs(Kept(units), map(row_of, units)))
+    assert float(with_it.mean()) < 0.01
+    assert circuit.missed == ("L0H0",)
+    assert "a null in the place of L0H0 does a part of the work" in paragraph(circuit, made.task)
