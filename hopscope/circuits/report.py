@@ -21,15 +21,17 @@ from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import Takeover, find_takeovers, spared_paths
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.use import sleeps, use_of
 from hopscope.circuits.verdict import MORE, SEARCHED, Trial, judge, on_trial
+from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, TokenTask
 
 UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
 FEW = 64  # of the report's sequences, for certificates, what heads are at work, and removals but live (ours)
-TOLD = 3  # most heads that are named as being at work
+TOLD = 3  # most heads, or rows, that are named
+UNNAMED = 0.5  # share of a row's attention on positions without a role that is worth a word (ours)
 Validated = list[tuple[Units, dict[str, Loss]]]
 
 
@@ -166,14 +168,27 @@ class Report:
         return found, failed
 
     def hint(self) -> str:
-        """What may be the matter where nothing was found: answers that are asked at positions without a role."""
+        """What may be the matter where no circuit is found: answers are asked, or heads look, where no role is."""
         batch = self.case.data.batch
         held = batch.searched.held().any(1)[:, self.case.task.query_positions]
         asked = (batch.targets != NOT_ASKED).any(-1) if isinstance(self.case.task, TokenTask) else torch.ones_like(held)
         named = float((held & asked).sum() / asked.sum())
-        if named > 0.99:
-            return ""
-        return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
+        if named <= 0.99:
+            return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
+        return self.elsewhere()
+
+    def elsewhere(self) -> str:
+        """Rows that matter and look at positions without a role, by how much, those that look there most first."""
+        case = self.case
+        unnamed = case.data.ground.holders(NO_ROLE)[:, None]
+        shares = {}
+        for row in case.data.ground.rows:
+            if row.query != NO_ROLE and case.effects.get(frozenset([row]), 0.0) >= case.threshold:
+                pattern, at = case.data.patterns[row.layer][:, row.head], case.data.ground.holders(row.query)
+                shares[row] = float((pattern * unnamed).sum(-1)[at].mean())
+        most = sorted((row for row in shares if shares[row] > UNNAMED), key=lambda row: (-shares[row], row))[:TOLD]
+        looks = listed(f"{shares[row]:.0%} of {row}" for row in most) if most else ""
+        return f"where heads look has no role ({looks}): try roles for these positions" if most else ""
 
     def measured(
         self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial

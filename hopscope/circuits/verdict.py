@@ -168,7 +168,7 @@ def judge(
     Args:
         trial: of the circuit.
         n_paths: of the circuit.
-        hint: what may be the matter where no set of paths was found.
+        hint: what may be the matter where a test fails, or no set of paths was found.
         advice: what to try where the model has not solved its task.
         minimal: whether the search saw that nothing can be left out of it.
         asleep: its paths that the model as it is does not use.
@@ -205,13 +205,13 @@ def judge(
     if not failed:
         below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
         return "circuit", f"{below}, and {loss['live']} as computed, all else null"
-    said = ", and ".join(short(trial, test) for test in failed)
+    said, also = ", and ".join(short(trial, test) for test in failed), f"; {hint}" if hint else ""
     live = [test for test in ("live", "rows") if test in failed]
     if live and "circuit" in failed:
-        return "none", f"{said}; {ADVICE['circuit']}"
+        return "none", f"{said}; {ADVICE['circuit']}{also}"
     passed = "by hand it passes" if live else "live it passes"
     value = loss["circuit" if live else "live"]
-    return "partial", f"{passed} at {value}, but {said}; {ADVICE[failed[0]]}"
+    return "partial", f"{passed} at {value}, but {said}; {ADVICE[failed[0]]}{also}"
 
 
 def unsolved(trial: Trial) -> str:

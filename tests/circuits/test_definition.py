@@ -132,6 +132,15 @@ def test_where_nothing_suffices_the_best_that_was_found_is_told(monkeypatch):
     assert "no set of paths" not in circuit.reason
 
 
+def test_where_heads_look_at_what_no_role_names_it_is_said():
+    """The query reads the answer one position behind it, which holds no role."""
+    made = adversary(14, "hub", 0)
+    circuit = discover(made.model, made.task)
+    assert not circuit.accepted
+    assert "where heads look has no role (" in circuit.reason and "of L1H" in circuit.reason
+    assert circuit.reason.endswith("try roles for these positions")
+
+
 def test_a_rule_is_not_told_of_a_head_that_does_otherwise():
     """A rule by position may do the work, and yet the head goes where its partner is."""
     rule = Hypothesis("previous position", 2.0, offset(1))
