@@ -38,12 +38,14 @@ class Averaged:
     def __init__(self, evaluator: Evaluator):
         self.evaluator = evaluator
         names = [f"blocks.{layer}.{OUTPUT}" for layer in evaluator.layers]
-        with torch.no_grad():
-            _, cache = evaluator.model(evaluator.batch.inputs, cache=names)
-        evaluator.count(1)
-        self.means = [cache[name].mean(0) for name in names]
+        sums: list[Tensor | float] = [0.0] * len(names)
+        for part in evaluator.parts:
+            with torch.no_grad():
+                _, cache = part.model(part.batch.inputs, cache=names, at=part.batch.task.query_positions)
+            part.count(1)
+            sums = [total + cache[name].sum(0) for total, name in zip(sums, names, strict=True)]
+        self.means = [torch.as_tensor(total) / len(evaluator.batch) for total in sums]
 
-    @torch.no_grad()
     def outputs(
         self, kept: Change, rows: Iterable[Row], nulls: Collection[Head] = ()
     ) -> Float[Tensor, "batch query output"]:
@@ -54,26 +56,32 @@ class Averaged:
             rows: which say what follows from it.
             nulls: heads that do so, too, wherever they attend as a null does in the model as it is.
         """
-        evaluator, rows = self.evaluator, frozenset(rows)
+        rows = frozenset(rows)
+        return torch.cat([self.outputs_of(part, kept, rows, nulls) for part in self.evaluator.parts])
+
+    @torch.no_grad()
+    def outputs_of(
+        self, part: Evaluator, kept: Change, rows: frozenset[Row], nulls: Collection[Head]
+    ) -> Float[Tensor, "part query output"]:
+        """The same on some of the sequences."""
         replace: dict[str, Replacement] = {}
-        for layer in evaluator.layers:
-            live = self.live(layer, rows, nulls)
-            replace[f"blocks.{layer}.{PATTERN}"] = partial(kept.pattern, layer, ground=evaluator.ground)
+        for layer in part.layers:
+            live = self.live(part, layer, rows, nulls)
+            replace[f"blocks.{layer}.{PATTERN}"] = partial(kept.pattern, layer, ground=part.ground)
             replace[f"blocks.{layer}.{OUTPUT}"] = partial(chosen, live, self.means[layer])
-        evaluator.count(1)
-        found: Tensor = evaluator.model(
-            evaluator.batch.inputs, replace=replace, at=evaluator.batch.task.query_positions
-        )
+        part.count(1)
+        found: Tensor = part.model(part.batch.inputs, replace=replace, at=part.batch.task.query_positions)
         return found
 
-    def live(self, layer: int, rows: frozenset[Row], nulls: Collection[Head]) -> Bool[Tensor, "batch position head"]:
+    def live(
+        self, part: Evaluator, layer: int, rows: frozenset[Row], nulls: Collection[Head]
+    ) -> Bool[Tensor, "part position head"]:
         """Where a layer's heads are not at their average."""
-        evaluator = self.evaluator
-        shape = (*evaluator.batch.inputs.shape[:2], evaluator.model.architecture.n_heads)
-        found = torch.zeros(shape, dtype=torch.bool, device=evaluator.batch.inputs.device)
+        shape = (*part.batch.inputs.shape[:2], part.model.architecture.n_heads)
+        found = torch.zeros(shape, dtype=torch.bool, device=part.batch.inputs.device)
         for row in rows:
             if row.layer == layer:
-                found[:, :, row.head] |= evaluator.ground.holders(row.query)
+                found[:, :, row.head] |= part.ground.holders(row.query)
         for head in (head for at, head in nulls if at == layer):
             found[:, :, head] |= self.like_null[layer][head]
         return found

@@ -72,11 +72,13 @@ class Completeness:
         claim: `proven`, there are none of up to `size` units; `searched`, none were found; or `not claimed`.
         how: it was searched, or why nothing is claimed.
         size: units of the greatest sets that were tried, for a proof.
+        asleep: sets that would do if all else were idle, and that the model as it is keeps asleep: they are not listed.
     """
 
     claim: Literal["proven", "searched", "not claimed"]
     how: str = ""
     size: int | None = None
+    asleep: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,7 +109,7 @@ class Circuit:
         family: of which it is one, where there are too many circuits to list.
         spared: paths without whose rows the model does as well.
         spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
-        missed: heads beside it that are missed at their average, if that loss is clearly over the threshold.
+        missed: rows beside it that are missed at their average, if that loss is clearly over the threshold.
         log: every hypothesis tried.
     """
 

@@ -216,7 +216,7 @@ class Detective(Case):
             return list(circuits)
         every = sorted({unit for units in circuits for unit in units if isinstance(unit, Path)})
         use = use_of(self.selection, every, self.settings.null)
-        asleep = {path for path in every if sleeps(self.selection.strengths[path], use[path])}
+        asleep = {path for path in every if sleeps(self.selection.strengths.get(path, 0.0), use[path])}
         dormant = {units for units in circuits if units & asleep}
         losses = self.selection.losses(map(self.kept, circuits))
         hairs = [loss.mean // (HAIR * abs(self.threshold) + 1e-9) for loss in losses]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import Any
 
 import torch
 
-from hopscope.circuits.averages import Averaged, has_averages
+from hopscope.circuits.averages import Averaged, Head, has_averages
 from hopscope.circuits.case import Case, Units, names, said
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
@@ -59,21 +60,23 @@ class Report:
             asleep=[found.path for found in measured if found.is_asleep],
             at_work=missed if as_null else [],
         )
-        told = measured if verdict != "none" else missed_of(measured, trial)
-        chosen = frozenset[Row | Path](one.path for one in told) | rows_of(chosen)
+        found = len(paths)
+        if verdict == "none":
+            chosen, trial, measured = self.narrowed(chosen, trial, measured, rules)
+            verdict, words = judge(trial, len(measured), self.hint(), advice)
         valid: Validated = [(chosen, trial.losses)] if paths else []
         takeovers: list[Takeover] = []
         spared: list[Path] = []
         family: Family | None = None
         if verdict == "circuit":
-            others, failed = self.validated([one for one in circuits if one != chosen])
+            others, failed, asleep = self.validated([one for one in circuits if one != chosen])
             valid += others
             spared = spared_paths(self.case, paths)
             takeovers = find_takeovers(self.case, spared, [one for one, _ in valid])
-            claim = claimed(claim, [one for one, _ in valid], spared, failed)
+            claim = replace(claimed(claim, [one for one, _ in valid], spared, failed), asleep=asleep)
             family = family_of(self.case, self.suffices, chosen) if claim.claim == "not claimed" else None
         return Circuit(
-            paths=told,
+            paths=measured,
             rows=tuple(sorted(rows_of(chosen))),
             losses=trial.losses,
             hop_losses=trial.hop_losses,
@@ -89,19 +92,34 @@ class Report:
             takeovers=tuple(takeovers),
             family=family,
             spared=tuple(spared),
-            spare=len(measured) - len(told),
+            spare=found - len(measured),
             missed=tuple(missed),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=self.case.log,
         )
 
     def first_fit(self, units: Units, circuits: Sequence[Units]) -> tuple[Units, Trial]:
-        """The first of the circuits that passes both tests; the first of all if none does."""
-        first = self.trial(units)
-        if first.fits():
-            return units, first
-        tried = ((other, self.trial(other)) for other in circuits[1:])
-        return next(((other, trial) for other, trial in tried if trial.fits()), (units, first))
+        """The first circuit that passes every test with no null at work; else that passes; else the first of all."""
+        first: tuple[Units, Trial] = (units, self.trial(units))
+        fitting: tuple[Units, Trial] | None = None
+        for one, trial in itertools.chain([first], ((other, self.trial(other)) for other in circuits[1:])):
+            if trial.fits() and not self.missed(one, trial)[1]:
+                return one, trial
+            fitting = fitting or ((one, trial) if trial.fits() else None)
+        return fitting or first
+
+    def narrowed(
+        self, units: Units, trial: Trial, measured: tuple[Found, ...], rules: dict[Row, Hypothesis]
+    ) -> tuple[Units, Trial, tuple[Found, ...]]:
+        """Of a set that does not suffice only the paths that are missed live, if without the rest no loss is higher."""
+        missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
+        if not missed or len(missed) == len(measured):
+            return units, trial, measured
+        few = frozenset[Row | Path](missed) | rows_of(units)
+        fewer = self.trial(few)
+        if any(fewer.losses[test].mean > trial.losses[test].high for test in SEARCHED):
+            return units, trial, measured
+        return few, fewer, self.measured(sorted(missed), few, rules, fewer)
 
     def trial(self, units: Units) -> Trial:
         """The model, the circuit in every test, and the null, on report data."""
@@ -122,32 +140,36 @@ class Report:
         return {"average": on.account_of(Averaged(on).outputs(self.case.kept(units), map(row_of, units)))}
 
     def missed(self, units: Units, trial: Trial) -> tuple[list[str], bool]:
-        """The heads beside a circuit that it clearly lacks when they are at their average, the most missed first.
+        """The rows beside a circuit that it clearly lacks when they are at their average, the most missed first.
 
         And whether what it lacks is what heads do that attend as a null does: all of these make up for half of it.
         """
         if "average" not in trial.losses or trial.losses["average"].low < trial.demands.loss:
             return [], False
-        self.case.watch("looking for heads that are missed at their average")
+        self.case.watch("looking for what is missed at its average")
         few, averaged, kept, rows = self.few, Averaged(self.few), self.case.kept(units), [*map(row_of, units)]
         loss = lambda more=(), nulls=(): float(few.losses_of(averaged.outputs(kept, [*rows, *more], nulls)).mean())  # noqa: E731
-        without, every = loss(), few.ground.rows
+        without = loss()
         lacking = without - trial.demands.loss
+        if lacking <= 0:  # of few sequences none shows it
+            return [], False
         as_null = without - loss(nulls=averaged.heads) >= lacking / 2
-        heads = averaged.heads if as_null else sorted({(row.layer, row.head) for row in every})
-        own = {head: [row for row in every if (row.layer, row.head) == head] for head in heads}
-        helps = {head: without - (loss(nulls=[head]) if as_null else loss(own[head])) for head in heads}
-        best = sorted(heads, key=lambda head: (-helps[head], head))[:TOLD]
-        missed = [head for head in best if helps[head] >= lacking / 4] or best[:1]
-        return [f"L{layer}H{head}" for layer, head in missed], as_null
+        others: dict[Head, list[Row]] = {}
+        for row in few.ground.rows:
+            if row not in rows:
+                others.setdefault((row.layer, row.head), []).append(row)
+        helps = {head: without - (loss(nulls=[head]) if as_null else loss(own)) for head, own in others.items()}
+        best = sorted(others, key=lambda head: (-helps[head], head))[:TOLD]
+        heads = [head for head in best if helps[head] >= lacking / 4] or best[:1]
+        return [str(min(others[head], key=lambda row: loss([row]))) for head in heads], as_null
 
     @cached_property
     def few(self) -> Evaluator:
         """A part of the report data."""
         return self.case.report.part(slice(0, FEW))
 
-    def validated(self, others: Sequence[Units]) -> tuple[Validated, int]:
-        """Those of the other circuits that stand the same trial, with their losses; and how many do not.
+    def validated(self, others: Sequence[Units]) -> tuple[Validated, int, int]:
+        """Those of the other circuits that stand the same trial, with their losses; and how many do not, and sleep.
 
         One that sleeps must work at averages, too, or it is kept asleep by what is no part of it: no backup, but a
         route that the model never takes.
@@ -165,7 +187,7 @@ class Report:
             )
             found += [(other, trial.losses)] if stands else []
             failed += not trial.fits()
-        return found, failed
+        return found, failed, len(others) - len(found) - failed
 
     def hint(self) -> str:
         """What may be the matter where no circuit is found: answers are asked, or heads look, where no role is."""
@@ -227,6 +249,7 @@ class Report:
             "threshold of the search": {"loss": self.case.threshold, "accuracy": self.case.accuracy},
             "criterion": "mean loss and accuracy: by hand, live, and live with rows whole; nulls at work; use",
             "identity": names(self.case.identity),
+            "left_out": names(self.case.left_out),
             "forwards": {
                 "discovery": round(self.case.data.forwards),
                 "selection": round(self.case.selection.forwards),
@@ -236,11 +259,6 @@ class Report:
             "trial": self.case.trial,
             "seconds": round(time.monotonic() - self.case.began, 2),
         }
-
-
-def missed_of(measured: tuple[Found, ...], trial: Trial) -> tuple[Found, ...]:
-    """The paths without which the live loss is over its interval; all of them if there are none."""
-    return tuple(one for one in measured if one.removal_loss > trial.losses["live"].high) or measured
 
 
 def paths_of(units: Units) -> frozenset[Path]:

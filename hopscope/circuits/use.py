@@ -26,11 +26,13 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
 
     Args:
         evaluator: the model on sequences.
-        paths: which.
+        paths: which; of one that is in none of these sequences nothing is known, and it counts as used.
         null: what becomes of a silenced path's attention, and of heads that are idle.
     """
     silenced = [Silenced(frozenset([path]), null) for path in paths]
     whole, idle, *without = evaluator.outputs([AsIs(), Kept(frozenset(), null), *silenced])
     most = float((idle - whole).abs().mean())
     moved = [float((outputs - whole).abs().mean()) for outputs in without]
-    return {path: by / most if most else 0.0 for path, by in zip(paths, moved, strict=True)}
+    return {
+        path: by / most if most and path in evaluator.strengths else 1.0 for path, by in zip(paths, moved, strict=True)
+    }

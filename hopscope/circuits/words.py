@@ -212,7 +212,7 @@ def told_losses(circuit: Circuit) -> str:
 
 
 def averages(circuit: Circuit) -> list[str]:
-    """That a null does a part of an accepted circuit's work, in the place of which heads."""
+    """That a null does a part of an accepted circuit's work, in the place of which rows."""
     if not circuit.missed or not circuit.accepted:
         return []
     loss = digits(circuit.losses["average"].mean, circuit.unit)
@@ -262,7 +262,15 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 
 
 def others(circuit: Circuit) -> list[str]:
-    """The other minimal circuits, by what they exchange; and what is claimed of more."""
+    """The other minimal circuits, by what they exchange; what is claimed of more; and what sleeps."""
+    asleep = circuit.completeness.asleep
+    them = "them" if asleep > 1 else "it"
+    words = f"{count(asleep, 'further set')} would do if all else were idle, and the model keeps {them} asleep."
+    return [*listed_others(circuit), *([words.capitalize()] if asleep else [])]
+
+
+def listed_others(circuit: Circuit) -> list[str]:
+    """The same, but for what sleeps."""
     if circuit.family:
         return circuit.family.words()
     n, claim = len(circuit.alternatives), circuit.completeness.claim

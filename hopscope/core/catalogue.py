@@ -72,8 +72,13 @@ class Root:
         return str(self.folder(folder)) if self.outside else f"{self.package}.{folder}"
 
     def studies(self) -> list[Root]:
-        """Its studies, each of which has folders of its own: what is in `studies/`, or else has `experiments/`."""
-        found = {*self.path.glob("studies/*/"), *(path.parent for path in self.path.glob("*/experiments/"))}
+        """Its studies, which have folders of their own: what is in `studies/`; in a package what has `experiments/`.
+
+        A folder of somebody's own may hold anything else beside.
+        """
+        found = {*self.path.glob("studies/*/")}
+        if not self.package.startswith(outside.PRIVATE):
+            found |= {path.parent for path in self.path.glob("*/experiments/")}
         named = [path for path in sorted(found) if path.name.isidentifier() and not path.name.startswith("_")]
         inner = [".".join(path.relative_to(self.path).parts) for path in named]
         return [Root(f"{self.package}.{name}", path, self.outside) for name, path in zip(inner, named, strict=True)]

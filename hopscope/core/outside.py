@@ -28,6 +28,7 @@ from hopscope.core.settings import BadInput
 
 #: The variable that names folders, the group in which packages name themselves, and the distribution that is ours.
 VARIABLE, GROUP, OURS = "HOPSCOPE_PATH", "hopscope", "hopscope"
+STUDIES = "hopscope_studies"
 PRIVATE = "_hopscope_outside_"
 #: How a file of one's own is brought, for whoever lacks it.
 ADVICE = f"a file of your own is found with hopscope --with DIR, or {VARIABLE}=DIR"
@@ -55,8 +56,10 @@ def options() -> list[str]:
 
 @cache
 def ours() -> dict[str, Path]:
-    """The plug-ins that our own distribution brings: by name, where they lie."""
-    return installed(point for point in entry_points(group=GROUP) if is_ours(point))
+    """The plug-ins that our own distribution brings: by name, where they lie; in a bare checkout what is beside us."""
+    found = installed(point for point in entry_points(group=GROUP) if is_ours(point))
+    beside = Path(__file__).parents[2] / STUDIES
+    return found or ({STUDIES: beside} if beside.is_dir() else {})
 
 
 @cache
@@ -89,7 +92,8 @@ def installed(points: Iterable[EntryPoint]) -> dict[str, Path]:
 def places() -> dict[str, Path]:
     """Where files of one's own are: folders by the name of the package that their modules are in."""
     installed = packages()
-    return installed | {package_of(folder): folder for folder in folders() if folder not in installed.values()}
+    known = {*ours().values(), *installed.values()}
+    return installed | {package_of(folder): folder for folder in folders() if folder not in known}
 
 
 def package_of(folder: Path) -> str:

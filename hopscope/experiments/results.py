@@ -65,7 +65,7 @@ def room(name: str) -> Path:
 
 def rooms() -> list[Path]:
     """The folders of results that there are: `results` here, and those of all studies."""
-    return [HERE, *(study.path / "results" for study in catalogue.studies())]
+    return [HERE, *(root.path / "results" for one in catalogue.plugins() for root in (one, *one.studies()))]
 
 
 def results_in(*places: Path) -> list[Path]:
@@ -87,7 +87,7 @@ def gone(folder: Path) -> str:
     """The sentence about a folder of results that is not there: where it went, or what makes one."""
     if folder == HERE:
         ours = " or ".join(str(root.path) for root in catalogue.ours())
-        return f"there is no folder {folder}: each study keeps its own; leave --results out to read all, or name {ours}"
+        return f"there is no folder {folder}: each study keeps its own; name {ours} for all of them"
     if (now := today(folder)) != folder:
         return f"there is no folder {folder}: it is in its study now, {now}"
     return f"there is no folder {folder}; 'hopscope reproduce NAME --scale cpu' makes results"
@@ -200,8 +200,9 @@ def redraw(name: str, folder: Path) -> None:
     """
     source = experiment(name)
     table = table_in(folder)
+    if OF_OLD in listed(folder):
+        (folder / OF_OLD).unlink(missing_ok=True)
     unlist(folder, (*DRAWN, OF_OLD))
-    (folder / OF_OLD).unlink(missing_ok=True)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     write_file(folder / FIGURE, rendered(source.figure(table[table.scale == scales[-1]]), "svg"))
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]

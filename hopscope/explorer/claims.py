@@ -64,7 +64,7 @@ def texts_of(experiment: str) -> Texts | None:
     if experiment not in catalogue.names("experiments"):
         return None
     file = Path(inspect.getfile(catalogue.module("experiments", experiment))).parents[1] / "README.md"
-    readme = file.read_text(encoding="utf-8") if file.is_file() else ""
+    readme = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     return Texts(catalogue.summary("experiments", experiment), readme)
 
 

@@ -5,7 +5,7 @@ The kinds are those of a table that a cold reader drew up; the models are of our
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -15,10 +15,11 @@ from bench.hand_made import SHARP, TASK, Maker, copiers
 from hopscope.circuits import discovery
 from hopscope.circuits.averages import Averaged
 from hopscope.circuits.carriers import Carriers
-from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit import Circuit, Found
 from hopscope.circuits.discovery import Detective, Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
 from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.report import UNCLAIMED, Report
 from hopscope.circuits.rules import is_followed
 from hopscope.circuits.sufficiency import Sufficiency
@@ -78,6 +79,9 @@ def test_a_route_that_the_model_never_takes_is_not_its_circuit():
     assert circuit.verdict == "circuit" and not circuit.asleep
     assert paths(circuit) == [str(FIRST), str(SECOND), "L1H1 query->value[1]"]
     assert all(SLEEPER not in others for others in circuit.alternatives)
+    assert (circuit.completeness.claim, circuit.completeness.asleep) == ("proven", 1)
+    told = "One further set would do if all else were idle, and the model keeps it asleep."
+    assert told in paragraph(circuit, TASK)
 
 
 def test_use_is_a_share_of_what_all_heads_move():
@@ -115,6 +119,33 @@ def test_of_what_does_not_suffice_only_what_is_missed_is_told():
     circuit = Report(case, Sufficiency(case)).circuit(frozenset([FIRST, SECOND, idle]), [], UNCLAIMED)
     assert circuit.verdict == "none" and paths(circuit) == [str(FIRST), str(SECOND)] and circuit.spare == 1
     assert "Without one further path that it followed the loss is the same." in paragraph(circuit, TASK)
+
+
+def test_two_that_do_the_same_are_both_told_though_neither_is_missed():
+    """Without either the other does it; without both the loss told would be another set's."""
+    case = Detective(copiers(3.0, 3.0).model.eval(), TASK, Discovery(), lambda _: None)
+    report, second = Report(case, Sufficiency(case)), Path(1, 1, "query", "value[1]")
+    units = frozenset([FIRST, SECOND, second])
+    trial = report.trial(units)
+    one = [Found(path, 1.0, "", None, 0.0, 0.0) for path in sorted(units - {FIRST})]
+    rest = Found(FIRST, 1.0, "", None, trial.losses["live"].high + 1, 0.0)
+    assert report.narrowed(units, trial, (rest, *one), {}) == (units, trial, (rest, *one))
+
+
+def test_what_few_sequences_do_not_show_is_blamed_on_nobody():
+    """The loss at averages is over the threshold on many sequences, and below it on the few that are looked at."""
+    case = Detective(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    report, units = Report(case, Sufficiency(case)), frozenset([FIRST, SECOND])
+    trial = report.trial(units)
+    over = replace(trial, losses=trial.losses | {"average": Loss(1.0, 0.9, 1.1, 512)})
+    assert report.missed(units, over) == ([], False)
+
+
+def test_a_path_that_no_sequence_has_is_not_asleep():
+    """Of what is rare nothing is known where it does not occur."""
+    evaluator = Evaluator(copiers(20.0).model.eval(), TASK.sample(16, 5))
+    nowhere = Path(0, 0, "key[1]", "value[1]")
+    assert nowhere not in evaluator.strengths and use_of(evaluator, [nowhere], "uniform") == {nowhere: 1.0}
 
 
 def test_where_nothing_suffices_the_best_that_was_found_is_told(monkeypatch):
@@ -222,5 +253,5 @@ def test_a_null_that_does_nearly_what_a_head_does_is_told():
     units = circuit.alternatives[0] | {lacking}
     with_it = lab.losses_of(Averaged(lab).outputs(Kept(units), map(row_of, units)))
     assert float(with_it.mean()) < 0.01
-    assert circuit.missed == ("L0H0",)
-    assert "a null in the place of L0H0 does a part of the work" in paragraph(circuit, made.task)
+    assert circuit.missed == ("L0H0 value[2]",)
+    assert "a null in the place of L0H0 value[2] does a part of the work" in paragraph(circuit, made.task)

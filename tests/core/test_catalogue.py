@@ -62,6 +62,22 @@ def test_a_study_is_a_folder_with_experiments_or_one_in_studies(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     found = catalogue.Root("lab", tmp_path, outside=True).studies()
     assert [(root.package, root.outside) for root in found] == [("lab.one", True), ("lab.studies.three", True)]
+    own = catalogue.Root(
+        outside.package_of(tmp_path), tmp_path, outside=True
+    )  # may hold tests/experiments, or anything
+    assert [root.path.name for root in own.studies()] == ["three"]
+
+
+def test_a_bare_checkout_finds_the_studies_beside_it(monkeypatch):
+    """Without the metadata of an installed package, or with those of before there were studies beside it."""
+    expected = outside.ours()
+    monkeypatch.setattr(outside, "entry_points", lambda group: [])
+    assert outside.ours.__wrapped__() == expected
+
+
+def test_our_own_studies_named_as_a_folder_are_not_somebodys(monkeypatch):
+    monkeypatch.setenv(outside.VARIABLE, str(outside.ours()["hopscope_studies"]))
+    assert outside.places() == outside.packages()
 
 
 def test_our_studies_come_by_an_entry_point_and_are_nobodys_own():

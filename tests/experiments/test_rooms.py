@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli import main
+from hopscope.cli.commands import report
 from hopscope.core import catalogue
 from hopscope.core.places import is_installed
 from hopscope.experiments.results import all_claims, results_in, room, rooms, today
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_an_experiments_room_is_in_its_study():
     assert room("fig2") == ROOT / "hopscope_studies" / "stacked_heads" / "results"
-    assert room("fig2") in rooms() and len(rooms()) == 1 + len(catalogue.studies())
+    assert room("fig2") in rooms() and len(rooms()) == 1 + len(catalogue.plugins()) + len(catalogue.studies())
 
 
 def test_what_is_installed_is_no_place_for_what_a_person_makes(monkeypatch):
@@ -37,6 +38,20 @@ def test_results_of_a_study_of_studies_and_of_a_folder_are_found_alike(tmp_path)
     mine = Path(shutil.copytree(studies / "k_hop" / "results" / "k_hop", tmp_path / "k_hop"))
     found = {folder.name: folder for folder in results_in(tmp_path, studies)}
     assert found["k_hop"] == mine and found["easy_to_hard"].is_relative_to(studies)
+
+
+def test_what_an_installed_package_brings_is_not_redrawn(tmp_path, monkeypatch, capsys):
+    """It comes without tables, and is no place to write to."""
+    theirs = tmp_path / "site-packages" / "results" / "k_hop"
+    theirs.mkdir(parents=True)
+    shutil.copy(room("k_hop") / "k_hop" / "claims.json", theirs)
+    mine = Path(shutil.copytree(room("fig2") / "fig2", tmp_path / "mine" / "fig2"))
+    (mine / "figure.svg").unlink()
+    monkeypatch.setattr(report, "rooms", lambda: [theirs.parent, mine.parent])
+    assert main(["report", "--redraw", "--json"]) == 0, capsys.readouterr().err
+    found = {row["experiment"] for row in json.loads(capsys.readouterr().out)}
+    assert found == {"fig2", "k_hop"} and (mine / "figure.svg").is_file()
+    assert [path.name for path in theirs.iterdir()] == ["claims.json"]
 
 
 def test_reports_are_of_all_studies_unless_results_are_named(capsys):

@@ -271,7 +271,7 @@ def test_an_alternative_stands_the_same_trial(many):
     units = frozenset([Path(0, 0, "each", "−1"), Path(1, 1, "query", "after-same-token")])
     report = Report(case, Sufficiency(case))
     assert report.trial(units).losses["live"].high < report.trial(units).demands.loss
-    assert not report.trial(units).fits() and report.validated([units]) == ([], 1)
+    assert not report.trial(units).fits() and report.validated([units]) == ([], 1, 0)
     assert alternatives(found) == {frozenset([BEFORE_IT, FIRST])}
 
 

@@ -26,7 +26,7 @@ from hopscope.cli.options import (
 )
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
-from hopscope.core.places import CLAIMS, PAGE, TABLE, check_page, has, kind_of, replacing
+from hopscope.core.places import CLAIMS, PAGE, TABLE, check_page, has, is_installed, kind_of, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, listed, parse_json, read_listed, write_file
 from hopscope.core.strangers import misfit
@@ -34,12 +34,11 @@ from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.overview import claims_page, show, studies_markdown
-from hopscope.experiments.results import all_claims, claims_in, gone, redraw, results_in, rooms
+from hopscope.experiments.results import HERE, all_claims, claims_in, gone, redraw, results_in, rooms
 from hopscope.runs.integrity import is_unverified, vouch
 from hopscope.runs.run import load
 
 STUDY_PAGES = "hopscope_studies/{}/README.md"  # from the README
-OURS = Path("hopscope_studies")
 
 
 @click.command("report")
@@ -116,9 +115,10 @@ def check_kinds() -> None:
 def draw_again(places: Sequence[Path], watch: Callable[[str], None] = lambda _: None) -> None:
     """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
 
-    Raises Damaged for a table that is not the one that its manifest lists.
+    What comes with an installed package, without tables, stays as it is. Raises Damaged for a table that is not the one
+    that its manifest lists.
     """
-    for folder in results_in(*places):
+    for folder in (folder for folder in results_in(*places) if not is_installed(folder.resolve())):
         if has(folder, CLAIMS) or folder.name in catalogue.names("experiments"):
             watch(f"drawing and judging {folder.name}")
             redraw(folder.name, folder)
@@ -155,7 +155,7 @@ def write_page(page: Path, results: Path | None, runs: tuple[Path, ...]) -> None
         if bad := misfit(found, CIRCUIT, "its value"):
             raise Damaged(f"{run / 'circuit.json'} is altered: {bad.removeprefix('its value.')} is missing")
         circuits.append(Opened(shown_name(run), found, run / "pictures", explorer_of(run, page)))
-    named = results or OURS
+    named = results or next((ours.path for ours in catalogue.ours()), HERE)
     explorer = explorer_of(named, page)
     made = report_page(sections, circuits, code_version(), results=shlex.quote(shown_name(named)), explorer=explorer)
     write_file(page, made.encode())
