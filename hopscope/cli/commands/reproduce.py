@@ -27,7 +27,7 @@ from hopscope.cli.options import (
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
 from hopscope.core.environment import choose_device, memory_free
-from hopscope.core.places import CLAIMS
+from hopscope.core.places import CLAIMS, has
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count, duration
@@ -159,8 +159,8 @@ def estimated(name: str, scale: str, runs: Path, results: Path | None, at_once: 
 def tell(outcomes: list[Outcome], as_json: bool) -> None:
     """What was found, or what is left to do."""
     say_unverified(path for outcome in outcomes for path in outcome.trained)
-    folders = [outcome.results for outcome in outcomes if outcome.results]
-    claims = [row for folder in folders for row in claims_in(folder / CLAIMS) if row["scale"] == outcomes[0].scale]
+    judged = [outcome.results for outcome in outcomes if outcome.results and has(outcome.results, CLAIMS)]
+    claims = [row for folder in judged for row in claims_in(folder / CLAIMS) if row["scale"] == outcomes[0].scale]
     if as_json:
         print_json({"done": all(o.done for o in outcomes), "left": sum(o.left for o in outcomes), "claims": claims})
         return
