@@ -132,6 +132,18 @@ def test_two_that_do_the_same_are_both_told_though_neither_is_missed():
     assert report.narrowed(units, trial, (rest, *one), {}) == (units, trial, (rest, *one))
 
 
+def test_what_is_told_of_a_refused_set_is_never_accepted_by_the_way():
+    """Without a path that does harm the rest would pass; but nobody has asked whether it is minimal."""
+    case = Detective(copiers(20.0, 0.0).model.eval(), TASK, Discovery(), lambda _: None)
+    report, idle = Report(case, Sufficiency(case)), Path(1, 1, "query", "value[1]")
+    units = frozenset([FIRST, SECOND, idle])
+    trial = report.trial(units)
+    high = trial.losses["live"].high + 1
+    measured = tuple(Found(path, 1.0, "", None, 0.0 if path == idle else high, 0.0) for path in sorted(units))
+    assert report.trial(units - {idle}).fits()
+    assert report.narrowed(units, trial, measured, {}) == (units, trial, measured)
+
+
 def test_what_few_sequences_do_not_show_is_blamed_on_nobody():
     """The loss at averages is over the threshold on many sequences, and below it on the few that are looked at."""
     case = Detective(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
