@@ -29,8 +29,9 @@ import torch
 from hopscope.circuits import agreement, metrics
 from hopscope.circuits.baselines.base import Cost, Proposal, smallest
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Detective, Discovery
+from hopscope.circuits.discovery import Discovery
 from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.exam import Exam
 from hopscope.circuits.metrics import Curve, Paths, Yardstick
 from hopscope.configuration.presets import recipe
 from hopscope.core import catalogue
@@ -139,11 +140,11 @@ class Contest:
 
         def watch(words: str) -> None:
             if words.startswith("validating"):
-                known[0] = Cost(spent(detective), 0.0, round(time.monotonic() - began, 3))
+                known[0] = Cost(spent(exam), 0.0, round(time.monotonic() - began, 3))
 
-        detective = Detective(self.model, self.run.task, Discovery(seed=seed), watch)
-        circuit = detective.solve()
-        return circuit, known[0], Cost(spent(detective), 0.0, round(time.monotonic() - began, 3))
+        exam = Exam(self.model, self.run.task, Discovery(seed=seed), watch)
+        circuit = exam.solve()
+        return circuit, known[0], Cost(spent(exam), 0.0, round(time.monotonic() - began, 3))
 
     def paths(self, seed: int) -> Paths:
         tell(f"{OURS}: draw {seed + 1} of {self.draws}")
@@ -231,11 +232,11 @@ SWEPT: dict[str, Callable[[Proposal], dict[str, Any]]] = {
 }
 
 
-def spent(detective: Detective) -> float:
+def spent(exam: Exam) -> float:
     """Forwards of a search, in passes over the search's sequences; larger sets count for more."""
-    sets = (detective.data, detective.selection, detective.report)
-    sequences = sum(e.forwards * len(e.batch) for e in sets) + detective.suffices.sequences
-    return round(sequences / len(detective.data.batch), 1)
+    sets = (exam.data, exam.selection, exam.report)
+    sequences = sum(e.forwards * len(e.batch) for e in sets) + exam.suffices.sequences
+    return round(sequences / len(exam.data.batch), 1)
 
 
 def size_of(circuit: Paths | None) -> float:

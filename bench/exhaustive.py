@@ -1,11 +1,12 @@
 """The circuits of a small model, by trying every set: what discovery is held to.
 
 Nothing of discovery's search is used, nor its evaluator while sets of rows are tried: patterns are replaced by one
-tensor of what is kept. A set of units suffices if, with the uniform null, its loss is below the task's threshold, and
-as many answers are right as the task asks, in all three ways (docs/circuits.md): its rows whole, live; its paths, live;
-all patterns by hand. It is minimal if no proper subset suffices. Every set of rows up to a size is tried live; and in
-those that pass every set of paths on which their rows put at least 2 % of their attention, in the model as it is or
-while all other rows are null.
+tensor of what is kept. A set of units suffices if its loss is below the task's threshold, and as many answers are right
+as the task asks, in all four ways (docs/circuits.md): its rows whole, live; its paths, live; its paths, live, all other
+heads at their average; all patterns by hand. Nulls are uniform, but for the rows that a search says are identity. A set
+is minimal if no proper subset suffices, nor one that has rows whole in place of paths. Every set of rows up to a size
+is tried live; and in those that pass every set of paths on which their rows put at least 2 % of their attention, in the
+model as it is or while all other rows are null; and a row whole where no path has half of it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MANY = 16
 SURE = 2048  # sequences that decide on what is left
 TOGETHER = 512  # sequences in one forward pass
 WORK = 2e6  # numbers of the stream: sizes beyond that of the circuit that was meant are tried, if it takes no more
+MOST = 0.5  # share of a row's attention, below which no path stands for it
+MEANS = 4096  # sequences over which heads are averaged
 SEEN = 0.02  # share of a row's attention that makes a path worth trying
 
 
@@ -57,8 +60,8 @@ class Truth:
 class Trier:
     """A model on sequences, and whether sets of units suffice."""
 
-    def __init__(self, model: Model, task: Task, seed: int = 0):
-        self.model, self.task = model, task
+    def __init__(self, model: Model, task: Task, seed: int = 0, identity: frozenset[Row] = frozenset()):
+        self.model, self.task, self.identity = model, task, identity
         self.batches = [task.sample(n, 1000 + seed + n) for n in STAGES]
         self.labs = [Evaluator(model, batch) for batch in self.batches]
         self.ground = self.labs[-1].ground
@@ -69,6 +72,10 @@ class Trier:
         self.weights = {path: max(share, SEEN) for path, share in self.labs[-1].strengths.items()}
         self.known: dict[Units, bool] = {}
         self.margin = 0.0
+        self.names = [f"blocks.{layer}.attn.hook_z" for layer in range(model.architecture.n_layers)]
+        with torch.no_grad():
+            _, cache = model(task.sample(MEANS, 998).inputs, cache=self.names)
+        self.means = [cache[name].mean(0) for name in self.names]
 
     # Rows ----------------------------------------------------------------------------------------------------
 
@@ -86,8 +93,11 @@ class Trier:
         batch, shape = self.batches[stage], self.model.architecture
         ground = self.labs[stage].ground
         held = torch.stack([ground.holders(role) for role in self.roles], 1).float()  # batch role position
-        even = null("uniform", ground.sees)
+        shown = torch.stack([null("uniform", ground.sees), null("identity", ground.sees)])
         place = {role: i for i, role in enumerate(self.roles)}
+        alone = torch.zeros(shape.n_layers, shape.n_heads, len(self.roles))
+        for row in self.identity:
+            alone[row.layer, row.head, place[row.query]] = 1.0
         per = max(1, TOGETHER // len(batch))
         found: list[Tensor] = [torch.empty(0, len(batch))]
         single = torch.vmap(lambda output, target: self.task.loss(output[None], target[None]))
@@ -100,7 +110,9 @@ class Trier:
 
             def mixed(layer: int, actual: Tensor, kept: Tensor = kept) -> Tensor:
                 own = torch.einsum("shr,brq->sbhq", kept[:, layer], held) > 0
-                return torch.where(own.flatten(0, 1)[..., None], actual, even)
+                itself = torch.einsum("hr,brq->bhq", alone[layer], held) > 0
+                idle = torch.where(itself[..., None], shown[1], shown[0]).repeat(len(kept), 1, 1, 1)
+                return torch.where(own.flatten(0, 1)[..., None], actual, idle)
 
             replace = {
                 f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: mixed(layer, actual)
@@ -123,20 +135,47 @@ class Trier:
         left = [units for units in left if frozenset(map(row_of, units)) in rows]
         worst: dict[Units, float] = {}
         for lab in self.labs:
-            live, hand = self.path_losses(lab, left)
-            stay = ~(over(live, self.threshold) | over(hand, self.threshold))
-            worst = dict(zip(left, torch.maximum(live.mean(1), hand.mean(1)).tolist(), strict=True))
+            three = self.path_losses(lab, left)
+            stay = ~torch.stack([over(losses, self.threshold) for losses in three]).any(0)
+            worst = dict(zip(left, torch.stack([x.mean(1) for x in three]).amax(0).tolist(), strict=True))
             left = list(itertools.compress(left, stay.tolist()))
         sure = {units for units in left if self.fits(units)}
         self.margin = max([self.margin, *(worst[units] / self.threshold for units in sure)])
         self.known |= dict.fromkeys(sure, True)
         return [units for units in sets if self.known[units]]
 
-    def path_losses(self, lab: Evaluator, sets: Sequence[Units]) -> tuple[Tensor, Tensor]:
-        """Of every sequence, live and by hand, each (set, sequence)."""
-        hand = [Hard({u: self.weights[u] for u in units if isinstance(u, Path)}) for units in sets]
-        losses = lab.sequence_losses([*map(Kept, sets), *hand]) if sets else torch.empty(0, len(lab.batch))
-        return losses[: len(sets)], losses[len(sets) :]
+    def path_losses(self, lab: Evaluator, sets: Sequence[Units]) -> list[Tensor]:
+        """Of every sequence, live, by hand, and live at averages, each (set, sequence)."""
+        if not sets:
+            return [torch.empty(0, len(lab.batch))] * 3
+        losses = lab.sequence_losses([*map(self.kept, sets), *map(self.by_hand, sets)])
+        average = torch.stack([lab.losses_of(self.at_average(lab, units)) for units in sets])
+        return [losses[: len(sets)], losses[len(sets) :], average]
+
+    def kept(self, units: Iterable[Unit]) -> Kept:
+        return Kept(frozenset(units), identity=self.identity)
+
+    def by_hand(self, units: Iterable[Unit]) -> Hard:
+        return Hard({u: self.weights[u] for u in units if isinstance(u, Path)}, identity=self.identity)
+
+    @torch.no_grad()
+    def at_average(self, lab: Evaluator, units: Units) -> Tensor:
+        """Answers with the units live, and every head at its average wherever it has none."""
+        kept, live = (
+            self.kept(units),
+            [torch.zeros(lab.batch.inputs.shape[:2] + mean.shape[1:2]) for mean in self.means],
+        )
+        for row in map(row_of, units):
+            live[row.layer][:, :, row.head] += lab.ground.holders(row.query)
+        replace = {
+            f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: kept.pattern(layer, actual, lab.ground)
+            for layer in range(len(live))
+        }
+        replace |= {
+            name: lambda z, at=at, mean=mean: torch.where(at[..., None] > 0, z, mean)
+            for name, at, mean in zip(self.names, live, self.means, strict=True)
+        }
+        return self.model(lab.batch.inputs, replace=replace, at=self.task.query_positions)
 
     @cached_property
     def many(self) -> Evaluator:
@@ -154,11 +193,9 @@ class Trier:
         return [float(self.many.hits_of(outputs).float().mean()) for outputs in self.many.outputs(changes)]
 
     def fits(self, units: Units) -> bool:
-        """Whether the greatest of the three losses of a set, and the least of its accuracies, do on many sequences."""
-        hand = Hard({u: self.weights[u] for u in units if isinstance(u, Path)})
-        changes = [Kept(frozenset(map(row_of, units))), Kept(units), hand]
-        for change in changes:
-            [outputs] = self.many.outputs([change])
+        """Whether the greatest of the four losses of a set, and the least of its accuracies, do on many sequences."""
+        changes = [self.kept(map(row_of, units)), self.kept(units), self.by_hand(units)]
+        for outputs in (*(self.many.outputs([change])[0] for change in changes), self.at_average(self.many, units)):
             right = float(self.many.hits_of(outputs).float().mean())
             if not float(self.many.losses_of(outputs).mean()) < self.threshold or right < self.accuracy:
                 return False
@@ -221,24 +258,30 @@ def all_circuits(trier: Trier, meant: int) -> Truth:
         candidates = [units for group in alive if len(group) <= n for units in choices(trier, group, n)]
         candidates = [units for units in dict.fromkeys(candidates) if not any(one <= units for one in found)]
         found += trier.suffice(candidates)
+    found = [one for one in found if not any(names_less(other, one) for other in found)]
     return Truth(found, size, len(groups), trier.margin)
 
 
-def seen(trier: Trier, path: Path, patterns: Sequence[Tensor]) -> bool:
-    """Whether a path gets attention, in the model as it is or as patterns have it."""
-    return max(trier.labs[-1].strengths[path], trier.labs[-2].attention(path, patterns)) >= SEEN
+def share(trier: Trier, path: Path, patterns: Sequence[Tensor]) -> float:
+    """The attention that a path gets, in the model as it is or as patterns have it."""
+    return max(trier.labs[-1].strengths[path], trier.labs[-2].attention(path, patterns))
+
+
+def names_less(one: Units, other: Units) -> bool:
+    """Whether one has whole rows in the place of paths of the other, and no more."""
+    mine, theirs = ({unit for unit in units if isinstance(unit, Path)} for units in (one, other))
+    return one != other and mine < theirs and {*map(row_of, one)} == {*map(row_of, other)}
 
 
 def choices(trier: Trier, rows: frozenset[Row], n: int) -> list[Units]:
     """Sets of n units of some rows, at least one of each."""
     lab = trier.labs[-2]
-    patterns = lab.patterns_under(Kept(rows))
-    pools = [
-        [path for path in trier.ground.paths_in(row) if seen(trier, path, patterns)] if row.query != NO_ROLE else [row]
-        for row in sorted(rows)
-    ]
-    if not all(pools):
-        return []
+    patterns = lab.patterns_under(trier.kept(rows))
+    pools: list[list[Unit]] = []
+    for row in sorted(rows):
+        paths = [path for path in trier.ground.paths_in(row) if row.query != NO_ROLE]
+        sharp = any(share(trier, path, patterns) >= MOST for path in paths)
+        pools.append([path for path in paths if share(trier, path, patterns) >= SEEN] + ([] if sharp else [row]))
     if n == len(rows):
         return [frozenset(chosen) for chosen in itertools.product(*pools)]
     every = [frozenset(chosen) for chosen in itertools.combinations(list(itertools.chain(*pools)), n)]

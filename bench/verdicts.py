@@ -137,7 +137,7 @@ def examine(made: Adversary, baselines: bool = False, settings: Discovery | None
     if made.kind in CONTROLS:
         truths, tried, took, trier = [], 0, 0.0, None
     else:
-        trier = Trier(made.model, made.task)
+        trier = trier_for(made, circuit)
         truth, took = clocked(lambda: truth_of(trier, made, circuit))
         truths, tried = truth.circuits, truth.size
     mine = units_of((found.path for found in circuit.paths), circuit.rows)
@@ -161,6 +161,13 @@ def examine(made: Adversary, baselines: bool = False, settings: Discovery | None
         took,
         details(mine, truths) if scores[0].wrong or (truths and scores[0].said != "circuit") else {},
     )
+
+
+def trier_for(made: Adversary, circuit: Circuit) -> Trier:
+    """Who tries all sets, with the nulls that the search chose."""
+    rows = Evaluator(made.model, made.task.sample(64, 1)).ground.rows
+    idle = frozenset(row for row in rows if str(row) in circuit.protocol["identity"])
+    return Trier(made.model, made.task, identity=idle)
 
 
 def truth_of(trier: Trier, made: Adversary, circuit: Circuit) -> Truth:

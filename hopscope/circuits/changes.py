@@ -14,7 +14,7 @@ A change says what each layer's pattern becomes, given what the heads computed f
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,7 +29,8 @@ from hopscope.problem.paths import Path
 NULLS = ("uniform", "identity", "resample")
 
 Pattern = Float[Tensor, "batch head query key"]
-RowPattern = Float[Tensor, "batch query key"]  # of one head; only the rows of one role are looked at
+#: Of one head; only the rows of one role are looked at. Or a rule that makes it of given sequences.
+RowPattern = Float[Tensor, "batch query key"] | Callable[[Ground], Float[Tensor, "batch query key"]]
 
 
 class Change(Protocol):
@@ -41,7 +42,8 @@ class Change(Protocol):
     It may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then need not
     be computed. And a method `touched(layer, ground)`, (batch, position): where the stream behind the layer may differ
     from that of the model as it is; elsewhere it need not be. And an attribute `separable`: whether it does the same to
-    every sequence, whatever others there are, so that they can be run in parts.
+    every sequence, whatever others there are, so that they can be run in parts. And a method `output(layer, actual,
+    ground)`: what becomes of what heads say, (batch, position, head, d_head).
     """
 
     @property
@@ -197,18 +199,20 @@ class Hard:
 
     Attributes:
         paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
-        null: of all other rows.
+        null: of all other rows, but for those that are
+        identity: of these it is oneself.
         rows: patterns for whole rows, which go before those of paths.
     """
 
     paths: Mapping[Path, float] = field(default_factory=dict)
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
+    identity: frozenset[Row] = frozenset()
     first_layer = 0
 
     def key(self, layer: int) -> Hashable:
         weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
-        here = weights, given_in(layer, self.rows)
+        here = weights, in_layer(layer, self.identity), given_in(layer, self.rows)
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
     @property
@@ -219,7 +223,7 @@ class Hard:
         return self.null != "resample"
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        nothing = idle(self.null, actual, ground)
+        nothing = nulls(self.null, self.identity, layer, actual, ground)
         over = ground.batch.task.ideal_over
         here = {path: weight for path, weight in self.paths.items() if path.layer == layer}
         result = prescribed(nothing, here, ground.roles, ground.sees, over)
@@ -239,7 +243,7 @@ def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, grou
     pattern = pattern.clone() if here else pattern
     for row, given in here.items():
         at = ground.holders(row.query)[..., None]
-        pattern[:, row.head] = torch.where(at, given, pattern[:, row.head])
+        pattern[:, row.head] = torch.where(at, ground.made(given), pattern[:, row.head])
     return pattern
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
 from typing import Any, Literal
 
-from hopscope.circuits.case import names
 from hopscope.circuits.certificates import Supply
+from hopscope.circuits.exam import names
 from hopscope.circuits.families import Family
 from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.takeovers import Takeover
@@ -72,13 +72,11 @@ class Completeness:
         claim: `proven`, there are none of up to `size` units; `searched`, none were found; or `not claimed`.
         how: it was searched, or why nothing is claimed.
         size: units of the greatest sets that were tried, for a proof.
-        asleep: sets that would do if all else were idle, and that the model as it is keeps asleep: they are not listed.
     """
 
     claim: Literal["proven", "searched", "not claimed"]
     how: str = ""
     size: int | None = None
-    asleep: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,7 +88,7 @@ class Circuit:
 
     Attributes:
         paths: of the chosen circuit.
-        rows: rows of positions without a role that it needs, if any; they have no path's name.
+        rows: rows that it needs whole, if any: of positions without a role, or where no path has most of the attention.
         losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit as computed
             and all else null; `rows`, the same with its rows whole; `average`, the circuit as computed and all other
             heads at their average, where the model allows it; `null`, everything null.
@@ -109,7 +107,7 @@ class Circuit:
         family: of which it is one, where there are too many circuits to list.
         spared: paths without whose rows the model does as well.
         spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
-        missed: rows beside it that are missed at their average, if that loss is clearly over the threshold.
+        missed: rows beside it that are missed at their average, if it is refused for that.
         log: every hypothesis tried.
     """
 

@@ -6,48 +6,63 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from hopscope.circuits.case import Case, Units
 from hopscope.circuits.circuit import Completeness
+from hopscope.circuits.exam import MOST, Exam, Units
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
-from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.circuits.units import Row, Unit, row_of
 
 FEW = 600  # sets of rows that are tried, whatever that takes (ours)
 SETS = 60_000  # sets of rows that a proof may try (ours)
 PATHS = 10_000  # sets of so many paths that it may try (ours)
 WORK = 2e10  # multiplications that it may take to see which sets of rows are not hopeless: about a second (ours)
 CLOSER = 10  # times as many are spent on those that are not
+OPEN = 8  # sets at the threshold, for which more sequences are drawn (ours)
 WORTH = 0.01  # share of a row's attention that makes a path worth trying (ours)
 Pool = Sequence[Sequence[Unit]]  # by row
-FORBIDDEN = (
-    "each row that a set of carriers clearly needs was forbidden in turn, with the patterns of the model as it is and "
-    "of the model without it; supports likewise; then "
-)
-TOGETHER_TRIED = FORBIDDEN + "all subsets of what was found"
-EACH_TRIED = FORBIDDEN + (
-    f"all subsets of each set that was found, or, of more than {EXHAUSTIVE} paths, all removals of up to {REMOVALS}"
+SEARCHED = (
+    "each row that a set clearly needs was forbidden in turn; then all subsets of each set that was found were tried, "
+    f"or, of more than {EXHAUSTIVE} paths, all removals of up to {REMOVALS}"
 )
 
 
-def proof(case: Case, suffices: Sufficiency, found: Collection[Units]) -> tuple[list[Units], Completeness] | None:
-    """All minimal circuits up to the size of the greatest that was found, if there are few enough sets to try them all.
+def searched(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> Completeness:
+    """What is claimed of other circuits where not every set was tried.
+
+    Args:
+        suffices: the joint test.
+        circuits: that were found.
+        ended: whether the search came to its end.
+    """
+    open_ = len(suffices.open_parts(circuits))
+    near = (
+        f"; they are minimal up to the threshold: {open_} of their parts are within their error of it" if open_ else ""
+    )
+    if ended:
+        return Completeness("searched", SEARCHED + near)
+    most = f"the search did not follow all that it found (at most {suffices.exam.most} sets, one part of each)"
+    return Completeness("not claimed", most + near)
+
+
+def proof(exam: Exam, suffices: Sufficiency, found: Collection[Units]) -> tuple[list[Units], Completeness] | None:
+    """All circuits of as few units as the smallest that was found, if there are few enough sets to try every one.
 
     Nothing is proven where a set is so near the threshold that its sequences do not decide.
 
     Live losses depend on rows alone, so every set of rows is tried live, and by hand all sets of paths in those that
     pass, one of each row or more.
     """
-    size, rows = max(map(len, found)), case.data.ground.rows
-    if not few(suffices, rows, size) or any(many_ways(case, units) for units in found):
+    size, rows = min(map(len, found)), exam.data.ground.rows
+    if not few(suffices, rows, size) or any(many_ways(exam, units) for units in found if len(units) == size):
         return None
-    case.watch(f"trying every set of up to {size} rows")
+    exam.watch(f"trying every set of up to {size} rows")
     passing: list[Units] = []
     pools: list[Pool] = []
     begun, most = suffices.sequences, CLOSER * WORK / suffices.every_set(rows, size).per_sequence
     near = suffices.near_among(rows, size)
     for n in range(size + 1):
-        new = [group for group in near if len(group) == n and not covered(case, group, passing)]
+        new = [group for group in near if len(group) == n and not covered(exam, group, passing)]
         alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
-        pools += [worth_trying(case, group) for group in alive]
+        pools += [worth_trying(exam, group) for group in alive]
         if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences - begun > most:
             return None
         sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
@@ -59,9 +74,11 @@ def proof(case: Case, suffices: Sufficiency, found: Collection[Units]) -> tuple[
     )
     open_ = [units for units in suffices.undecided if not any(known <= units for known in passing)]
     claim = Completeness("proven", how, size)
+    if 0 < len(open_) <= OPEN and suffices.look_closer():
+        return proof(exam, suffices, [*passing, *found])
     if open_:
         claim = Completeness("searched", f"{how}; {len(open_)} of these sets are within their error of the threshold")
-    return smallest_first(case, [*passing, *found]), claim
+    return smallest_first(exam, [*passing, *found]), claim
 
 
 def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
@@ -71,26 +88,35 @@ def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
     return number <= FEW or (every.possible and number <= SETS and every.work() <= WORK)
 
 
-def many_ways(case: Case, units: Units) -> bool:
+def many_ways(exam: Exam, units: Units) -> bool:
     """Whether the rows of a circuit alone have too many sets of paths: its heads divide their attention."""
-    return number_of(worth_trying(case, map(row_of, units)), len(units)) > PATHS
+    return number_of(worth_trying(exam, map(row_of, units)), len(units)) > PATHS
 
 
-def worth_trying(case: Case, rows: Iterable[Row]) -> Pool:
-    """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row."""
+def worth_trying(exam: Exam, rows: Iterable[Row]) -> Pool:
+    """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row.
+
+    The row, too, where none of its paths gets the most of its attention.
+    """
     rows = sorted(set(rows))
-    patterns = case.selection.patterns_under(case.rows(rows))
-    share = lambda path: max(case.strengths[path], case.selection.attention(path, patterns))  # noqa: E731
-    paths = {row: [path for path in case.data.ground.paths_in(row) if share(path) >= WORTH] for row in rows}
-    return [[*found] if row.query != NO_ROLE else [row] for row, found in paths.items()]
+    patterns = exam.selection.patterns_under(exam.rows(rows))
+    pools: list[list[Unit]] = []
+    for row in rows:
+        shares = {
+            path: max(exam.strengths[path], exam.selection.attention(path, patterns))
+            for path in exam.data.ground.paths_in(row)
+        }
+        whole = max(shares.values(), default=0.0) < MOST
+        pools.append([path for path in shares if shares[path] >= WORTH] + [row] * whole)
+    return pools
 
 
-def covered(case: Case, rows: frozenset[Row], known: Iterable[Units]) -> bool:
+def covered(exam: Exam, rows: frozenset[Row], known: Iterable[Units]) -> bool:
     """Whether every set of paths that is worth trying in some rows, one of each or more, holds a known circuit."""
     inside = [units for units in known if rows.issuperset(map(row_of, units))]
     if not inside:
         return False
-    only = frozenset(part[0] for part in worth_trying(case, rows) if len(part) == 1)
+    only = frozenset(part[0] for part in worth_trying(exam, rows) if len(part) == 1)
     return any(units <= only for units in inside)
 
 

@@ -33,7 +33,7 @@ from hopscope.models.base import Model, Sparing
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
-STREAM, PATTERN = "hook_resid_pre", "attn.hook_pattern"
+STREAM, PATTERN, OUTPUT = "hook_resid_pre", "attn.hook_pattern", "attn.hook_z"
 #: Sequences in one forward pass, at most.
 TILE = 512
 #: Bytes of a layer's widest activation in one pass: enough to keep two cores busy, few enough to stay in their caches.
@@ -87,11 +87,11 @@ class Evaluator:
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """The model's answers under each change. Changes share all layers before the first in which they differ."""
-        if self.model.starts_at_layers and changes:
+        if len(self.batch) >= MANY * self.tile and changes and all(map(is_separable, changes)):
+            return torch.cat([part.outputs(changes) for part in self.parts], 1)
+        if self.model.starts_at_layers and changes and not any(hasattr(change, "output") for change in changes):
             self.count(len(changes))
-            if len(self.batch) < MANY * self.tile or not all(map(is_separable, changes)):
-                return Branching(self, changes).answers()
-            return torch.cat([Branching(part, changes).answers() for part in self.parts], 1)
+            return Branching(self, changes).answers()
         per_tile = max(1, self.tile // len(self.batch))
         order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
         tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
@@ -174,17 +174,24 @@ class Evaluator:
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
         n, task = len(changes), self.batch.task
+        speaks = any(hasattr(change, "output") for change in changes)
         self.count(n)
 
         def replaced(layer: int, actual: Tensor) -> Tensor:
             copies = actual.unflatten(0, (n, -1))
             return torch.cat([c.pattern(layer, copies[i], self.ground) for i, c in enumerate(changes)])
 
+        def said(layer: int, actual: Tensor) -> Tensor:
+            copies = actual.unflatten(0, (n, -1))
+            each = ((getattr(change, "output", None), copies[i]) for i, change in enumerate(changes))
+            return torch.cat([one if output is None else output(layer, one, self.ground) for output, one in each])
+
         start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
         start *= self.model.starts_at_layers
         replace = {
-            f"blocks.{layer}.{PATTERN}": lambda actual, layer=layer: replaced(layer, actual)
+            f"blocks.{layer}.{name}": lambda actual, layer=layer, change=change: change(layer, actual)
             for layer in self.layers[start:]
+            for name, change in ((PATTERN, replaced), *([(OUTPUT, said)] if speaks else []))
         }
         inputs = self.streams[start] if start else self.batch.inputs
         inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.case import Case, Units, names
-from hopscope.circuits.hypotheses import LEAST_SHARE
+from hopscope.circuits.exam import Exam, Units, names
 from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import EXHAUSTIVE, Sufficiency
 from hopscope.circuits.units import Row, Unit, row_of
@@ -65,52 +64,46 @@ class Family:
         return {"rows": names(self.rows), "core": core, "found": self.found, "paths": self.paths}
 
 
-def widened(case: Case, units: Units) -> Units:
-    """With all paths of the same rows that have a share of the attention: a row may do its work by several."""
-    every = (path for row in set(map(row_of, units)) for path in case.data.ground.paths_in(row))
-    return units | {path for path in every if case.strengths[path] >= LEAST_SHARE}
-
-
-def family_of(case: Case, suffices: Sufficiency, circuit: Units) -> Family | None:
+def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | None:
     """The family of a large circuit, if leaving out in other orders comes to others of the same rows, each time.
 
     Orders leave out what is not needed live. Of what is left those that fail by hand are not counted.
 
     Args:
-        case: of the model.
+        exam: of the model.
         suffices: the joint test.
         circuit: of more paths than can be tried exhaustively.
     """
-    every = widened(case, circuit)
+    every = exam.widened(circuit)
     if len(circuit) <= EXHAUSTIVE or every == circuit:
         return None
-    case.watch("leaving out paths in other orders")
-    live = lambda units: suffices.decide([case.kept(units)], [units], LIVE)[0]  # noqa: E731
+    exam.watch("leaving out paths in other orders")
+    live = lambda units: suffices.decide([exam.kept(units)], [units], LIVE)[0]  # noqa: E731
     if not live(every):
         return None
     rows, found = frozenset(map(row_of, circuit)), [circuit]
     for order in range(ORDERS):
-        units = minimal(shuffled(case, every, order), live)
+        units = minimal(shuffled(exam, every, order), live)
         if units in found or frozenset(map(row_of, units)) != rows:
             return None
         found += [units] if suffices(units) else []
         if len(found) > OTHERS:
             paths = sum(isinstance(unit, Path) for unit in every)
-            return Family(rows, core_of(case, suffices, every, found), OTHERS, paths)
+            return Family(rows, core_of(exam, suffices, every, found), OTHERS, paths)
     return None
 
 
-def shuffled(case: Case, units: Units, order: int) -> list[Unit]:
+def shuffled(exam: Exam, units: Units, order: int) -> list[Unit]:
     """Units in a random order."""
-    drawn = torch.randperm(len(units), generator=generator(case.settings.seed, "order of paths", order))
+    drawn = torch.randperm(len(units), generator=generator(exam.settings.seed, "order of paths", order))
     ordered = sorted(units, key=str)
     return [ordered[i] for i in drawn.tolist()]
 
 
-def core_of(case: Case, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> frozenset[Path]:
+def core_of(exam: Exam, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> frozenset[Path]:
     """Paths of each circuit without which all the others of these rows clearly do not suffice live."""
     shared = sorted(unit for unit in frozenset.intersection(*circuits) if isinstance(unit, Path))
     without = [every - {path} for path in shared]
-    passed = suffices.decide([case.kept(units) for units in without], without, LIVE)
+    passed = suffices.decide([exam.kept(units) for units in without], without, LIVE)
     clear = [not one and units not in suffices.undecided for one, units in zip(passed, without, strict=True)]
     return frozenset(path for path, needed in zip(shared, clear, strict=True) if needed)

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hopscope.circuits.case import Discovery, Watch
 from hopscope.circuits.circuit import Circuit, as_dicts
 from hopscope.circuits.discovery import discover
+from hopscope.circuits.exam import Discovery, Watch
 from hopscope.circuits.units import Row
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path

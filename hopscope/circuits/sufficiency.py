@@ -13,21 +13,18 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-import torch
-from torch import Tensor
-
-from hopscope.circuits.case import SURE, Case, Units, names, said
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.every_set import EverySet
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.exam import Exam, Units, names, said
 from hopscope.circuits.search import minimal
+from hopscope.circuits.sequential import FEW, SURE, Asked, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.problem.paths import Path
 
-STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sequences in all, after which sets are decided (ours)
-LAST = 1024  # but for a closer look, where nothing passes
-FIRST = 2  # sequences, too few to tell the spread of losses
-FAR = 8.0  # times the threshold: a set that loses so much in each of the first is rejected (ours)
+STAGES = tuple(2**i for i in range(2, 15))  # sequences in all, after which sets are decided: 4 to 16,384 (ours)
+LAST = 1024  # but for a closer look, where nothing passes, or what is undecided is smaller than what does
+CLOSER = 4  # times as many sequences are seen then
+FAR = 8.0  # times the threshold: a set that loses so much in each of the first few is rejected (ours)
 ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one set in seven hundred
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
@@ -39,16 +36,16 @@ REMOVALS = 3  # of larger ones, all removals of up to so many
 class Sufficiency:
     """The joint test of sets of units. What depends on their rows alone is measured once."""
 
-    def __init__(self, case: Case):
-        self.case = case
+    def __init__(self, exam: Exam):
+        self.exam = exam
         self.alive: dict[frozenset[Row], bool] = {}
         self.known: dict[Units, bool] = {}
         self.undecided: set[frozenset[Unit]] = set()  # rejected for want of sequences, not by them
-        self.drawn = case.joint
+        self.drawn = exam.joint
         self.last = LAST
 
-    def stages(self) -> Iterator[tuple[int, Evaluator]]:
-        """How many sequences were seen after every stage, and those that it adds; drawn when first asked for.
+    def stages(self) -> Iterator[tuple[Evaluator, bool]]:
+        """The sequences that every stage adds, drawn when first asked for; and whether they are the last.
 
         The last stage is that after which whoever owns the data has no more.
         """
@@ -56,34 +53,42 @@ class Sufficiency:
             if before == self.last:
                 break
             if i == len(self.drawn):
-                self.drawn.append(self.case.evaluator(f"joint {i}", seen - before))
-            if i + 1 == len(self.drawn) and not self.case.task.has_more_to_search:
+                self.drawn.append(self.exam.evaluator(f"joint {i}", seen - before))
+            if i + 1 == len(self.drawn) and not self.exam.task.has_more_to_search:
                 self.last = seen
-            if i == 0:
-                yield from self.first_two_steps
-            else:
-                yield seen, self.drawn[i]
+            stage = self.drawn[i]
+            if i == 0 and len(stage.batch) > FEW:  # in two steps, the first of which rejects most sets
+                yield self.first, False
+                stage = self.rest
+            yield stage, seen == self.last
 
     @cached_property
-    def first_two_steps(self) -> list[tuple[int, Evaluator]]:
-        """The first stage in two, the first of which rejects most sets."""
-        whole = self.drawn[0]
-        if len(whole.batch) <= FIRST:  # whoever owns the data has no more
-            return [(STAGES[0], whole)]
-        return [(FIRST, whole.part(slice(0, FIRST))), (STAGES[0], whole.part(slice(FIRST, None)))]
+    def first(self) -> Evaluator:
+        """The first few sequences, on which most sets are rejected."""
+        return self.drawn[0].part(slice(0, FEW))
 
-    def look_closer(self) -> None:
-        """From now on draw more sequences for sets that are near the threshold; those rejected are asked anew."""
-        self.last = STAGES[-1]
-        self.known = {units: passed for units, passed in self.known.items() if passed}
-        self.alive = {rows: passed for rows, passed in self.alive.items() if passed}
+    @cached_property
+    def rest(self) -> Evaluator:
+        """The others of the first stage."""
+        return self.drawn[0].part(slice(FEW, None))
+
+    def look_closer(self) -> bool:
+        """Draw more sequences for the sets that are undecided, and ask them anew; whether there are more to draw."""
+        if self.last == STAGES[-1] or not self.exam.task.has_more_to_search:
+            return False
+        self.last = min(CLOSER * self.last, STAGES[-1])
+        open_ = self.undecided
+        self.alive = {rows: passed for rows, passed in self.alive.items() if rows not in open_}
+        self.known = {u: passed for u, passed in self.known.items() if not open_ & {u, frozenset(map(row_of, u))}}
+        self.undecided = set()
+        return True
 
     def doubt(self, rejected: Iterable[Units]) -> None:
         """Ask all anew, and be surer before anything is accepted on few sequences; what a report rejected stays so.
 
         Of many sets that are tried on the same few sequences the luckiest pass.
         """
-        self.last, self.case.sure = STAGES[-1], SURER
+        self.last, self.exam.sure = max(self.last, CLOSER * LAST), SURER
         self.known, self.alive = dict.fromkeys(rejected, False), {}
 
     @property
@@ -96,13 +101,13 @@ class Sufficiency:
         return self.all_of([frozenset(units)])[0]
 
     def all_of(self, sets: Sequence[Units]) -> list[bool]:
-        """Which of some sets suffice: live with their rows whole, live as they are, and by hand."""
+        """Which of some sets suffice: live with their rows whole, live as they are, at averages, and by hand."""
         unknown = [units for units in dict.fromkeys(sets) if units not in self.known]
         self.known |= dict.fromkeys(unknown, False)
         whole = self.whole([frozenset(map(row_of, units)) for units in unknown])
         left = [units for units, passed in zip(unknown, whole, strict=True) if passed]
-        for words, change in (("live, all else null", self.case.kept), ("all by hand", self.case.by_hand)):
-            passing = self.decide([change(units) for units in left], left, words)
+        for words, changed in {**self.exam.ablations, "all by hand": self.exam.by_hand}.items():
+            passing = self.decide([changed(units) for units in left], left, words)
             left = [units for units, passed in zip(left, passing, strict=True) if passed]
         self.known |= dict.fromkeys(left, True)
         return [self.known[units] for units in sets]
@@ -110,7 +115,7 @@ class Sufficiency:
     def whole(self, groups: Sequence[frozenset[Row]]) -> list[bool]:
         """Which sets of rows suffice live."""
         new = [rows for rows in dict.fromkeys(groups) if rows not in self.alive]
-        found = self.decide([self.case.rows(rows) for rows in new], new, "rows live, all else null")
+        found = self.decide([self.exam.rows(rows) for rows in new], new, "rows live, all else null")
         self.alive |= dict(zip(new, found, strict=True))
         return [self.alive[rows] for rows in groups]
 
@@ -123,71 +128,41 @@ class Sufficiency:
         near = set(every.below(self.far))
         far = [group for group in groups if group not in near and group not in self.alive]
         self.alive |= dict.fromkeys(far, False)
-        self.tell_number(len(far), "rows live, all else null", FIRST)
+        self.tell_number(len(far), "rows live, all else null", FEW)
         return [group for group in groups if group in near]
 
     @property
     def far(self) -> float:
         """The loss that is hopeless in both of two sequences; of losses that may be negative, none is."""
-        bounded = self.case.task.floor >= 0 and self.case.threshold > 0
-        return FAR * self.case.threshold if bounded else math.inf
+        bounded = self.exam.task.floor >= 0 and self.exam.threshold > 0
+        return FAR * self.exam.threshold if bounded else math.inf
 
     def every_set(self, rows: Sequence[Row], size: int) -> EverySet:
         """All sets of some rows, on the first sequences."""
-        _, first = next(self.stages())
-        return EverySet(first, rows, size, self.case.settings.null, self.case.identity)
+        first, _ = next(self.stages())
+        return EverySet(first, rows, size, self.exam.settings.null, self.exam.identity)
 
     def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
         """Whether each change keeps the loss under the threshold."""
-        verdicts: list[bool | None] = [None] * len(changes)
-        to_the_end: set[int] = set()
-        losses: list[list[Tensor]] = [[] for _ in changes]
-        hits: list[list[Tensor]] = [[] for _ in changes]
-        for seen, stage in self.stages():
-            open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
-            if not open_:
-                break
-            to_the_end = {*open_} if seen == self.last else to_the_end
-            copies = stage.outputs([changes[i] for i in open_])
-            for i, outputs, new in zip(open_, copies, stage.losses_of_copies(copies), strict=True):
-                losses[i].append(new)
-                hits[i] += [stage.hits_of(outputs)] if self.case.accuracy > 0 else []
-                verdicts[i] = self.decided(torch.cat(losses[i]), hits[i], seen)
+        exam = self.exam
+        fair = FAIR if exam.sure == SURE else SURE
+        asked = Asked(exam.threshold, exam.accuracy, ACCEPTS, exam.sure, exam.sure, fair, self.far)
+        found = decide(changes, self.stages(), asked)
         far = 0  # of the many that are far away only the number is told
-        for i, (units, verdict, found) in enumerate(zip(about, verdicts, map(torch.cat, losses), strict=True)):
-            if not verdict and len(found) <= STAGES[0]:
+        for units, outcome in zip(about, found, strict=True):
+            if not outcome.passed and outcome.loss.n <= STAGES[0]:
                 far += 1
             else:
-                self.case.write("4 joint", names(units), words, Loss.of(found), said(bool(verdict)))
-            if not verdict and i in to_the_end and self.is_open(found):
+                exam.write("4 joint", names(units), words, outcome.loss, said(outcome.passed))
+            if not outcome.passed and not outcome.clear:
                 self.undecided.add(frozenset(units))
         self.tell_number(far, words, STAGES[0])
-        return [bool(verdict) for verdict in verdicts]
-
-    def is_open(self, losses: Tensor) -> bool:
-        """Whether losses on all sequences are not clearly over the threshold."""
-        return float(losses.mean()) - SURE * error_of(losses) < self.case.threshold
+        return [outcome.passed for outcome in found]
 
     def tell_number(self, sets: int, words: str, n: int) -> None:
         """Note how many sets were rejected, on so many sequences or fewer."""
         if sets:
-            self.case.write("4 joint", f"{sets} sets", words, None, "rejected", n=n)
-
-    def decided(self, losses: Tensor, hits: Sequence[Tensor], seen: int) -> bool | None:
-        """The decision on a change after so many sequences; None where more are needed."""
-        mean, error = float(losses.mean()), error_of(losses)
-        bound, accuracy = self.case.threshold, self.case.accuracy
-        last = seen == self.last
-        fair = FAIR if self.case.sure == SURE else SURE
-        right = self.case.right(hits, fair if last else SURE)
-        if last:
-            return mean + fair * error < bound and right.low >= accuracy
-        if seen == FIRST:
-            return False if float(losses.min()) >= self.far else None
-        if not math.isfinite(mean) or mean - SURE * error >= bound or right.high < accuracy:
-            return False
-        sure = mean + self.case.sure * error < bound and self.case.right(hits, self.case.sure).low >= accuracy
-        return True if seen >= ACCEPTS and sure else None
+            self.exam.write("4 joint", f"{sets} sets", words, None, "rejected", n=n)
 
     # Minimal sets --------------------------------------------------------------------------------------------
 
@@ -206,22 +181,38 @@ class Sufficiency:
         return found
 
     def minimised(self, units: Units) -> tuple[list[Units], bool]:
+        """Minimal sets in a sufficient one, and whether these are all; undecided is not rejected.
+
+        Where the sequences do not decide on some part of a set, more are drawn; what is open in the end counts as
+        rejected, and is noted (`undecided`).
+        """
+        found, all_ = self.parts(units)
+        while self.open_parts(found) and self.look_closer():
+            found, all_ = self.parts(units)
+        return found, all_
+
+    def open_parts(self, sets: Iterable[Units]) -> list[Units]:
+        """Parts of some sets that are not decided on: of their units, or of their rows."""
+        every = [part for units in sets for part in (units, frozenset(map(row_of, units)))]
+        return [one for one in self.undecided if any(one < units for units in every)]
+
+    def parts(self, units: Units) -> tuple[list[Units], bool]:
         """Minimal sets in a sufficient one: they fail without any part, or, over `EXHAUSTIVE`, any `REMOVALS`.
 
         And whether these are all: of a larger set from which something can be left out, one smaller circuit is found.
         """
-        case, all_ = self.case, True
+        all_ = True
         while len(units) > EXHAUSTIVE:
             smaller = self.without_some(units)
             if smaller is None:
                 return [units], all_
             all_ = False
-            ordered = sorted(smaller, key=lambda unit: (-case.effects.get(frozenset([row_of(unit)]), 0.0), str(unit)))
+            ordered = sorted(smaller, key=lambda unit: (-self.exam.effects.get(row_of(unit), 0.0), str(unit)))
             fewer = minimal(ordered, lambda chosen: self(chosen))
             if not self(fewer):  # heads undo each other: what each step passed need not pass together
                 return [smaller], all_
             units = fewer
-        return smallest_first(case, self.minimal_sets(units)) or [units], all_
+        return smallest_first(self.exam, self.minimal_sets(units)) or [units], all_
 
     def without_some(self, units: Units) -> Units | None:
         """The set without a few units, if it still suffices."""
@@ -233,19 +224,21 @@ class Sufficiency:
         return None
 
 
-def error_of(losses: Tensor) -> float:
-    """The standard error of their mean; of one loss nothing is known of it."""
-    return float(losses.std()) / math.sqrt(len(losses)) if len(losses) > 1 else math.inf
+def smallest_first(exam: Exam, sets: Iterable[Units]) -> list[Units]:
+    """Sets without any that contain another, or name paths of rows that another has whole; of few units first.
 
-
-def smallest_first(case: Case, sets: Iterable[Units]) -> list[Units]:
-    """Sets without any that contain another; those of few units, then those most attended to, first."""
+    Then those most attended to. Where a whole row does, whatever it attends to, no path of it is what is needed.
+    """
 
     def attended(units: Units) -> float:
         return round(
-            min((case.data.strengths.get(unit, 0.0) for unit in units if isinstance(unit, Path)), default=0), 1
+            min((exam.data.strengths.get(unit, 0.0) for unit in units if isinstance(unit, Path)), default=0), 1
         )
 
+    def is_vaguer(one: Units, other: Units) -> bool:
+        paths = {unit for unit in one if isinstance(unit, Path)}
+        return one != other and paths < other and {*map(row_of, one)} == {*map(row_of, other)}
+
     found = list(dict.fromkeys(sets))
-    least = [chosen for chosen in found if not any(other < chosen for other in found)]
+    least = [chosen for chosen in found if not any(other < chosen or is_vaguer(other, chosen) for other in found)]
     return sorted(least, key=lambda chosen: (len(chosen), -attended(chosen), names(chosen)))

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hopscope.circuits.case import Case, Units
+from hopscope.circuits.averages import has_averages
+from hopscope.circuits.exam import WAKES, Exam, Units
 from hopscope.circuits.units import row_of
 from hopscope.problem.paths import Path
-
-WAKES = 0.1  # rise of attention by which a backup is told from a double (ours)
 
 
 @dataclass(frozen=True)
@@ -52,36 +51,41 @@ class Takeover:
         }
 
 
-def spared_paths(case: Case, paths: Iterable[Path]) -> list[Path]:
-    """The paths without whose rows the model does as well."""
+def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
+    """The paths without whose rows the model does as well: these being null, and these at their average."""
     paths = sorted(paths)
-    losses = case.data.losses([case.silenced([row_of(path)]) for path in paths])
-    return [path for path, loss in zip(paths, losses, strict=True) if loss.mean < case.threshold]
+    without = [exam.silenced([row_of(path)]) for path in paths]
+    spared = [path for path, loss in zip(paths, exam.data.losses(without), strict=True) if loss.mean < exam.threshold]
+    if not has_averages(exam.model):
+        return spared
+    every = frozenset(exam.data.ground.rows)
+    losses = exam.data.losses(exam.at_average(every - {row_of(path)}) for path in spared)
+    return [path for path, loss in zip(spared, losses, strict=True) if loss.mean < exam.threshold]
 
 
-def find_takeovers(case: Case, spared: Sequence[Path], circuits: Sequence[Units]) -> list[Takeover]:
+def find_takeovers(exam: Exam, spared: Sequence[Path], circuits: Sequence[Units]) -> list[Takeover]:
     """For every path without which the model does as well, the paths of other circuits that do its work then."""
     if spared:
-        case.watch("looking for what takes over when a path is silenced")
+        exam.watch("looking for what takes over when a path is silenced")
     found = []
     for path in spared:
         others = {unit for units in circuits if path not in units for unit in units if isinstance(unit, Path)}
-        found += those_for(case, path, sorted(other for other in others if head_of(other) != head_of(path)))
+        found += those_for(exam, path, sorted(other for other in others if head_of(other) != head_of(path)))
     return found
 
 
-def those_for(case: Case, path: Path, others: Sequence[Path]) -> list[Takeover]:
+def those_for(exam: Exam, path: Path, others: Sequence[Path]) -> list[Takeover]:
     """The paths that take over from one path."""
-    alone = case.data.losses([case.silenced([row_of(other)]) for other in others])
-    both = case.data.losses([case.silenced([row_of(path), row_of(other)]) for other in others])
-    patterns = case.data.patterns_under(case.silenced([row_of(path)])) if others else []
+    alone = exam.data.losses([exam.silenced([row_of(other)]) for other in others])
+    both = exam.data.losses([exam.silenced([row_of(path), row_of(other)]) for other in others])
+    patterns = exam.data.patterns_under(exam.silenced([row_of(path)])) if others else []
     found = []
     for other, one, two in zip(others, alone, both, strict=True):
-        takes = one.mean < case.threshold <= two.mean
+        takes = one.mean < exam.threshold <= two.mean
         words = "takes over" if takes else "does not"
-        case.write("7 takeover", str(other), f"silenced with {path}", two, words)
+        exam.write("7 takeover", str(other), f"silenced with {path}", two, words)
         if takes:
-            before, after = case.data.strengths[other], case.data.attention(other, patterns)
+            before, after = exam.data.strengths[other], exam.data.attention(other, patterns)
             kind: Literal["backup", "double"] = "backup" if after - before > WAKES else "double"
             found.append(Takeover(path, other, kind, before, after))
     return found

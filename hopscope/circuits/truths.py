@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hopscope.circuits.case import Case, Discovery, Units
+from hopscope.circuits.exam import Discovery, Exam, Units
 from hopscope.circuits.sufficiency import REMOVALS, TOGETHER, Sufficiency
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -26,9 +26,9 @@ def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, An
         The same with `verified`: `suffices`, whether a planned circuit does; `how` it was tried; and `spare`, the paths
         that the plan has and no minimal circuit needs.
     """
-    case = Case(model, task, FEW, lambda _: None)
+    exam = Exam(model, task, FEW, lambda _: None)
     planned: list[Units] = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]
-    suffices = Sufficiency(case)
+    suffices = Sufficiency(exam)
     together: Units = frozenset().union(*planned)
     if len(together) <= TOGETHER:
         found, how = suffices.minimal_sets(together), f"all subsets of the {len(together)} paths were tried"

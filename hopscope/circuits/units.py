@@ -6,7 +6,7 @@ row that falls on one attended role, of the same chain or of another. Positions 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,7 +48,7 @@ def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
     return frozenset(unit for unit in units if unit.layer == layer)
 
 
-def given_in(layer: int, rows: Mapping[Row, Tensor]) -> frozenset[tuple[Row, int]]:
+def given_in(layer: int, rows: Mapping[Row, object]) -> frozenset[tuple[Row, int]]:
     """A layer's rows that are given, each with which tensor it is."""
     return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
@@ -67,6 +67,7 @@ class Ground:
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
         self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
         self.idle: dict[str, Float[Tensor, "query key"]] = {}
+        self.rules: dict[Callable[[Ground], Tensor], Float[Tensor, "batch query key"]] = {}
 
     @cached_property
     def query_roles(self) -> list[str]:
@@ -100,6 +101,14 @@ class Ground:
         if kind not in self.idle:
             self.idle[kind] = null(kind, self.sees)
         return self.idle[kind]
+
+    def made(self, pattern: Tensor | Callable[[Ground], Tensor]) -> Float[Tensor, "batch query key"]:
+        """A pattern that is given, or what a rule makes of these sequences; made once."""
+        if isinstance(pattern, Tensor):
+            return pattern
+        if pattern not in self.rules:
+            self.rules[pattern] = pattern(self)
+        return self.rules[pattern]
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -3,10 +3,10 @@
 `circuit` needs five things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
 same with every head idle; at least one path; every test; and paths that the model uses (`hopscope.circuits.use`). The
 tests: all patterns by hand (paper, appendix E); live, all but the circuit being null (ours), as its paths alone and as
-their whole rows. And live with all other heads at their average, where a model lets heads' outputs be replaced, no head
-that attends as a null does may be missed (`hopscope.circuits.averages`). Losses count by the worse end of their 95 %
-intervals. `partial` passed by hand or live, or both while the search could not tell whether something can be left out,
-or is dormant, or lacks what a null does in its place. Thresholds are the task's (docs/contracts.md).
+their whole rows; and live with all other heads at their average, where a model lets heads' outputs be replaced
+(`hopscope.circuits.averages`). Losses count by the worse end of their 95 % intervals. `partial` passed by hand or live,
+or both while the search could not tell whether something can be left out, or is dormant. Thresholds are the task's
+(docs/contracts.md).
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ TESTS = {
     "rows": "with their rows whole, all else null,",
     "average": "as computed, all other heads at their average,",
 }
-
-
-#: The tests that the search asks of every set.
-SEARCHED = ("circuit", "live", "rows")
 
 
 @dataclass(frozen=True)
@@ -100,26 +96,25 @@ class Trial:
         """Whether the circuit passes one of them."""
         return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
 
+    @property
+    def tests(self) -> list[str]:
+        """The tests that the circuit was put to."""
+        return [test for test in TESTS if test in self.losses]
+
     def fits(self) -> bool:
-        """Whether the circuit passes all of them, but for averages."""
-        return all(map(self.passes, SEARCHED))
+        """Whether the circuit passes all of them."""
+        return all(map(self.passes, self.tests))
 
     def settled(self) -> bool:
         """Whether no interval holds its threshold, so that more sequences would tell the same."""
-        asked = {"model": self.demands.model_loss, **dict.fromkeys(SEARCHED, self.demands.loss)}
-        least = {"model": self.demands.model_accuracy, **dict.fromkeys(SEARCHED, self.demands.accuracy)}
+        asked = {"model": self.demands.model_loss, **dict.fromkeys(self.tests, self.demands.loss)}
+        least = {"model": self.demands.model_accuracy, **dict.fromkeys(self.tests, self.demands.accuracy)}
         losses = all(not self.losses[name].low < bound <= self.losses[name].high for name, bound in asked.items())
         shares = all(not self.accuracies[n].low < bound <= self.accuracies[n].high for n, bound in least.items())
         return losses and shares and not self.gap.low <= 0 < self.gap.high
 
 
-def on_trial(
-    task: Task,
-    changes: Mapping[str, Change],
-    first: Evaluator,
-    more: Callable[[], Evaluator],
-    further: Callable[[Evaluator], dict[str, Account]] = lambda on: {},
-) -> Trial:
+def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: Callable[[], Evaluator]) -> Trial:
     """Put a circuit on trial; where that leaves something open, with half of some further sequences; and with all.
 
     What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
@@ -129,11 +124,10 @@ def on_trial(
         changes: of attention, by the names of tests.
         first: the sequences.
         more: draws further ones.
-        further: tests that are no changes of attention, on given sequences.
     """
 
     def heard(on: Evaluator) -> dict[str, Account]:
-        return dict(zip(changes, on.accounts(list(changes.values())), strict=True)) | further(on)
+        return dict(zip(changes, on.accounts(list(changes.values())), strict=True))
 
     accounts = heard(first)
     found = Trial.of(task, accounts)
@@ -161,7 +155,7 @@ def judge(
     *,
     minimal: bool = True,
     asleep: Sequence[object] = (),
-    at_work: Sequence[str] = (),
+    missed: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
     """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
 
@@ -172,7 +166,7 @@ def judge(
         advice: what to try where the model has not solved its task.
         minimal: whether the search saw that nothing can be left out of it.
         asleep: its paths that the model as it is does not use.
-        at_work: heads beside it that are missed at their average, and attend as a null does.
+        missed: rows beside it that are missed at their average.
     """
     if not trial.solved():
         return "none", f"{unsolved(trial)}; {advice}"
@@ -183,30 +177,26 @@ def judge(
         )
     if not n_paths:
         return "none", f"no set of paths was found; {hint or 'try another --null, or more sequences (--discovery)'}"
-    failed = [test for test in SEARCHED if not trial.passes(test)]
-    loss = {test: f"{trial.losses[test].mean:.3g}" for test in SEARCHED}
-    if not failed and asleep:
+    failed = [test for test in trial.tests if not trial.passes(test)]
+    loss = {test: f"{trial.losses[test].mean:.3g}" for test in trial.tests}
+    if asleep and failed in ([], ["average"]):
         return "partial", (
             f"by hand and live it passes, at {loss['circuit']} and {loss['live']}, but is dormant: the model as it is "
             f"does not use {listed(map(str, asleep))}, and does its work by other means; try roles for more positions, "
             "or another --null"
         )
-    if not failed and at_work:
-        return "partial", (
-            f"by hand and live it passes, at {loss['circuit']} and {loss['live']}, but {short(trial, 'average')}; "
-            f"{listed(at_work)} beside it {'do' if len(at_work) > 1 else 'does'} a part of the work by attending as a "
-            "null does, evenly or to itself, so that a null in its place is no loss; try another --null"
-        )
     if not failed and not minimal:
         return "partial", (
-            f"it passes both tests, at {loss['circuit']} and {loss['live']}, but on the search's own sequences not by "
-            "enough to tell whether something can be left out; try more of them (--discovery, --selection)"
+            f"it passes all tests, at {loss['circuit']} by hand and {loss['live']} as computed, but on the search's "
+            "own sequences not by enough to tell whether something can be left out; try more of them (--discovery, "
+            "--selection)"
         )
     if not failed:
         below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
         return "circuit", f"{below}, and {loss['live']} as computed, all else null"
     said, also = ", and ".join(short(trial, test) for test in failed), f"; {hint}" if hint else ""
-    live = [test for test in ("live", "rows") if test in failed]
+    said += f", for want of {listed(missed)}" if missed else ""
+    live = [test for test in ("live", "rows", "average") if test in failed]
     if live and "circuit" in failed:
         return "none", f"{said}; {ADVICE['circuit']}{also}"
     passed = "by hand it passes" if live else "live it passes"
@@ -240,5 +230,6 @@ def short(trial: Trial, test: str) -> str:
 ADVICE = {
     "rows": "the rest of these rows interferes with the paths: try another --null, or roles for more positions",
     "live": "something other than these paths tells them where to attend: try another --null, or --alternatives",
+    "average": "others do a part of the work by attending as a null does: try another --null, or more --alternatives",
     "circuit": "ideal patterns do not carry all of the answers: try another --null, or more sequences (--discovery)",
 }

@@ -66,7 +66,6 @@ def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[s
         *feeding(circuit),
         *unnamed(circuit),
         *losses,
-        *averages(circuit),
         *costs(circuit),
         *taken_over(circuit),
     ]
@@ -195,31 +194,23 @@ def unnamed(circuit: Circuit) -> list[str]:
     """Rows that have no path's name."""
     if not circuit.rows:
         return []
-    rows = listed(map(str, circuit.rows))
-    return [f"The circuit also needs {count(len(circuit.rows), 'row')} at positions without a role: {rows}."]
+    rows, many = listed(map(str, circuit.rows)), len(circuit.rows) > 1
+    why = "no role names where they attend" if many else "no role names where it attends"
+    return [f"The circuit also needs {count(len(circuit.rows), 'row')} whole, for {why}: {rows}."]
 
 
 # What it is worth ------------------------------------------------------------------------------------------------
 
 
 def told_losses(circuit: Circuit) -> str:
-    """The loss by hand, beside those of the model and of nothing."""
+    """The loss by hand and as computed, beside those of the model and of nothing."""
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
+    average = f", and with all other heads at their average {loss['average']}" if "average" in loss else ""
     return (
-        f"With all patterns set by hand the loss is {loss['circuit']}. The model's own loss is {loss['model']}, and "
-        f"with every head idle it is {loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
+        f"With all patterns set by hand the loss is {loss['circuit']}; as computed, with all else null, it is "
+        f"{loss['live']}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
+        f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
     )
-
-
-def averages(circuit: Circuit) -> list[str]:
-    """That a null does a part of an accepted circuit's work, in the place of which rows."""
-    if not circuit.missed or not circuit.accepted:
-        return []
-    loss = digits(circuit.losses["average"].mean, circuit.unit)
-    return [
-        f"With all other heads at their average it is {loss}: a null in the place of {listed(circuit.missed)} does a "
-        "part of the work."
-    ]
 
 
 ONE_LESS = "With one path left out, and the others attending as computed, the loss"
@@ -262,15 +253,7 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 
 
 def others(circuit: Circuit) -> list[str]:
-    """The other minimal circuits, by what they exchange; what is claimed of more; and what sleeps."""
-    asleep = circuit.completeness.asleep
-    them = "them" if asleep > 1 else "it"
-    words = f"{count(asleep, 'further set')} would do if all else were idle, and the model keeps {them} asleep."
-    return [*listed_others(circuit), *([words.capitalize()] if asleep else [])]
-
-
-def listed_others(circuit: Circuit) -> list[str]:
-    """The same, but for what sleeps."""
+    """The other minimal circuits, by what they exchange; and what is claimed of more."""
     if circuit.family:
         return circuit.family.words()
     n, claim = len(circuit.alternatives), circuit.completeness.claim

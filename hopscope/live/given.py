@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hopscope.circuits.case import TRIALS, Discovery, drawn_for
+from hopscope.circuits.exam import AVERAGES, TRIALS, Discovery, drawn_for
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.problem.factsheet import Draw
@@ -69,7 +69,7 @@ class Deck:
     """Rows for each purpose: none of the report's for the search, and none twice for the report.
 
     The search's go to discovery, to selection, and to the joint test of circuits. That sees each of its own once, and
-    then, once, those of the first two.
+    then, once, those of the first two. Heads are averaged over all of them, which takes none from these.
 
     Args:
         n: number of rows.
@@ -84,10 +84,13 @@ class Deck:
         self.left = {"search": torch.cat([order[: n // 2], order[:first]]), "report": order[n // 2 :]}
         self.dealt: dict[tuple[int, int], Tensor] = {}
         told = [purpose for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)]
-        self.reports = {generator(settings.seed, f"circuit {p}", 0, device).initial_seed() for p in told}
+        seed = lambda purpose: generator(settings.seed, f"circuit {purpose}", 0, device).initial_seed()  # noqa: E731
+        self.reports, self.averages = set(map(seed, told)), seed(AVERAGES)
 
     def deal(self, n: int, purpose: int) -> Tensor:
         """Up to n rows; for one purpose the same again. Whoever asks after that sees all rows anew."""
+        if purpose == self.averages:
+            return self.whole["search"][:n]
         if (purpose, n) not in self.dealt:
             pool = "report" if purpose in self.reports else "search"
             left = self.left[pool] if len(self.left[pool]) else self.whole[pool]

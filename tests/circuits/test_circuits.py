@@ -7,22 +7,21 @@ import json
 import math
 from collections import Counter
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import branches, carriers, discovery
+from hopscope.circuits import branches, discovery
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.controls import random_sets, with_wrong_chains
-from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits.discovery import Discovery, circuits_in, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Loss, Silenced
+from hopscope.circuits.exam import Exam
 from hopscope.circuits.hypotheses import hypotheses
 from hopscope.circuits.search import all_minimal, minimal, nearest
-from hopscope.circuits.supports import find_supports
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
@@ -233,7 +232,8 @@ def test_the_circuit_of_a_build_is_its_schedule(three_hops):
 
 
 def test_twins_are_reported_as_interchangeable():
-    built = build(Retrieval(n_hops=2), Build(algorithm="linear", merging="chain", heads=2, layers=6, twins=1, seed=2))
+    task = SymbolicRetrieval(n_hops=2)
+    built = build(task, Build(algorithm="linear", merging="chain", heads=2, layers=6, twins=1, seed=0))
     circuit = discover(built.model, built.config.task, SMALL)
     assert circuit.accepted
     assert frozenset(found.path for found in circuit.paths) in paths_of(built)
@@ -241,18 +241,16 @@ def test_twins_are_reported_as_interchangeable():
     assert {(p.layer, p.head) for p in circuit.interchangeable} == {tuple(h) for t in built.truth["twins"] for h in t}
 
 
-def test_supports_are_what_carriers_lack_to_work_by_themselves():
-    """Of the demo's circuit the paths are taken away that only tell others where to attend."""
+def test_sets_of_rows_suffice_under_both_ablations_and_nothing_less_does():
+    """Of the demo's model: all else null, and all else at its average."""
     run = load("packaged")
-    detective = Detective(run.model, run.task, SMALL, lambda _: None)
-    carriers = frozenset(map(path, ["L1H0 query->value[1]", "L2H0 query->value[2]", "L3H0 query->value[2]"]))
-    assert detective.data.loss(detective.kept(carriers)).mean > 0.3
-    found, complete = find_supports(detective, carriers, detective.threshold)
+    exam = Exam(run.model, run.task, SMALL, lambda _: None)
+    found, complete = all_minimal(exam.by_effect(), exam.works, needed=exam.needed_rows)
+    losses = lambda rows: [exam.data.loss(change(rows)).mean for change in (exam.kept, exam.at_average)]  # noqa: E731
     assert complete and found
     for rows in found:
-        assert detective.data.loss(detective.rows(carriers | rows)).mean < 0.05
-        for row in rows:
-            assert detective.data.loss(detective.rows(carriers | (rows - {row}))).mean >= 0.05
+        assert max(losses(rows)) < 0.05
+        assert all(max(losses(rows - {row})) >= 0.05 for row in rows)
 
 
 def test_a_row_cut_down_to_one_path_is_helped():
@@ -293,16 +291,16 @@ def test_an_untrained_model_has_no_circuit_and_the_log_says_why():
 
 
 def test_roles_that_lie_give_no_circuit(three_hops, monkeypatch):
-    honest = Detective.evaluator
+    honest = Exam.evaluator
 
     def lying(self, purpose, n):
         found = honest(self, purpose, n)
         return Evaluator(found.model, with_wrong_chains(found.batch))
 
-    monkeypatch.setattr(Detective, "evaluator", lying)
+    monkeypatch.setattr(Exam, "evaluator", lying)
     circuit = discover(three_hops.model, three_hops.config.task, SMALL)
     assert circuit.losses["model"].mean < 0.01  # it is as good as ever
-    assert circuit.verdict == "none"
+    assert not circuit.accepted and circuit.losses["circuit"].low > 0.5
 
 
 def test_random_paths_do_not_suffice(lab):
@@ -354,8 +352,8 @@ def test_a_circuit_without_paths_can_be_told():
 def test_no_part_of_the_search_s_sequences_is_of_one(n):
     """Under resample its only other sequence would be itself."""
     run = load(SHIPPED)
-    case = Detective(run.model, run.task, Discovery(discovery=n), lambda _: None)
-    sizes = [len(stage.batch) for stage in case.stages]
+    exam = Exam(run.model, run.task, Discovery(discovery=n), lambda _: None)
+    sizes = [len(stage.batch) for stage in exam.stages]
     assert sum(sizes) == n and min(sizes) > 1
 
 
@@ -437,41 +435,34 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
     assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
 
 
-def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known():
-    """Smallest first; one of 21 paths or more is passed over, and nothing is claimed of what else there is."""
-    small, large, larger = (frozenset(map(str, range(n))) for n in (2, 21, 30))
+def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
+    """One of 21 paths or more is passed over once there is a smaller one, and then these are not all."""
     taken = []
-    case = SimpleNamespace(
-        suffices=SimpleNamespace(minimised=lambda units: taken.append(units) or ([units], len(units) < 30))
-    )
-    passed_over = "sets of more than 20 paths were not taken apart: {}".format
-    assert (
-        Detective.minimised_in_turn(case, [larger, small, large])
-        == (taken, passed_over(2))
-        == ([small], passed_over(2))
-    )
-    taken.clear()
-    assert Detective.minimised_in_turn(case, [larger, large]) == (taken, passed_over(1)) == ([large], passed_over(1))
-    told = "sets in which one of several smaller circuits was looked for: 1"
-    assert Detective.minimised_in_turn(case, [larger]) == ([larger], told)
-    assert Detective.minimised_in_turn(case, [small]) == ([small], "")
+    monkeypatch.setattr(discovery, "candidates", lambda exam, rows: iter([frozenset(map(str, range(rows)))]))
+    monkeypatch.setattr(discovery, "smaller", lambda exam, suffices, paths: paths)
+    monkeypatch.setattr(discovery, "smallest_first", lambda exam, sets: list(sets))
 
+    class Suffices:
+        def __call__(self, units):
+            return len(units) > 1
 
-def test_sets_that_were_passed_over_end_the_claim_of_completeness(monkeypatch):
-    run = load(SHIPPED)
-    detective = Detective(run.model, run.task, SMALL, lambda _: None)
-    detective.suffices = None  # it is asked nothing
-    monkeypatch.setattr(Detective, "minimised_in_turn", lambda self, passing: ([passing[0]], "cut short"))
-    monkeypatch.setattr(discovery, "proof", lambda *_: None)
-    sets = [frozenset(map(str, range(size))) for size in (9, 30)]
-    circuits, claim = detective.minimal_circuits(sets, True)
-    assert circuits == sets[:1]
-    assert claim == Completeness("not claimed", "cut short")
+        def minimised(self, units):
+            taken.append(len(units))
+            return [units], len(units) < 30
+
+    def sizes(*rows):
+        taken.clear()
+        circuits, all_ = circuits_in(None, Suffices(), rows)
+        return [len(one) for one in circuits], all_
+
+    assert sizes(2, 21) == ([2], False) and taken == [2]
+    assert sizes(21, 30) == ([21], False) and taken == [21]
+    assert sizes(2, 3) == ([2, 3], True) and sizes(2, 1) == ([2], False) and sizes(30) == ([30], False)
 
 
 def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):
     """Not its strongest path alone: of one head that reads four places evenly, that one says nothing."""
-    monkeypatch.setattr(carriers, "find_paths", lambda *_: frozenset())
+    monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
     found = discover(by_hand(LastTokens(n_places=4, length=9, d_vocab=6)), LastTokens(4, 9, 6), SMALL)
     assert {part.path.key for part in found.paths} == {"−1", "−2", "−3", "−4"}
     assert found.losses["live"].mean < 0.1 and found.verdict == "partial"

@@ -10,10 +10,10 @@ import torch
 
 from bench.hand_made import copiers
 from bench.trained import TRAINED, trained
-from hopscope.circuits.case import names
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept
+from hopscope.circuits.exam import names
 from hopscope.circuits.families import OTHERS
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.stability import compared

@@ -15,8 +15,9 @@ from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
 import hopscope
-from hopscope.circuits.case import Case
-from hopscope.circuits.discovery import Detective, Discovery, discover
+from hopscope.circuits import discovery
+from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.exam import Exam
 from hopscope.circuits.report import UNCLAIMED, Report
 from hopscope.circuits.sufficiency import LAST, Sufficiency
 from hopscope.core.seeds import generator
@@ -169,7 +170,7 @@ REPORTS = {
 def test_another_trial_is_held_on_rows_that_are_left_or_not_at_all(n, trials, rows_told, monkeypatch):
     """A set that only luck let through fails on 512 rows at a time, or on what is left of the half for reports."""
     half = frozenset([Path(1, 0, "query", "answer")])
-    monkeypatch.setattr(Detective, "minimal_circuits", lambda *_: ([half], UNCLAIMED))
+    monkeypatch.setattr(discovery, "proof", lambda *_: ([half], UNCLAIMED))
     found = find(drawn(n), roles=pairs)
     dealt = found.task.deck.dealt.items()
     told = [int(row) for (purpose, _), some in dealt if purpose in REPORTS for row in some]
@@ -267,11 +268,11 @@ def test_what_a_circuit_must_keep_is_measured_where_it_is_reported(many):
 def test_an_alternative_stands_the_same_trial(many):
     """Head 1 does what head 0 does, but is wrong in a twelfth of the answers, and its loss is low."""
     found = find(many, heads_in_layer_1(lambda values: None, misread(0.05)), settings=Discovery())
-    case = Case(borrowed(heads_in_layer_1(lambda values: None, misread(0.05))), found.task, Discovery(), lambda _: None)
+    exam = Exam(borrowed(heads_in_layer_1(lambda values: None, misread(0.05))), found.task, Discovery(), lambda _: None)
     units = frozenset([Path(0, 0, "each", "−1"), Path(1, 1, "query", "after-same-token")])
-    report = Report(case, Sufficiency(case))
+    report = Report(exam, Sufficiency(exam))
     assert report.trial(units).losses["live"].high < report.trial(units).demands.loss
-    assert not report.trial(units).fits() and report.validated([units]) == ([], 1, 0)
+    assert not report.trial(units).fits() and report.validated([units]) == ([], 1)
     assert alternatives(found) == {frozenset([BEFORE_IT, FIRST])}
 
 
@@ -526,17 +527,17 @@ def test_the_joint_test_ends_with_the_rows_and_leaves_open_what_they_do_not_deci
     """It counts no row twice, and notes a set that is within its error of the threshold when there are no more."""
     used = find(drawn(n), roles=pairs).task
     task = Given(used.data, used.answer[None], SMALL)
-    case = Detective(induction_by_hand(), task, SMALL, lambda _: None)
-    for suffices in (Sufficiency(case), Sufficiency(case)):  # a search begins anew under other nulls
-        stages = [evaluator.batch.draw["row"].tolist() for _, evaluator in suffices.stages()]
+    exam = Exam(induction_by_hand(), task, SMALL, lambda _: None)
+    for suffices in (Sufficiency(exam), Sufficiency(exam)):  # a search begins anew under other nulls
+        stages = [evaluator.batch.draw["row"].tolist() for evaluator, _ in suffices.stages()]
         rows = [row for some in stages for row in some]
         assert len(rows) == len(set(rows)) == n // 2 and suffices.last < LAST
         half = frozenset([Path(1, 0, "query", "answer")])
-        losses = torch.cat([evaluator.sequence_losses([case.kept(half)])[0] for evaluator in case.joint])
-        case.threshold, case.accuracy = float(losses.mean()), 0.0
-        assert suffices.decide([case.kept(half)], [half], "live") == [False] and half in suffices.undecided
-        case.threshold = 0.5 * float(losses.mean())
-        assert Sufficiency(case).decide([case.kept(half)], [half], "live") == [False]
+        losses = torch.cat([evaluator.sequence_losses([exam.kept(half)])[0] for evaluator in exam.joint])
+        exam.threshold, exam.accuracy = float(losses.mean()), 0.0
+        assert suffices.decide([exam.kept(half)], [half], "live") == [False] and half in suffices.undecided
+        exam.threshold = 0.5 * float(losses.mean())
+        assert Sufficiency(exam).decide([exam.kept(half)], [half], "live") == [False]
 
 
 def test_row_by_row_is_the_loss_itself():
@@ -690,9 +691,9 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_what_does_not_fit_is_told_in_one_sentence(rows, case):
-    change, words = ERRORS[case]
+@pytest.mark.parametrize("exam", ERRORS)
+def test_what_does_not_fit_is_told_in_one_sentence(rows, exam):
+    change, words = ERRORS[exam]
     everything = {"model": induction_by_hand(), "inputs": rows[0], "targets": rows[1], "settings": SMALL}
     everything |= change(*rows)
     with pytest.raises(BadInput, match=words) as error:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from hopscope import Architecture, Config, Training
-from hopscope.circuits.case import Discovery
+from hopscope.circuits.exam import Discovery
 from hopscope.circuits.discovery import discover
 from hopscope.cli import main
 from hopscope.core.settings import BadInput

@@ -1,21 +1,22 @@
-"""A case: one model, one task, sequences to search on, and what is known so far; the stages of discovery share it."""
+"""An exam: one model, one task, the sequences to search and to judge on, and what is known so far."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Frozen, Hard, Kept, Pattern, Silenced
+from hopscope.circuits.averages import AtAverage, averages, has_averages
+from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
+from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Account, Loss, Share, pooled
-from hopscope.circuits.units import NO_ROLE, Row, Unit, row_of
+from hopscope.circuits.sequential import SURE, Asked, Outcome, decide
+from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -23,31 +24,18 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Units = frozenset[Unit]
+Rows = frozenset[Row]
 Watch = Callable[[str], None]
 
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
 ACCEPTS = 16  # from so many on (ours)
-SURE = 3.0  # standard errors from the bound, to be decided on so few (ours)
+AVERAGES = "averages"  # the purpose of the sequences over which heads are averaged
+AVERAGED = 8  # times as many as are reported on: what few say on average still tells them apart (ours)
+WAKES = 0.1  # rise of attention by which a backup is told from what is always at work (ours)
+MOST = 0.5  # share of a row's attention that makes a path stand for it (ours)
+HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
 ASLEEP = 0.01  # by hand, the least share of a row's attention that a path of the circuit has (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
-
-
-class Outcome(NamedTuple):
-    """What a test of the search came to.
-
-    Attributes:
-        passed: whether the change keeps the loss under the bound, and enough answers right.
-        loss: under the change.
-        clear: whether that is sure: what is rejected at the bound itself might as well have passed.
-    """
-
-    passed: bool
-    loss: Loss
-    clear: bool
-
-    @property
-    def clearly_fails(self) -> bool:
-        return self.clear and not self.passed
 
 
 def drawn_for(trial: int) -> tuple[str, str]:
@@ -73,22 +61,23 @@ class Discovery(Settings):
         return self.discovery, self.selection, self.report
 
 
-class Case:
+class Exam:
     """Data sets, thresholds, the proof log, and how circuits are run.
 
     Attributes:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
-        effects: what silencing groups of rows alone costs.
+        effects: the loss with each row alone silenced.
+        known: what became of units alone, by the bound that they were asked for.
         own, lossless: the model's loss and share of right answers on discovery's sequences.
-        bound: the loss that a circuit must be below on these, and
-        least: the share of right answers that it must have.
+        allowed: the loss that a circuit must be below on these, and
+        bound: the one that is asked of a set of the search now; and
+        least: the share of right answers.
         threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
             sequences.
         joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
-        one_null: whether all rows have the same null.
         trial: the number of the trial for which the report's sequences are.
         sure: standard errors from the threshold at which the joint test accepts before its last sequences.
     """
@@ -103,9 +92,9 @@ class Case:
         self.trial, self.sure = 1, SURE
         self.report = self.evaluator(drawn_for(1)[0], settings.report)
         self.strengths = dict(self.data.prepared().strengths)
-        self.effects: dict[frozenset[Row], float] = {}
+        self.effects: dict[Row, float] = {}
+        self.known: dict[tuple[Units, float], Outcome] = {}
         self.identity: frozenset[Row] = frozenset()
-        self.one_null = True
         self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
         self.demands()
@@ -134,23 +123,24 @@ class Case:
         first, second = self.data.accounts(changes), self.selection.accounts(changes)
         both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
         self.whole = Loss.of(both[0].losses)
-        self.bound, self.least = self.asked(first)
+        self.allowed, self.least = self.asked(first)
+        self.bound = self.allowed
         self.own, self.lossless = float(first[0].losses.mean()), Share.of(first[0].hits).mean
         self.may_lose = self.lossless - self.least
         self.threshold, self.accuracy = self.asked(both)
         if not self.solved:
             self.least = self.accuracy = 0.0
 
-    def tighten(self, share: float) -> float:
-        """Ask the search's sets for a share of the bound, and allow them a share of the accuracy that may be lost.
+    def tighten(self, share: float) -> None:
+        """Ask the search's sets for a share of the loss, and allow them a share of the accuracy that may be lost.
 
         Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
+        self.bound = share * self.allowed
         if share < 1:
             self.accepts = len(self.data.batch)
         if self.least > 0:
             self.least = self.lossless - share * self.may_lose
-        return share * self.bound
 
     def asked(self, accounts: Sequence[Account]) -> tuple[float, float]:
         """A circuit's loss and accuracy, of those of the model and of the same with every head idle."""
@@ -165,39 +155,39 @@ class Case:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, changed: Callable[[Evaluator], Change], bound: float, *, accuracy: bool = True) -> Outcome:
+    def test(self, change: Change, bound: float | None = None, *, accuracy: bool = True) -> Outcome:
         """Whether a change keeps discovery's loss under a bound and enough answers right; on few, where they tell.
 
-        Most sets that a search tries are far from the bound. The first stage only ever rejects, for it may lack what a
-        set does not answer. What is found is tested again on more.
-
         Args:
-            changed: the change, of given sequences: patterns that it holds are of those.
-            bound: a loss.
+            change: of attention.
+            bound: a loss; None: the one that sets of the search must be below.
             accuracy: whether enough answers must be right, too.
         """
-        losses: list[Tensor] = []
-        hits: list[Tensor] = []
-        least = self.least if accuracy else 0.0
-        for stage in self.stages:
-            [outputs] = stage.outputs([changed(stage)])
-            losses.append(stage.losses_of(outputs))
-            loss = Loss.of(torch.cat(losses))
-            error, left = (loss.high - loss.low) / (2 * 1.96), bound - loss.mean
-            if not math.isfinite(loss.mean) or left < -SURE * error:
-                return Outcome(False, loss, True)
-            hits += [stage.hits_of(outputs)] if least > 0 else []
-            right = self.right(hits)
-            if right.high < least:
-                return Outcome(False, loss, True)
-            sure = left > SURE * error and right.mean >= least
-            if sure and loss.n >= self.accepts:
-                break
-        return Outcome(loss.mean < bound and right.mean >= least, loss, sure)
+        bound, least = self.bound if bound is None else bound, self.least if accuracy else 0.0
+        stages = ((stage, stage is self.stages[-1]) for stage in self.stages)
+        return decide([change], stages, Asked(bound, least, self.accepts, sure_right=0.0))[0]
 
-    def right(self, hits: Sequence[Tensor], errors: float = SURE) -> Share:
-        """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""
-        return Share.of(torch.cat(list(hits)), errors) if hits else Share(1.0, 1.0, 1.0, 0)
+    def alone(self, units: Units) -> Outcome:
+        """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
+        if (units, self.bound) not in self.known:
+            for words, changed in self.ablations.items():
+                found = self.test(changed(units))
+                self.write("2 rows", names(units), words, found.loss, said(found.passed), bound=self.bound)
+                if not found.passed:
+                    break
+            self.known[units, self.bound] = found
+        return self.known[units, self.bound]
+
+    def works(self, units: Units) -> bool:
+        """Whether units alone, as computed, keep the search's loss under its bound."""
+        return self.alone(units).passed
+
+    def needed_rows(self, rows: Rows) -> list[Row]:
+        """Of some rows those without which the others are clearly over the bound.
+
+        Only for these are substitutes looked for: many a row helps by next to nothing, and any few do for any others.
+        """
+        return [row for row in rows if self.alone(rows - {row}).clearly_fails]
 
     @cached_property
     def stages(self) -> list[Evaluator]:
@@ -223,17 +213,30 @@ class Case:
         """
         return self.kept(map(row_of, units))
 
-    def frozen(self, units: Iterable[Unit], patterns: Sequence[Pattern]) -> Frozen:
-        """Units with given patterns; all else null."""
-        return Frozen(frozenset(units), patterns, self.settings.null)
+    @cached_property
+    def ablations(self) -> dict[str, Callable[[Units], Change]]:
+        """What is asked of units as computed: all else null, and, where heads' outputs can be replaced, at average."""
+        found: dict[str, Callable[[Units], Change]] = {"live, all else null": self.kept}
+        if has_averages(self.model):
+            found["live, all else at its average"] = self.at_average
+        return found
 
-    def by_hand(self, units: Iterable[Unit]) -> Hard:
+    def at_average(self, units: Units) -> AtAverage:
+        """Units as computed, all other heads at their average."""
+        return AtAverage(self.kept(units), self.means)
+
+    @cached_property
+    def means(self) -> list[Tensor]:
+        """What every head says on average, by layer: over sequences of the search, whatever is judged."""
+        return averages(self.evaluator(AVERAGES, AVERAGED * self.settings.report))
+
+    def by_hand(self, units: Iterable[Unit], **rows: Any) -> Hard:
         """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
 
         A path that gets nothing there, such as a backup's, has some weight, too.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
-        return Hard(weights, self.settings.null)
+        return Hard(weights, self.settings.null, identity=self.identity, **rows)
 
     def silenced(self, units: Iterable[Unit], null: str | None = None) -> Silenced:
         """The model as it is, but for some units."""
@@ -242,26 +245,79 @@ class Case:
     # What is known -------------------------------------------------------------------------------------------
 
     @property
-    def rows_to_search(self) -> list[Row]:
-        """All rows but those that are left out."""
-        return [row for row in self.data.ground.rows if row not in self.left_out]
+    def most(self) -> int:
+        """Circuits to look for."""
+        return self.settings.alternatives
 
-    def name(self, rows: Iterable[Row]) -> frozenset[Path]:
-        """Each row's strongest path; rows without a role have none."""
-        ground = self.data.ground
-        return frozenset(
-            max(ground.paths_in(row), key=lambda path: self.strengths[path]) for row in rows if row.query != NO_ROLE
-        )
+    def by_effect(self) -> list[Row]:
+        """All rows but those left out, by what silencing each alone costs, most first; then the sharper first."""
+        if not self.effects:
+            losses = self.half.losses([self.silenced([row]) for row in self.data.ground.rows])
+            for row, loss in zip(self.data.ground.rows, losses, strict=True):
+                verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
+                self.write("1 single", [str(row)], f"unused: {self.settings.null}", loss, verdict)
+                self.effects[row] = loss.mean
+        left = (row for row in self.data.ground.rows if row not in self.left_out)
+        return sorted(left, key=lambda row: (-self.effects[row], -self.sharpness(row), str(row)))
 
-    def ranked(self, groups: Sequence[frozenset[Row]]) -> list[frozenset[Row]]:
-        """Groups of rows by what silencing each alone costs, most first; of what costs the same, the sharper first."""
-        unknown = [group for group in groups if group not in self.effects]
-        losses = self.half.losses([self.silenced(group) for group in unknown])
-        for group, loss in zip(unknown, losses, strict=True):
-            verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
-            self.write("1 single", sorted(map(str, group)), f"unused: {self.settings.null}", loss, verdict)
-            self.effects[group] = loss.mean
-        return sorted(groups, key=lambda g: (-self.effects[g], -max(map(self.sharpness, g)), sorted(map(str, g))))
+    def choose_nulls(self) -> None:
+        """Whether what is idle attends evenly or to itself, whichever harms less (appendix E).
+
+        Heads, then single rows of the others, become idle one after the other and stay so while the model keeps its
+        loss, those that cost least alone first: what each harms depends on what else is idle. All tests have the nulls
+        that are chosen here.
+        """
+        if self.settings.null != "uniform":
+            return
+        rows = self.by_effect()[::-1]
+        heads = list(dict.fromkeys((row.layer, row.head) for row in rows))
+        of_head = [frozenset(row for row in rows if (row.layer, row.head) == head) for head in heads]
+        alone = dict(zip(of_head, self.half.losses(map(self.silenced, of_head)), strict=True))
+        idle: Rows = frozenset()
+        for group in [*sorted(of_head, key=lambda group: alone[group].mean), *(frozenset([row]) for row in rows)]:
+            if group <= idle:
+                continue
+            left, nulls = frozenset(rows) - idle - group, (self.identity, self.identity | group)
+            even, itself = self.data.losses(Kept(left, "uniform", identity) for identity in nulls)
+            if min(even.mean, itself.mean) < self.allowed:
+                idle |= group
+                self.identity |= group if itself.mean < even.mean - HAIR * abs(self.threshold) else frozenset()
+        for row in sorted(self.identity):
+            self.write("1 null", str(row), "unused: identity", None, "accepted")
+
+    def by_strength(self, unit: Unit) -> tuple[float, str]:
+        """A key that puts what gets most attention first."""
+        return -self.strengths.get(unit, 0.0) if isinstance(unit, Path) else 0.0, str(unit)
+
+    def named(self, rows: Iterable[Row], least: float = 0.0) -> Units:
+        """Each row by its strongest path; as it is, where it has no path with so much of its attention."""
+        named = set[Unit]()
+        for row in rows:
+            path = min(self.data.ground.paths_in(row), key=self.by_strength, default=None)
+            named.add(row if path is None or self.strengths[path] < least else path)
+        return frozenset(named)
+
+    def widened(self, units: Units) -> Units:
+        """With all paths of the same rows that have a share of the attention: a row may do its work by several."""
+        every = (path for row in set(map(row_of, units)) for path in self.data.ground.paths_in(row))
+        return units | {path for path in every if self.strengths[path] >= LEAST_SHARE}
+
+    def shown(self, rows: Rows) -> Units:
+        """What is told of rows of which no paths suffice: their strongest, or all with a share if only these work."""
+        strongest = self.named(rows)
+        wide = self.widened(strongest)
+        return next(filter(self.works, (strongest, wide)), strongest)
+
+    def meet(self, rows: Rows) -> None:
+        """Note how strong the paths of rows are while these are alone, where that is more than in the whole model.
+
+        A head may act only while another is silent (a backup; self-repair).
+        """
+        patterns = self.data.patterns_under(self.kept(rows))
+        for row in rows:
+            strengths = {path: self.data.attention(path, patterns) for path in self.data.ground.paths_in(row)}
+            if max(strengths.values(), default=0.0) > self.sharpness(row) + WAKES:
+                self.strengths.update(strengths)
 
     def sharpness(self, row: Row) -> float:
         """The share of the row's attention on its strongest path."""
