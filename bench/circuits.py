@@ -29,7 +29,7 @@ import torch
 from hopscope.circuits import agreement, metrics
 from hopscope.circuits.baselines.base import Cost, Proposal, smallest
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.discovery import Discovery, found_by
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exam import Exam
 from hopscope.circuits.metrics import Curve, Paths, Yardstick
@@ -143,7 +143,7 @@ class Contest:
                 known[0] = Cost(spent(exam), 0.0, round(time.monotonic() - began, 3))
 
         exam = Exam(self.model, self.run.task, Discovery(seed=seed), watch)
-        circuit = exam.solve()
+        circuit = found_by(exam)
         return circuit, known[0], Cost(spent(exam), 0.0, round(time.monotonic() - began, 3))
 
     def paths(self, seed: int) -> Paths:
@@ -234,8 +234,7 @@ SWEPT: dict[str, Callable[[Proposal], dict[str, Any]]] = {
 
 def spent(exam: Exam) -> float:
     """Forwards of a search, in passes over the search's sequences; larger sets count for more."""
-    sets = (exam.data, exam.selection, exam.report)
-    sequences = sum(e.forwards * len(e.batch) for e in sets) + exam.suffices.sequences
+    sequences = sum(e.forwards * len(e.batch) for e in (exam.data, exam.selection, exam.report, *exam.joint))
     return round(sequences / len(exam.data.batch), 1)
 
 

@@ -64,6 +64,10 @@ class Found:
         }
 
 
+#: Of a circuit: no set of fewer units suffices; no proper subset; not without any one unit; not without some unit.
+Minimality = Literal["cardinal", "subset", "local", "quasi"]
+
+
 @dataclass(frozen=True)
 class Completeness:
     """What is claimed of circuits that are not listed.
@@ -108,6 +112,7 @@ class Circuit:
         spared: paths without whose rows the model does as well.
         spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
         missed: rows beside it that are missed at their average, if it is refused for that.
+        minimality: of an accepted circuit, what was tried on samples (`hopscope.circuits.completeness.minimality`).
         log: every hypothesis tried.
     """
 
@@ -130,6 +135,7 @@ class Circuit:
     spared: tuple[Path, ...] = ()
     spare: int = 0
     missed: tuple[str, ...] = ()
+    minimality: Minimality | None = None
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
@@ -170,6 +176,7 @@ class Circuit:
             "verdict": self.verdict,
             "reason": self.reason,
             "threshold": self.threshold,
+            "minimality": self.minimality,
             "alternatives": {
                 "circuits": [as_dicts(sorted(paths)) for paths in self.alternatives],
                 "unnamed_rows": [names(rows) for rows in self.alternative_rows],

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from hopscope.circuits.circuit import Completeness
+from hopscope.circuits.circuit import Completeness, Minimality
 from hopscope.circuits.exam import MOST, Exam, Units
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
@@ -41,6 +41,16 @@ def searched(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> C
         return Completeness("searched", SEARCHED + near)
     most = f"the search did not follow all that it found (at most {suffices.exam.most} sets, one part of each)"
     return Completeness("not claimed", most + near)
+
+
+def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness) -> Minimality:
+    """Which of the field's four levels was tried, on samples (Hadad et al., 2026, arXiv 2602.16823)."""
+    open_ = suffices.open_parts([circuit])
+    if claim.claim == "proven" and len(circuit) == claim.size:
+        return "cardinal"
+    if len(circuit) <= EXHAUSTIVE and not open_:
+        return "subset"
+    return "quasi" if any(len(part) == len(circuit) - 1 for part in open_) else "local"
 
 
 def proof(exam: Exam, suffices: Sufficiency, found: Collection[Units]) -> tuple[list[Units], Completeness] | None:

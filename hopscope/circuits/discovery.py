@@ -55,12 +55,17 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
         raise BadInput(f"{model.architecture.name()} has no attention, so there is no circuit of heads to search for")
     settings = settings or Discovery()
     check_search(model.architecture, task, settings.sizes, "--discovery, --selection or --report")
-    exam = Exam(model, task, settings, watch)
+    return found_by(Exam(model, task, settings, watch))
+
+
+def found_by(exam: Exam) -> Circuit:
+    """The circuit of an exam's model; if the model does not use it, one without what sleeps, where there is one."""
     if not exam.solved:
         return unsolved(exam)
+    exam.choose_nulls()
     found = search(exam)
     if found.verdict == "partial" and found.asleep:
-        watch("the model does not use what was found; looking for what it does use")
+        exam.watch("the model does not use what was found; looking for what it does use")
         exam.left_out |= set(map(row_of, found.asleep))
         other = search(exam)
         return other if other.accepted else found
@@ -69,7 +74,6 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
 
 def search(exam: Exam) -> Circuit:
     """The circuit of a model that has solved its task: the first that is accepted, as the search asks for more."""
-    exam.choose_nulls()
     suffices, rejected, shown = Sufficiency(exam), None, None
     for strictness in STRICTNESS:
         exam.tighten(strictness)

@@ -14,6 +14,7 @@ import torch
 from hopscope.circuits.averages import has_averages
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.exam import Exam, Units, names, said
 from hopscope.circuits.families import Family, family_of
@@ -98,6 +99,7 @@ class Report:
             spared=tuple(spared),
             spare=found - len(measured),
             missed=tuple(missed),
+            minimality=minimality(self.suffices, chosen, claim) if verdict == "circuit" else None,
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=self.exam.log,
         )

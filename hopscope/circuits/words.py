@@ -242,14 +242,24 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
     heads |= {(row.layer, row.head) for row in circuit.rows}
     layers = len({layer for layer, _ in heads})
     words = f"The circuit uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
+    level = f" {LEVELS[circuit.minimality]}" if circuit.minimality else ""
     asked = f"for D = {hops}" if (hops := getattr(task, "n_hops", None)) else "for this task"
     if least is None:
-        return f"{words}."
+        return f"{words}.{level}"
     if layers == least:
-        return f"{words}, the exact minimum {asked}."
+        return f"{words}, the exact minimum {asked}.{level}"
     if layers < least:
-        return f"{words}, fewer than the {least} that theory gives as the minimum {asked}."
-    return f"{words}. The exact minimum {asked} is {count(least, 'layer')}."
+        return f"{words}, fewer than the {least} that theory gives as the minimum {asked}.{level}"
+    return f"{words}. The exact minimum {asked} is {count(least, 'layer')}.{level}"
+
+
+#: What was tried, by the field's four levels.
+LEVELS = {
+    "cardinal": "No set of fewer paths suffices (cardinally minimal).",
+    "subset": "No part of it suffices (subset-minimal).",
+    "local": "It does not suffice without any one path (locally minimal).",
+    "quasi": "Not without some path, and it is at the threshold without others (quasi-minimal).",
+}
 
 
 def others(circuit: Circuit) -> list[str]:

@@ -14,7 +14,8 @@ from bench.adversaries import adversary
 from bench.hand_made import SHARP, TASK, Maker, copiers
 from hopscope.circuits import discovery
 from hopscope.circuits.averages import AtAverage, averages
-from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.completeness import minimality
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
 from hopscope.circuits.exam import Exam
@@ -326,3 +327,22 @@ def test_of_sets_that_differ_in_a_name_the_one_that_names_less_is_kept():
     assert smallest_first(exam, [named, whole]) == [whole]
     other = frozenset([FIRST, SECOND, Path(1, 1, "query", "value[1]")])
     assert smallest_first(exam, [other, whole]) == [whole, other]
+
+
+@pytest.mark.parametrize(
+    ("claim", "size", "units", "parts", "level"),
+    [
+        ("proven", 2, 2, [], "cardinal"),
+        ("proven", 2, 3, [], "subset"),
+        ("searched", None, 12, [], "subset"),
+        ("searched", None, 13, [], "local"),
+        ("searched", None, 3, [1], "local"),
+        ("searched", None, 3, [1, 2], "quasi"),
+    ],
+)
+def test_the_level_of_minimality_is_what_was_tried(claim, size, units, parts, level):
+    """A circuit of some units, parts of which are within their error of the threshold."""
+    exam = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    suffices, paths = Sufficiency(exam), [Path(layer, 0, "query", "value[1]") for layer in range(units)]
+    suffices.undecided = {frozenset(paths[:n]) for n in parts}
+    assert minimality(suffices, frozenset(paths), Completeness(claim, "", size)) == level
