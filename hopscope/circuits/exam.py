@@ -17,6 +17,7 @@ from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.sequential import SURE, Asked, Outcome, decide
 from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -53,6 +54,7 @@ class Discovery(Settings):
     selection: int = setting(128, "sequences to check what the search found on", low=8)
     report: int = setting(512, "sequences for the reported numbers", low=8)
     alternatives: int = setting(8, "most circuits to look for", low=1)
+    strict: bool = setting(False, "whether to ask for 99 % of what the model has over itself idle", since="0.2.0")
     seed: int = setting(0, "of all three sets", low=0)
 
     @property
@@ -144,9 +146,8 @@ class Exam:
 
     def asked(self, accounts: Sequence[Account]) -> tuple[float, float]:
         """A circuit's loss and accuracy, of those of the model and of the same with every head idle."""
-        losses = [float(account.losses.mean()) for account in accounts]
-        shares = [Share.of(account.hits).mean for account in accounts]
-        return self.task.circuit_threshold(*losses), self.task.circuit_accuracy(*shares)
+        demands = Demands.of(self.task, accounts[0], accounts[1], self.settings.strict)
+        return demands.loss, demands.accuracy
 
     @property
     def solved(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.exam import Exam, Units, names, said
 from hopscope.circuits.families import Family, family_of
 from hopscope.circuits.hypotheses import Hypothesis
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import Takeover, find_takeovers, spared_paths
@@ -126,17 +126,26 @@ class Report:
 
     def trial(self, units: Units) -> Trial:
         """The model, the circuit in every test, and the null, on report data."""
+        return on_trial(self.exam.task, self.rounds(units), self.exam.settings.strict)
+
+    def rounds(self, units: Units) -> Iterator[dict[str, Account]]:
+        """What becomes of report data; then of half of some further sequences, and of the other half."""
+        exam = self.exam
         changes: dict[str, Change] = {
             "model": AsIs(),
-            "circuit": self.exam.by_hand(units),
-            "live": self.exam.kept(units),
-            "rows": self.exam.rows(units),
-            "null": Hard(null=self.exam.settings.null),
+            "circuit": exam.by_hand(units),
+            "live": exam.kept(units),
+            "rows": exam.rows(units),
+            "null": Hard(null=exam.settings.null),
         }
-        if has_averages(self.exam.model):
-            changes["average"] = self.exam.at_average(units)
-        more = lambda: self.exam.more_to_report_on(MORE)  # noqa: E731
-        return on_trial(self.exam.task, changes, self.exam.report.prepared(), more)
+        if has_averages(exam.model):
+            changes["average"] = exam.at_average(units)
+        heard = lambda on: dict(zip(changes, on.accounts(list(changes.values())), strict=True))  # noqa: E731
+        yield heard(exam.report.prepared())
+        others = exam.more_to_report_on(MORE)
+        half = len(others.batch) // 2
+        for some in (slice(0, half), slice(half, None)) if half else (slice(None),):
+            yield heard(others.part(some))
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
         """The rows beside a circuit that it clearly lacks when they are at their average, the most missed first."""

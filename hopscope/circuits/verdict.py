@@ -11,16 +11,16 @@ or both while the search could not tell whether something can be left out, or is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.core.wording import listed
 from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
+STRICT = 0.01  # of what is between the model and the same idle, to be lost where somebody asks for it (ours)
 MORE = 7  # times as many sequences are drawn beside the first, where an interval holds its threshold
 TESTS = {
     "circuit": "with all patterns by hand",
@@ -47,9 +47,14 @@ class Demands:
     accuracy: float
 
     @classmethod
-    def of(cls, task: Task, loss: float, model: Share, null: Share) -> Demands:
-        """Of a task, given the circuits' threshold, and how accurate its model is, as it is and idle."""
-        accuracy = task.circuit_accuracy(model.mean, null.mean)
+    def of(cls, task: Task, model: Account, null: Account, strict: bool = False) -> Demands:
+        """Of a task, by its model as it is, and idle; strictly, all but 1 % of what is between these must be kept."""
+        losses = [float(account.losses.mean()) for account in (model, null)]
+        shares = [Share.of(account.hits).mean for account in (model, null)]
+        loss, accuracy = task.circuit_threshold(*losses), task.circuit_accuracy(*shares)
+        if strict:
+            loss = min(loss, losses[0] + STRICT * (losses[1] - losses[0]))
+            accuracy = max(accuracy, shares[0] + STRICT * (shares[1] - shares[0])) if accuracy > 0 else 0.0
         return cls(task.model_threshold, task.model_accuracy, loss, accuracy)
 
 
@@ -73,16 +78,13 @@ class Trial:
     demands: Demands
 
     @classmethod
-    def of(cls, task: Task, accounts: Mapping[str, Account]) -> Trial:
-        accuracies = {name: Share.of(account.hits) for name, account in accounts.items()}
-        losses = {name: Loss.of(account.losses) for name, account in accounts.items()}
-        threshold = task.circuit_threshold(losses["model"].mean, losses["null"].mean)
+    def of(cls, task: Task, accounts: Mapping[str, Account], strict: bool = False) -> Trial:
         return cls(
-            losses,
-            accuracies,
+            {name: Loss.of(account.losses) for name, account in accounts.items()},
+            {name: Share.of(account.hits) for name, account in accounts.items()},
             {name: account.hop_losses for name, account in accounts.items()},
             Loss.of(accounts["null"].losses - accounts["model"].losses),
-            Demands.of(task, threshold, accuracies["model"], accuracies["null"]),
+            Demands.of(task, accounts["model"], accounts["null"], strict),
         )
 
     def solved(self) -> bool:
@@ -114,31 +116,20 @@ class Trial:
         return losses and shares and not self.gap.low <= 0 < self.gap.high
 
 
-def on_trial(task: Task, changes: Mapping[str, Change], first: Evaluator, more: Callable[[], Evaluator]) -> Trial:
-    """Put a circuit on trial; where that leaves something open, with half of some further sequences; and with all.
+def on_trial(task: Task, rounds: Iterable[Mapping[str, Account]], strict: bool = False) -> Trial:
+    """Put a circuit on trial, on further sequences as long as those seen leave something open.
 
     What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
 
     Args:
         task: which the model has learnt.
-        changes: of attention, by the names of tests.
-        first: the sequences.
-        more: draws further ones.
+        rounds: accounts of the model, the circuit in every test and the null, each of other sequences.
+        strict: whether all but 1 % must be kept.
     """
-
-    def heard(on: Evaluator) -> dict[str, Account]:
-        return dict(zip(changes, on.accounts(list(changes.values())), strict=True))
-
-    accounts = heard(first)
-    found = Trial.of(task, accounts)
-    if found.settled():
-        return found
-    others = more()
-    half = len(others.batch) // 2
-    for some in (slice(0, half), slice(half, None)) if half else (slice(None),):
-        new = heard(others.part(some))
-        accounts = {name: pooled(accounts[name], new[name]) for name in accounts}
-        found = Trial.of(task, accounts)
+    accounts: dict[str, Account] = {}
+    for new in rounds:
+        accounts = {name: pooled(accounts[name], new[name]) if accounts else new[name] for name in new}
+        found = Trial.of(task, accounts, strict)
         if found.settled():
             break
     return found

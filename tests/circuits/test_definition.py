@@ -26,6 +26,7 @@ from hopscope.circuits.rules import is_followed
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import ASLEEP, sleeps, use_of
+from hopscope.circuits.verdict import Demands
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import ABSENT, Roles
@@ -346,3 +347,17 @@ def test_the_level_of_minimality_is_what_was_tried(claim, size, units, parts, le
     suffices, paths = Sufficiency(exam), [Path(layer, 0, "query", "value[1]") for layer in range(units)]
     suffices.undecided = {frozenset(paths[:n]) for n in parts}
     assert minimality(suffices, frozenset(paths), Completeness(claim, "", size)) == level
+
+
+def test_who_asks_strictly_gets_no_loose_circuit():
+    """All but 1 % of what the model has over itself idle is asked for, in loss and in accuracy."""
+    made = copiers(20.0)
+    accounts = Evaluator(made.model.eval(), TASK.sample(256, 5)).accounts([AsIs(), Kept(frozenset())])
+    loose, strict = (Demands.of(TASK, *accounts, strict) for strict in (False, True))
+    model, null = (float(account.losses.mean()) for account in accounts)
+    assert loose.loss == TASK.circuit_threshold(model, null) > strict.loss
+    assert strict.loss == pytest.approx(model + 0.01 * (null - model))
+    right, idle = (float(account.hits.float().mean()) for account in accounts)
+    assert strict.accuracy > loose.accuracy and strict.accuracy == pytest.approx(idle + 0.99 * (right - idle))
+    circuit = discover(made.model, TASK, Discovery(strict=True))
+    assert circuit.accepted and circuit.threshold < 0.02 * float(accounts[1].losses.mean())

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,7 +20,7 @@ from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.metrics import MIB_GRID
 from hopscope.circuits.search import minimal
-from hopscope.circuits.verdict import MORE, Demands
+from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -82,9 +82,10 @@ class Hunt:
         self.lab = self.patching("discovery", settings.discovery)[0]
         self.units, self.always = units_of(self.lab.wiring, settings.unit)
         self.whole, self.nothing = self.losses([frozenset(self.units), frozenset()])
-        self.threshold = task.circuit_threshold(self.whole.mean, self.nothing.mean)
-        shares = [Share.of(account.hits).mean for account in self.lab.accounts([self.edges(self.units), self.always])]
-        self.lossless, self.demand = shares[0], task.circuit_accuracy(*shares)
+        whole, nothing = self.lab.accounts([self.edges(self.units), self.always])
+        demands = Demands.of(task, whole, nothing)
+        self.threshold, self.demand = demands.loss, demands.accuracy
+        self.lossless = Share.of(whole.hits).mean
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
@@ -215,16 +216,14 @@ class Hunt:
     ) -> ComponentCircuit:
         """Validate on fresh sequences, and tell."""
         self.watch("validating on fresh sequences")
-        sets = {"model": frozenset(self.units), "circuit": frozenset(kept), "null": frozenset[str]()}
-        accounts = self.on_trial([self.edges(chosen) for chosen in sets.values()])
-        named = dict(zip(sets, accounts, strict=True))
-        verdict, reason = judged(self.task, self.threshold, named, len(kept), self.settings.unit)
+        trial = on_trial(self.task, self.rounds(frozenset(kept)))
+        verdict, reason = judged(trial, len(kept), self.settings.unit)
         s = self.settings
         protocol = {
             **s.as_dict(),
             "units": len(self.units),
             "EAP-IG steps": STEPS,
-            "reported": len(named["model"].losses),
+            "reported": trial.losses["model"].n,
             "forwards": round(self.lab.forwards),
         }
         return ComponentCircuit(
@@ -234,23 +233,21 @@ class Hunt:
             effects,
             scores,
             removals,
-            {name: Loss.of(account.losses) for name, account in named.items()},
-            {name: Share.of(account.hits) for name, account in named.items()},
-            {name: account.hop_losses for name, account in named.items()},
+            trial.losses,
+            trial.accuracies,
+            trial.hop_losses,
             verdict,
             reason,
-            self.threshold,
+            trial.demands.loss,
             curves,
             protocol,
         )
 
-    def on_trial(self, sets: Sequence[frozenset[Edge]]) -> list[Account]:
-        """Model, circuit and null on fresh sequences; on more, where these leave something open."""
-        first = self.accounts(sets, "report", self.settings.report)
-        if settled(self.task, self.threshold, *first):
-            return first
-        further = self.accounts(sets, "report, more", MORE * self.settings.report)
-        return [pooled(one, two) for one, two in zip(first, further, strict=True)]
+    def rounds(self, kept: Units) -> Iterator[dict[str, Account]]:
+        """Model, circuit and null on fresh sequences; then on more."""
+        sets = {"model": self.edges(self.units), "circuit": self.edges(kept), "null": self.always}
+        for purpose, n in (("report", self.settings.report), ("report, more", MORE * self.settings.report)):
+            yield dict(zip(sets, self.accounts(list(sets.values()), purpose, n), strict=True))
 
     def accounts(self, sets: Sequence[frozenset[Edge]], purpose: str, n: int) -> list[Account]:
         """Of sets of edges on other sequences."""
@@ -258,36 +255,21 @@ class Hunt:
         return [reduce(pooled, column) for column in zip(*parts, strict=True)]
 
 
-def settled(task: Task, threshold: float, model: Account, circuit: Account, null: Account) -> bool:
-    """Whether no interval holds its threshold."""
-    shares = [Share.of(account.hits) for account in (model, circuit, null)]
-    asked = Demands.of(task, threshold, shares[0], shares[2])
-    measured: list[tuple[Loss | Share, float]] = [
-        (Loss.of(model.losses), asked.model_loss),
-        (Loss.of(circuit.losses), asked.loss),
-        (shares[0], asked.model_accuracy),
-        (shares[1], asked.accuracy),
-    ]
-    return not any(one.low < bound <= one.high for one, bound in measured)
-
-
-def judged(task: Task, threshold: float, accounts: Mapping[str, Account], size: int, unit: str) -> tuple[str, str]:
+def judged(trial: Trial, size: int, unit: str) -> tuple[str, str]:
     """`circuit` or `none`, and why, in one sentence."""
-    losses = {name: Loss.of(account.losses) for name, account in accounts.items()}
-    shares = {name: Share.of(account.hits) for name, account in accounts.items()}
-    demands = Demands.of(task, threshold, shares["model"], shares["null"])
-    gap, loss = Loss.of(accounts["null"].losses - accounts["model"].losses), losses["circuit"]
-    if losses["model"].high >= demands.model_loss or shares["model"].low < demands.model_accuracy:
+    losses, shares, threshold = trial.losses, trial.accuracies, trial.demands.loss
+    if not trial.solved():
         said = f"{losses['model'].mean:.3g}, right in {shares['model'].mean:.1%}"
         return (
             "none",
             f"the model itself has not solved its task: its loss is {said}; train it longer, or take a later --step",
         )
-    if gap.low <= 0:
+    if trial.gap.low <= 0:
         return "none", f"with all {unit} cut the model is no worse by more than chance; try another --null"
     if not size:
         return "none", f"no set of {unit} was found; try another --null, or more sequences (--discovery)"
-    if loss.high >= threshold or shares["circuit"].low < demands.accuracy:
+    loss = losses["circuit"]
+    if not trial.fits():
         said = f"{loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), right in {shares['circuit'].mean:.1%}"
         return "none", f"on fresh sequences the loss is {said}, not below {threshold:.3g}; search on more (--discovery)"
     return "circuit", f"with all other {unit} cut the loss is {loss.mean:.3g}, below {threshold:.3g}"
