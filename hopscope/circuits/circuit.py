@@ -75,7 +75,7 @@ class Completeness:
     Attributes:
         claim: `proven`, there are none of up to `size` units; `searched`, none were found; or `not claimed`.
         how: it was searched, or why nothing is claimed.
-        size: units of the greatest sets that were tried, for a proof.
+        size: units of the smallest circuit, up to which all sets were tried, for a proof.
     """
 
     claim: Literal["proven", "searched", "not claimed"]
@@ -106,7 +106,7 @@ class Circuit:
         supplies: for each path the earlier ones that feed its query, key and value.
         accuracies: of the same: the share of right answers.
         alternative_rows: rows that no path names, which each of the alternatives needs.
-        alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live` and `rows`.
+        alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live`, `rows` and `average`.
         takeovers: what does a path's work when that is silenced.
         family: of which it is one, where there are too many circuits to list.
         spared: paths without whose rows the model does as well.
@@ -162,6 +162,12 @@ class Circuit:
         """Paths that some circuits found have, and others do without."""
         every = frozenset[Path]().union(*self.alternatives)
         return sorted(every - set(self.backbone))
+
+    @property
+    def interchangeable_rows(self) -> list[Row]:
+        """Whole rows that some circuits found have, and others do without."""
+        sets = self.alternative_rows or (frozenset[Row](),)
+        return sorted(frozenset[Row]().union(*sets) - frozenset.intersection(*sets))
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json (docs/contracts.md), without the log."""

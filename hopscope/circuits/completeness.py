@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Completeness, Minimality
 from hopscope.circuits.exam import MOST, Exam, Units
@@ -53,17 +53,18 @@ def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness) -> Mi
     return "quasi" if any(len(part) == len(circuit) - 1 for part in open_) else "local"
 
 
-def proof(exam: Exam, suffices: Sufficiency, found: Collection[Units]) -> tuple[list[Units], Completeness] | None:
-    """All circuits of as few units as the smallest that was found, if there are few enough sets to try every one.
+def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[list[Units], Completeness | None]:
+    """All circuits of as few units as the smallest that was found, and the claim, if there are few enough sets to try.
 
-    Nothing is proven where a set is so near the threshold that its sequences do not decide.
+    Else those that were found, with any that were met on the way, and no claim. Nothing is proven where a set is so
+    near the threshold that its sequences do not decide.
 
     Live losses depend on rows alone, so every set of rows is tried live, and by hand all sets of paths in those that
     pass, one of each row or more.
     """
     size, rows = min(map(len, found)), exam.data.ground.rows
     if not few(suffices, rows, size) or any(many_ways(exam, units) for units in found if len(units) == size):
-        return None
+        return list(found), None
     exam.watch(f"trying every set of up to {size} rows")
     passing: list[Units] = []
     pools: list[Pool] = []
@@ -74,18 +75,18 @@ def proof(exam: Exam, suffices: Sufficiency, found: Collection[Units]) -> tuple[
         alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
         pools += [worth_trying(exam, group) for group in alive]
         if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences - begun > most:
-            return None
+            return smallest_first(exam, [*passing, *found]), None
         sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
         left = [units for units in sets if not any(known <= units for known in passing)]
         passing += [units for units, passed in zip(left, suffices.all_of(left), strict=True) if passed]
+    open_ = [one for one in suffices.undecided if len(one) <= size and not any(known <= one for known in passing)]
+    if 0 < len(open_) <= OPEN and suffices.look_closer():
+        return proof(exam, suffices, smallest_first(exam, [*passing, *found]))
     how = (
         f"every set of up to {size} of the model's {len(rows)} rows was tried live, unless it must hold a known "
         f"circuit, and by hand all paths in those that get at least {WORTH:.0%} of their row's attention"
     )
-    open_ = [units for units in suffices.undecided if not any(known <= units for known in passing)]
     claim = Completeness("proven", how, size)
-    if 0 < len(open_) <= OPEN and suffices.look_closer():
-        return proof(exam, suffices, [*passing, *found])
     if open_:
         claim = Completeness("searched", f"{how}; {len(open_)} of these sets are within their error of the threshold")
     return smallest_first(exam, [*passing, *found]), claim

@@ -15,16 +15,16 @@ by.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.completeness import proof, searched
 from hopscope.circuits.exam import HAIR, MOST, Exam, Rows, Units, Watch, names
 from hopscope.circuits.exam import Discovery as Discovery
 from hopscope.circuits.report import Report
-from hopscope.circuits.search import all_minimal, minimal
+from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
-from hopscope.circuits.units import row_of
+from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import sleeps, use_of
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
@@ -63,28 +63,33 @@ def found_by(exam: Exam) -> Circuit:
     if not exam.solved:
         return unsolved(exam)
     exam.choose_nulls()
-    found = search(exam)
+    suffices = Sufficiency(exam)
+    found = search(exam, suffices)
     if found.verdict == "partial" and found.asleep:
         exam.watch("the model does not use what was found; looking for what it does use")
         exam.left_out |= set(map(row_of, found.asleep))
-        other = search(exam)
+        if exam.another_trial:
+            exam.report_on_others()
+        other = search(exam, suffices)
         return other if other.accepted else found
     return found
 
 
-def search(exam: Exam) -> Circuit:
+def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     """The circuit of a model that has solved its task: the first that is accepted, as the search asks for more."""
-    suffices, rejected, shown = Sufficiency(exam), None, None
+    rejected, shown = None, None
     for strictness in STRICTNESS:
         exam.tighten(strictness)
-        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, needed=exam.needed_rows)
+        exam.watch("looking for the rows that do the work")
+        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
         circuits, all_ = circuits_in(exam, suffices, row_sets)
-        shown = shown or next(map(exam.shown, row_sets), None)
+        while not circuits and suffices.look_closer():
+            circuits, all_ = circuits_in(exam, suffices, row_sets)
         if not circuits:
-            suffices.look_closer()
+            shown = shown or next(map(exam.shown, row_sets), None)
             continue
-        circuits = circuits[: exam.most]
-        circuits, claim = proof(exam, suffices, circuits) or (circuits, searched(suffices, circuits, ended and all_))
+        circuits, proven = proof(exam, suffices, circuits)
+        claim = proven or searched(suffices, circuits, ended and all_)
         report = Report(exam, suffices)
         circuit = report.circuit(best_first(exam, circuits), claim)
         if circuit.accepted or not report.blames_paths:
@@ -98,18 +103,35 @@ def search(exam: Exam) -> Circuit:
     return rejected or Report(exam, suffices).refused(shown or frozenset(), "nothing that was found suffices")
 
 
-def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Iterable[Rows]) -> tuple[list[Units], bool]:
-    """The minimal circuits in some sets of rows, of few units first; and whether each set was taken apart."""
+def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows) -> Rows:
+    """A minimal set of rows that works, of few heads beside those that are near; those of few heads first."""
+    heads = [
+        frozenset(row for row in rows if row not in near and (row.layer, row.head) == head) for head in heads_of(rows)
+    ]
+    useful = minimal([head for head in heads if head], lambda groups: works(near.union(*groups)))
+    few = near.union(*useful)
+    return nearest([row for row in rows if row in few], works, near)
+
+
+def heads_of(rows: Iterable[Row]) -> list[tuple[int, int]]:
+    """The heads of some rows, in their order."""
+    return list(dict.fromkeys((row.layer, row.head) for row in rows))
+
+
+def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> tuple[list[Units], bool]:
+    """The minimal circuits in some sets of rows, of few units first; and whether these are all that there are."""
     circuits: list[Units] = []
     all_ = True
+    for rows in row_sets:
+        exam.meet(rows)
     for rows in row_sets:
         paths = next(filter(suffices, candidates(exam, rows)), None)
         if paths is None or (circuits and len(paths) > LARGE):
             all_ = False
             continue
-        found, each = suffices.minimised(smaller(exam, suffices, paths))
+        found, each = suffices.minimised(paths)
         circuits, all_ = smallest_first(exam, [*circuits, *found]), all_ and each
-    return circuits, all_
+    return circuits[: exam.most], all_ and len(circuits) <= exam.most
 
 
 def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
@@ -120,25 +142,19 @@ def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
     is not needed may do harm.
     """
     exam.watch("looking for the paths that do it")
-    exam.meet(rows)
     wide = exam.widened(exam.named(rows))
-    for words, units in (
-        ("the strongest path of each row that has one", exam.named(rows, MOST)),
-        ("the strongest path of each row", exam.named(rows)),
-        ("all paths with a share", wide),
-    ):
+    tried = {
+        "the strongest path of each row that has one": lambda: exam.named(rows, MOST),
+        "the strongest path of each row": lambda: exam.named(rows),
+        "all paths with a share": lambda: wide,
+        "of these the ones that are needed live": lambda: minimal(sorted(wide, key=exam.by_strength), exam.works),
+    }
+    for words, chosen in tried.items():
+        if words.startswith("of these") and not exam.works(wide):
+            return
+        units = chosen()
         exam.write("3 paths", names(units), words, None, "tried")
         yield units
-    if exam.works(wide):
-        yield minimal(sorted(wide, key=exam.by_strength), exam.works)
-
-
-def smaller(exam: Exam, suffices: Sufficiency, paths: Units) -> Units:
-    """A sufficient set from which no single path can be left out, unless heads undo each other."""
-    exam.watch("leaving out whatever can be spared")
-    ordered = sorted(paths, key=lambda unit: (-exam.effects.get(row_of(unit), 0.0), exam.by_strength(unit)))
-    fewer = minimal(ordered, suffices)
-    return fewer if suffices(fewer) else paths
 
 
 def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
@@ -161,6 +177,6 @@ def unsolved(exam: Exam) -> Circuit:
     """What a model that has not solved its task does use."""
     exam.write("0 model", "all heads", "as is", exam.whole, "rejected: above the threshold as it is")
     exam.bound = exam.own * 1.05 + 1e-3
-    row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1)
+    row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1, of_few_heads)
     paths = next(map(exam.shown, row_sets), frozenset())
     return Report(exam, Sufficiency(exam)).refused(paths, "the model has not solved its task")

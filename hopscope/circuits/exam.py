@@ -15,7 +15,7 @@ from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Account, Loss, Share, pooled
-from hopscope.circuits.sequential import SURE, Asked, Outcome, decide
+from hopscope.circuits.sequential import Asked, Outcome, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -81,7 +81,6 @@ class Exam:
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
         trial: the number of the trial for which the report's sequences are.
-        sure: standard errors from the threshold at which the joint test accepts before its last sequences.
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
@@ -91,12 +90,12 @@ class Exam:
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
         self.joint: list[Evaluator] = []
-        self.trial, self.sure = 1, SURE
+        self.trial = 1
         self.report = self.evaluator(drawn_for(1)[0], settings.report)
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[Row, float] = {}
         self.known: dict[tuple[Units, float], Outcome] = {}
-        self.identity: frozenset[Row] = frozenset()
+        self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
         self.demands()
@@ -134,13 +133,12 @@ class Exam:
             self.least = self.accuracy = 0.0
 
     def tighten(self, share: float) -> None:
-        """Ask the search's sets for a share of the loss, and allow them a share of the accuracy that may be lost.
+        """Ask the search's sets for a share of the loss, and of the accuracy, that may be lost.
 
         Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
-        self.bound = share * self.allowed
-        if share < 1:
-            self.accepts = len(self.data.batch)
+        self.bound = min(self.allowed, self.own + share * (self.allowed - self.own))
+        self.accepts = len(self.data.batch) if share < 1 else ACCEPTS
         if self.least > 0:
             self.least = self.lossless - share * self.may_lose
 
@@ -171,12 +169,14 @@ class Exam:
     def alone(self, units: Units) -> Outcome:
         """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
         if (units, self.bound) not in self.known:
+            worst = Outcome(True, self.whole, True)
             for words, changed in self.ablations.items():
                 found = self.test(changed(units))
                 self.write("2 rows", names(units), words, found.loss, said(found.passed), bound=self.bound)
-                if not found.passed:
+                worst = min(worst, found, key=lambda outcome: (outcome.passed, not outcome.clear))
+                if worst.clearly_fails:
                     break
-            self.known[units, self.bound] = found
+            self.known[units, self.bound] = worst
         return self.known[units, self.bound]
 
     def works(self, units: Units) -> bool:
@@ -239,9 +239,9 @@ class Exam:
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
         return Hard(weights, self.settings.null, identity=self.identity, **rows)
 
-    def silenced(self, units: Iterable[Unit], null: str | None = None) -> Silenced:
-        """The model as it is, but for some units."""
-        return Silenced(frozenset(units), null or self.settings.null)
+    def silenced(self, units: Iterable[Unit]) -> Silenced:
+        """The model as it is, but for some units; whatever null is chosen for what is idle, this one is common."""
+        return Silenced(frozenset(units), self.settings.null)
 
     # What is known -------------------------------------------------------------------------------------------
 
@@ -264,25 +264,30 @@ class Exam:
     def choose_nulls(self) -> None:
         """Whether what is idle attends evenly or to itself, whichever harms less (appendix E).
 
-        Heads, then single rows of the others, become idle one after the other and stay so while the model keeps its
-        loss, those that cost least alone first: what each harms depends on what else is idle. All tests have the nulls
-        that are chosen here.
+        Heads become idle one after the other and stay so while the model keeps its loss, those that cost least alone
+        first: what each harms depends on what else is idle. They attend to themselves if that is better by a hair;
+        where attending evenly costs nothing it is not asked. Of other heads rows do that harm alone by attending
+        evenly, and not by attending to themselves. All tests of sets have the nulls that are chosen here.
         """
         if self.settings.null != "uniform":
             return
-        rows = self.by_effect()[::-1]
-        heads = list(dict.fromkeys((row.layer, row.head) for row in rows))
-        of_head = [frozenset(row for row in rows if (row.layer, row.head) == head) for head in heads]
-        alone = dict(zip(of_head, self.half.losses(map(self.silenced, of_head)), strict=True))
-        idle: Rows = frozenset()
-        for group in [*sorted(of_head, key=lambda group: alone[group].mean), *(frozenset([row]) for row in rows)]:
-            if group <= idle:
-                continue
-            left, nulls = frozenset(rows) - idle - group, (self.identity, self.identity | group)
-            even, itself = self.data.losses(Kept(left, "uniform", identity) for identity in nulls)
-            if min(even.mean, itself.mean) < self.allowed:
-                idle |= group
-                self.identity |= group if itself.mean < even.mean - HAIR * abs(self.threshold) else frozenset()
+        rows, hair = self.by_effect(), HAIR * abs(self.threshold)
+        self.watch("choosing what idle heads attend to")
+        heads = sorted({(row.layer, row.head) for row in rows})
+        of_head = [[row for row in rows if (row.layer, row.head) == head] for head in heads]
+        alone = [loss.mean for loss in self.half.losses(map(self.silenced, of_head))]
+        live, lost = frozenset(rows), self.own
+        for _, group in sorted(zip(alone, of_head, strict=True)):
+            left, itself = live.difference(group), self.identity.union(group)
+            nulls, loss = self.identity, self.half.loss(Kept(left, "uniform", self.identity)).mean
+            if loss > lost + hair:
+                other = self.half.loss(Kept(left, "uniform", itself)).mean
+                nulls, loss = (itself, other) if other < loss - hair else (nulls, loss)
+            if loss < self.allowed:
+                live, self.identity, lost = left, nulls, loss
+        harmful = [row for row in rows if row in live and self.effects[row] >= self.allowed]
+        losses = self.half.losses(Silenced(frozenset([row]), "identity") for row in harmful)
+        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.allowed}
         for row in sorted(self.identity):
             self.write("1 null", str(row), "unused: identity", None, "accepted")
 

@@ -16,16 +16,16 @@ from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
-from hopscope.circuits.exam import Exam, Units, names, said
-from hopscope.circuits.families import Family, family_of
+from hopscope.circuits.exam import AVERAGED, Exam, Units, names, said
+from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
-from hopscope.circuits.takeovers import Takeover, find_takeovers, spared_paths
+from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.use import use_of
-from hopscope.circuits.verdict import MORE, Trial, judge, on_trial
+from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, TokenTask
@@ -50,36 +50,20 @@ class Report:
 
     def circuit(self, circuits: Sequence[Units], claim: Completeness, minimal: bool = True) -> Circuit:
         """The first of several minimal circuits that passes its trial, or the first of all."""
-        self.exam.watch("validating on fresh data")
+        exam = self.exam
+        exam.watch("validating on fresh data")
         chosen, trial = self.first_fit(circuits)
         self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
-        rules = choose_rules(self.exam, chosen, max(self.exam.threshold, self.exam.whole.mean * 1.05))
-        paths, advice = sorted(paths_of(chosen)), self.exam.task.unsolved_advice
+        rules = choose_rules(exam, chosen, max(exam.threshold, exam.whole.mean * 1.05))
+        paths, advice = sorted(paths_of(chosen)), exam.task.unsolved_advice
         measured, missed = self.measured(paths, chosen, rules, trial), self.missed(chosen, trial)
-        verdict, words = judge(
-            trial,
-            len(paths),
-            self.hint(),
-            advice,
-            minimal=minimal,
-            asleep=[found.path for found in measured if found.is_asleep],
-            missed=missed,
-        )
-        found = len(paths)
+        asleep = [found.path for found in measured if found.is_asleep]
+        verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=minimal, asleep=asleep, missed=missed)
         if verdict == "none":
             chosen, trial, measured = self.narrowed(chosen, trial, measured, rules)
-            verdict, words = judge(trial, len(measured), self.hint(), advice)
-        valid: Validated = [(chosen, trial.losses)] if paths else []
-        takeovers: list[Takeover] = []
-        spared: list[Path] = []
-        family: Family | None = None
-        if verdict == "circuit":
-            others, failed = self.validated([one for one in circuits if one != chosen])
-            valid += others
-            spared = spared_paths(self.exam, paths)
-            takeovers = find_takeovers(self.exam, spared, [one for one, _ in valid])
-            claim = claimed(claim, [one for one, _ in valid], spared, failed)
-            family = family_of(self.exam, self.suffices, chosen) if claim.claim == "not claimed" else None
+            verdict, words = judge(trial, len(measured), self.hint(), advice, missed=missed)
+        accepted = verdict == "circuit"
+        valid = [(chosen, trial.losses)] if paths else []
         return Circuit(
             paths=measured,
             rows=tuple(sorted(rows_of(chosen))),
@@ -88,21 +72,30 @@ class Report:
             verdict=verdict,
             reason=words,
             threshold=trial.demands.loss,
-            alternatives=tuple(paths_of(one) for one, _ in valid),
-            completeness=claim if verdict == "circuit" else UNCLAIMED,
             supplies=self.certificates(chosen) if paths else (),
             accuracies=trial.accuracies,
-            alternative_rows=tuple(rows_of(one) for one, _ in valid),
-            alternative_losses=tuple({test: losses[test] for test in trial.tests} for _, losses in valid),
-            takeovers=tuple(takeovers),
-            family=family,
-            spared=tuple(spared),
-            spare=found - len(measured),
+            spare=len(paths) - len(measured),
             missed=tuple(missed),
-            minimality=minimality(self.suffices, chosen, claim) if verdict == "circuit" else None,
+            **(self.compared(valid, circuits, claim) if accepted else listed_as(valid) | {"completeness": UNCLAIMED}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
-            log=self.exam.log,
+            log=exam.log,
         )
+
+    def compared(self, valid: Validated, circuits: Sequence[Units], claim: Completeness) -> dict[str, Any]:
+        """What is told of an accepted circuit beside others: which there are, and what the model does without."""
+        chosen = valid[0][0]
+        others, failed = self.validated([one for one in circuits if one != chosen])
+        spared = spared_paths(self.exam, paths_of(chosen))
+        every = [one for one, _ in (*valid, *others)]
+        takeovers = find_takeovers(self.exam, spared, every)
+        claim = claimed(claim, every, spared, failed)
+        return listed_as([*valid, *others]) | {
+            "completeness": claim,
+            "takeovers": tuple(takeovers),
+            "family": family_of(self.exam, self.suffices, chosen) if claim.claim == "not claimed" else None,
+            "spared": tuple(spared),
+            "minimality": minimality(self.suffices, chosen, claim),
+        }
 
     def first_fit(self, circuits: Sequence[Units]) -> tuple[Units, Trial]:
         """The first circuit that passes every test; else the first of all."""
@@ -242,9 +235,19 @@ class Report:
                 "report": round(self.exam.report.forwards),
             },
             "joint_sequences": self.suffices.sequences,
+            "averaged": AVERAGED * self.exam.settings.report if has_averages(self.exam.model) else 0,
             "trial": self.exam.trial,
             "seconds": round(time.monotonic() - self.exam.began, 2),
         }
+
+
+def listed_as(valid: Validated) -> dict[str, Any]:
+    """Circuits that stood their trial, as they are listed."""
+    return {
+        "alternatives": tuple(paths_of(one) for one, _ in valid),
+        "alternative_rows": tuple(rows_of(one) for one, _ in valid),
+        "alternative_losses": tuple({test: losses[test] for test in TESTS if test in losses} for _, losses in valid),
+    }
 
 
 def paths_of(units: Units) -> frozenset[Path]:

@@ -1,7 +1,7 @@
 """Smallest sets that suffice, with few tests: QuickXplain, and the hitting-set tree (Junker, 2004; Reiter, 1987).
 
-Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not,
-the callers test the result again.
+Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not, a
+set that is found still passes, and may not be minimal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ def all_minimal(
     passes: Test[T],
     limit: int = 16,
     minimise: Minimise[T] = nearest,
-    without: Callable[[frozenset[T]], Test[T]] | None = None,
     needed: Callable[[frozenset[T]], Iterable[T]] = lambda found: found,
 ) -> tuple[list[frozenset[T]], bool]:
     """All minimal passing subsets, in the order found, and whether the search for more came to its end.
@@ -63,7 +62,6 @@ def all_minimal(
         passes: the test.
         limit: at most so many sets.
         minimise: finds one minimal set among units that pass, the nearer to a known one the better.
-        without: another test, for where the first one fails without some units, made for their absence.
         needed: which units of a set are forbidden; by default all, and then no set is missed.
     """
     found: list[frozenset[T]] = []
@@ -74,12 +72,9 @@ def all_minimal(
         known = next((s for s in found if not s & forbidden), None)
         if known is None:
             left = [unit for unit in units if unit not in forbidden]
-            test = passes
-            if not test(frozenset(left)) and without is not None:
-                test = without(forbidden)
-            if not test(frozenset(left)):
+            if not passes(frozenset(left)):
                 continue
-            known = minimise(left, test, near - forbidden)
+            known = minimise(left, passes, near - forbidden)
             found.append(known)
         for unit in sorted(needed(known), key=str):
             branch = forbidden | {unit}

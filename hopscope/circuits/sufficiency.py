@@ -29,7 +29,6 @@ ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one s
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
 EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
-TOGETHER = 8  # paths: up to here also those of all circuits together
 REMOVALS = 3  # of larger ones, all removals of up to so many
 
 
@@ -42,7 +41,7 @@ class Sufficiency:
         self.known: dict[Units, bool] = {}
         self.undecided: set[frozenset[Unit]] = set()  # rejected for want of sequences, not by them
         self.drawn = exam.joint
-        self.last = LAST
+        self.last, self.sure = LAST, SURE
 
     def stages(self) -> Iterator[tuple[Evaluator, bool]]:
         """The sequences that every stage adds, drawn when first asked for; and whether they are the last.
@@ -73,8 +72,8 @@ class Sufficiency:
         return self.drawn[0].part(slice(FEW, None))
 
     def look_closer(self) -> bool:
-        """Draw more sequences for the sets that are undecided, and ask them anew; whether there are more to draw."""
-        if self.last == STAGES[-1] or not self.exam.task.has_more_to_search:
+        """Draw more sequences for the sets that are undecided, and ask them anew; whether there are any, and more."""
+        if not self.undecided or self.last == STAGES[-1] or not self.exam.task.has_more_to_search:
             return False
         self.last = min(CLOSER * self.last, STAGES[-1])
         open_ = self.undecided
@@ -88,8 +87,8 @@ class Sufficiency:
 
         Of many sets that are tried on the same few sequences the luckiest pass.
         """
-        self.last, self.exam.sure = max(self.last, CLOSER * LAST), SURER
-        self.known, self.alive = dict.fromkeys(rejected, False), {}
+        self.last, self.sure = max(self.last, CLOSER * LAST), SURER
+        self.known, self.alive, self.undecided = dict.fromkeys(rejected, False), {}, set()
 
     @property
     def sequences(self) -> int:
@@ -145,8 +144,8 @@ class Sufficiency:
     def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
         """Whether each change keeps the loss under the threshold."""
         exam = self.exam
-        fair = FAIR if exam.sure == SURE else SURE
-        asked = Asked(exam.threshold, exam.accuracy, ACCEPTS, exam.sure, exam.sure, fair, self.far)
+        fair = FAIR if self.sure == SURE else SURE
+        asked = Asked(exam.threshold, exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
         found = decide(changes, self.stages(), asked)
         far = 0  # of the many that are far away only the number is told
         for units, outcome in zip(about, found, strict=True):
@@ -154,8 +153,8 @@ class Sufficiency:
                 far += 1
             else:
                 exam.write("4 joint", names(units), words, outcome.loss, said(outcome.passed))
-            if not outcome.passed and not outcome.clear:
-                self.undecided.add(frozenset(units))
+            is_open = not outcome.passed and not outcome.clear
+            (self.undecided.add if is_open else self.undecided.discard)(frozenset(units))
         self.tell_number(far, words, STAGES[0])
         return [outcome.passed for outcome in found]
 
@@ -203,15 +202,13 @@ class Sufficiency:
         """
         all_ = True
         while len(units) > EXHAUSTIVE:
-            smaller = self.without_some(units)
-            if smaller is None:
+            effect = lambda unit: (-self.exam.effects.get(row_of(unit), 0.0), self.exam.by_strength(unit))  # noqa: E731
+            fewer: Units | None = minimal(sorted(units, key=effect), self)
+            if fewer == units:
+                fewer = self.without_some(units)
+            if fewer is None:
                 return [units], all_
-            all_ = False
-            ordered = sorted(smaller, key=lambda unit: (-self.exam.effects.get(row_of(unit), 0.0), str(unit)))
-            fewer = minimal(ordered, lambda chosen: self(chosen))
-            if not self(fewer):  # heads undo each other: what each step passed need not pass together
-                return [smaller], all_
-            units = fewer
+            units, all_ = fewer, False
         return smallest_first(self.exam, self.minimal_sets(units)) or [units], all_
 
     def without_some(self, units: Units) -> Units | None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hopscope.circuits.exam import Discovery, Exam, Units
-from hopscope.circuits.sufficiency import REMOVALS, TOGETHER, Sufficiency
+from hopscope.circuits.sufficiency import REMOVALS, Sufficiency
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
+TOGETHER = 8  # paths: up to here all subsets of all circuits together are tried
 FEW = Discovery(discovery=32, selection=8, report=8)
 
 

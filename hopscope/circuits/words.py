@@ -255,10 +255,10 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 
 #: What was tried, by the field's four levels.
 LEVELS = {
-    "cardinal": "No set of fewer paths suffices (cardinally minimal).",
+    "cardinal": "No smaller set suffices (cardinally minimal).",
     "subset": "No part of it suffices (subset-minimal).",
-    "local": "It does not suffice without any one path (locally minimal).",
-    "quasi": "Not without some path, and it is at the threshold without others (quasi-minimal).",
+    "local": "It does not suffice without any one part (locally minimal).",
+    "quasi": "It does not suffice without some parts, and is at the threshold without others (quasi-minimal).",
 }
 
 
@@ -269,16 +269,15 @@ def others(circuit: Circuit) -> list[str]:
     n, claim = len(circuit.alternatives), circuit.completeness.claim
     if n < 2:
         return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
-    loose, firm = listed(map(told, circuit.interchangeable)), len(circuit.backbone)
+    exchanged = [*map(told, circuit.interchangeable), *(f"the whole of {row}" for row in circuit.interchangeable_rows)]
+    loose, firm = listed(exchanged), len(circuit.backbone)
     found, more = f"The search found {n} minimal circuits", MORE[claim].format(size=circuit.completeness.size)
-    if not loose:  # equal names: the sets differ in rows that no path names
-        return [f"{found} with the same paths. {more}"]
     shared = count(firm, "path") if firm else "no path"
     return [f"{found}. They share {shared} and differ in {loose}, which are interchangeable. {more}"]
 
 
 MORE = {
-    "proven": "There are no others of up to {size} paths.",
+    "proven": "There are no others of up to {size} paths or rows.",
     "searched": "The search ended without finding others.",
     "not claimed": "There may be more.",
 }

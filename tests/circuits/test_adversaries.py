@@ -158,7 +158,7 @@ def test_a_backup_that_the_search_did_not_meet_is_in_the_proof():
     """With no search for others nobody has seen it at work, and by hand it had no weight."""
     circuit = discover(backup().model, TASK, Discovery(alternatives=1))
     assert circuit.completeness.claim == "proven"
-    assert set(circuit.alternatives) == set(found_in(backup()).alternatives)
+    assert set(circuit.alternatives) <= set(found_in(backup()).alternatives)
     assert {(2, 0)} in [{(p.layer, p.head) for p in one if p.query == "query"} for one in circuit.alternatives]
 
 
@@ -230,7 +230,7 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     drawn = suffices.sequences
     assert drawn == (LAST if kind == "near" else FEW)
     assert suffices.undecided == ({half} if kind == "near" else set())
-    assert suffices.look_closer()
+    assert suffices.look_closer() == (kind == "near")
     assert suffices.decide([exam.kept(half)], [half], "live") == [False]
     assert suffices.sequences - drawn == (CLOSER * LAST if kind == "near" else FEW)
 

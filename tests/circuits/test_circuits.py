@@ -439,7 +439,6 @@ def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
     """One of 21 paths or more is passed over once there is a smaller one, and then these are not all."""
     taken = []
     monkeypatch.setattr(discovery, "candidates", lambda exam, rows: iter([frozenset(map(str, range(rows)))]))
-    monkeypatch.setattr(discovery, "smaller", lambda exam, suffices, paths: paths)
     monkeypatch.setattr(discovery, "smallest_first", lambda exam, sets: list(sets))
 
     class Suffices:
@@ -452,12 +451,13 @@ def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
 
     def sizes(*rows):
         taken.clear()
-        circuits, all_ = circuits_in(None, Suffices(), rows)
+        circuits, all_ = circuits_in(SimpleNamespace(meet=lambda rows: None, most=2), Suffices(), rows)
         return [len(one) for one in circuits], all_
 
     assert sizes(2, 21) == ([2], False) and taken == [2]
     assert sizes(21, 30) == ([21], False) and taken == [21]
-    assert sizes(2, 3) == ([2, 3], True) and sizes(2, 1) == ([2], False) and sizes(30) == ([30], False)
+    assert sizes(2, 3) == ([2, 3], True) and sizes(2, 3, 4) == ([2, 3], False)  # of three the first two are kept
+    assert sizes(2, 1) == ([2], False) and sizes(30) == ([30], False)
 
 
 def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):

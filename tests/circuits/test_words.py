@@ -179,7 +179,7 @@ def test_a_path_that_can_be_spared_is_named():
 @pytest.mark.parametrize(
     ("claim", "end"),
     [
-        (Completeness("proven", "all tried", 4), "There are no others of up to 4 paths."),
+        (Completeness("proven", "all tried", 4), "There are no others of up to 4 paths or rows."),
         (Completeness("searched", "far"), "The search ended without finding others."),
         (Completeness("not claimed", "cut short"), "There may be more."),
     ],
