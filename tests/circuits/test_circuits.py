@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch

@@ -18,7 +18,7 @@ from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
-from hopscope.circuits.exam import Exam
+from hopscope.circuits.exam import MOST, Exam
 from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.report import UNCLAIMED, Report
@@ -315,9 +315,8 @@ def test_a_row_that_spreads_its_attention_is_told_as_a_row():
     """Heads that write into a hub and read it again: no path of theirs has most of what they do."""
     made = adversary(14, "hub", 1)
     circuit = discover(made.model, made.task)
-    assert circuit.accepted and len(circuit.paths) == 2 and len(circuit.rows) > 2
-    assert {"L3H0 query", "L2H0 key[1]"} < {str(row) for row in circuit.rows}
-    assert all(one.strength > 0.5 for one in circuit.paths)
+    assert circuit.accepted and {"L3H0 query", "L1H0 key[1]"} < {str(row) for row in circuit.rows}
+    assert all(one.strength >= MOST for one in circuit.paths)
     assert "rows whole, for no role names where they attend" in paragraph(circuit, made.task)
 
 

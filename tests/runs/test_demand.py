@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from hopscope import Architecture, Config, Training
-from hopscope.circuits.exam import Discovery
 from hopscope.circuits.discovery import discover
+from hopscope.circuits.exam import Discovery
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_json
