@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.completeness import proof, searched
-from hopscope.circuits.exam import HAIR, MOST, Exam, Rows, Units, Watch, names
+from hopscope.circuits.exam import HAIR, LARGE, MOST, Exam, Rows, Units, Watch, names
 from hopscope.circuits.exam import Discovery as Discovery
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
@@ -33,7 +33,6 @@ from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
 STRICTNESS = (1.0, 0.6, 0.3)  # shares of the threshold, asked of sets of rows in turn
-LARGE = 20  # paths; sets of more are taken apart only where there is no smaller circuit (ours)
 
 
 def discover(model: Model, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None) -> Circuit:
@@ -81,12 +80,15 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     for strictness in STRICTNESS:
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
-        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
+        needed = lambda rows: [] if len(rows) > LARGE else exam.needed_rows(rows)  # noqa: E731
+        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, needed)
         circuits, all_ = circuits_in(exam, suffices, row_sets)
         while not circuits and suffices.look_closer():
             circuits, all_ = circuits_in(exam, suffices, row_sets)
         if not circuits:
             shown = shown or next(map(exam.shown, row_sets), None)
+            if any(len(rows) > LARGE for rows in row_sets):
+                break
             continue
         circuits, proven = proof(exam, suffices, circuits)
         claim = proven or searched(suffices, circuits, ended and all_)
@@ -126,6 +128,7 @@ def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> 
         exam.meet(rows)
     for rows in row_sets:
         paths = next(filter(suffices, candidates(exam, rows)), None)
+        all_ &= len(rows) <= LARGE
         if paths is None or (circuits and len(paths) > LARGE):
             all_ = False
             continue
@@ -143,18 +146,17 @@ def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
     """
     exam.watch("looking for the paths that do it")
     wide = exam.widened(exam.named(rows))
-    tried = {
-        "the strongest path of each row that has one": lambda: exam.named(rows, MOST),
-        "the strongest path of each row": lambda: exam.named(rows),
-        "all paths with a share": lambda: wide,
-        "of these the ones that are needed live": lambda: minimal(sorted(wide, key=exam.by_strength), exam.works),
-    }
-    for words, chosen in tried.items():
-        if words.startswith("of these") and not exam.works(wide):
-            return
-        units = chosen()
+    for words, units in (
+        ("the strongest path of each row that has one", exam.named(rows, MOST)),
+        ("the strongest path of each row", exam.named(rows)),
+        ("all paths with a share", wide),
+    ):
         exam.write("3 paths", names(units), words, None, "tried")
         yield units
+    if exam.works(wide):
+        few = minimal(sorted(wide, key=exam.by_strength), exam.works)
+        exam.write("3 paths", names(few), "of these the ones that are needed live", None, "tried")
+        yield few
 
 
 def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:

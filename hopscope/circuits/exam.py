@@ -34,6 +34,7 @@ AVERAGES = "averages"  # the purpose of the sequences over which heads are avera
 AVERAGED = 8  # times as many as are reported on: what few say on average still tells them apart (ours)
 WAKES = 0.1  # rise of attention by which a backup is told from what is always at work (ours)
 MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
+LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
 HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
 ASLEEP = 0.01  # by hand, the least share of a row's attention that a path of the circuit has (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)

@@ -16,7 +16,7 @@ from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
-from hopscope.circuits.exam import AVERAGED, Exam, Units, names, said
+from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, names, said
 from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Account, Loss
@@ -54,13 +54,16 @@ class Report:
         exam.watch("validating on fresh data")
         chosen, trial = self.first_fit(circuits)
         self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
-        rules = choose_rules(exam, chosen, max(exam.threshold, exam.whole.mean * 1.05))
+        bound = max(exam.threshold, exam.whole.mean * 1.05)
+        few = minimal or len(chosen) <= LARGE  # of many that are refused in any case less is told
+        rules = choose_rules(exam, chosen, bound) if few else {}
         paths, advice = sorted(paths_of(chosen)), exam.task.unsolved_advice
-        measured, missed = self.measured(paths, chosen, rules, trial), self.missed(chosen, trial)
+        on = exam.report if few else self.few
+        measured, missed = self.measured(paths, chosen, rules, trial, on), self.missed(chosen, trial)
         asleep = [found.path for found in measured if found.is_asleep]
         verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=minimal, asleep=asleep, missed=missed)
         if verdict == "none":
-            chosen, trial, measured = self.narrowed(chosen, trial, measured, rules)
+            chosen, trial, measured = self.narrowed(chosen, trial, measured, rules, on)
             verdict, words = judge(trial, len(measured), self.hint(), advice, missed=missed)
         accepted = verdict == "circuit"
         valid = [(chosen, trial.losses)] if paths else []
@@ -72,7 +75,7 @@ class Report:
             verdict=verdict,
             reason=words,
             threshold=trial.demands.loss,
-            supplies=self.certificates(chosen) if paths else (),
+            supplies=self.certificates(chosen) if paths and few else (),
             accuracies=trial.accuracies,
             spare=len(paths) - len(measured),
             missed=tuple(missed),
@@ -104,7 +107,7 @@ class Report:
         return next((one for one in trials if one[1].fits()), first)
 
     def narrowed(
-        self, units: Units, trial: Trial, measured: tuple[Found, ...], rules: dict[Row, Hypothesis]
+        self, units: Units, trial: Trial, measured: tuple[Found, ...], rules: dict[Row, Hypothesis], on: Evaluator
     ) -> tuple[Units, Trial, tuple[Found, ...]]:
         """Of a set that does not suffice only the paths that are missed live, if without the rest no loss is higher."""
         missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
@@ -115,7 +118,7 @@ class Report:
         worse = any(fewer.losses[test].mean > trial.losses[test].high for test in trial.tests)
         if worse or (fewer.solved() and fewer.fits()):  # the search has not asked whether that is minimal
             return units, trial, measured
-        return few, fewer, self.measured(sorted(missed), few, rules, fewer)
+        return few, fewer, self.measured(sorted(missed), few, rules, fewer, on)
 
     def trial(self, units: Units) -> Trial:
         """The model, the circuit in every test, and the null, on report data."""
@@ -191,17 +194,17 @@ class Report:
         return f"where heads look has no role ({looks}): try roles for these positions" if most else ""
 
     def measured(
-        self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial
+        self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial, on: Evaluator
     ) -> tuple[Found, ...]:
         """Every path with its strength, its hypothesis, its use, and what leaving it out costs in every test."""
         self.exam.watch("leaving out each path in turn")
         exam, without = self.exam, [units - {path} for path in paths]
-        left_out = {"live": exam.report.losses(map(exam.kept, without))}
+        left_out = {"live": on.losses(map(exam.kept, without))}
         few: dict[str, Callable[[Units], Change]] = {"circuit": exam.by_hand, "rows": exam.rows}
         few |= {"average": exam.at_average} if "average" in trial.losses else {}
         left_out |= {test: self.few.losses(map(change, without)) for test, change in few.items()}
-        silenced = exam.report.losses(exam.silenced([path]) for path in paths)
-        use = use_of(exam.report, paths, exam.settings.null)
+        silenced = on.losses(exam.silenced([path]) for path in paths)
+        use = use_of(on, paths, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
             removals = {test: losses[i] for test, losses in left_out.items()}

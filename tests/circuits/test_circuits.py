@@ -23,6 +23,7 @@ from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Los
 from hopscope.circuits.exam import Exam
 from hopscope.circuits.hypotheses import hypotheses
 from hopscope.circuits.search import all_minimal, minimal, nearest
+from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
@@ -439,7 +440,7 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
 def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
     """One of 21 paths or more is passed over once there is a smaller one, and then these are not all."""
     taken = []
-    monkeypatch.setattr(discovery, "candidates", lambda exam, rows: iter([frozenset(map(str, range(rows)))]))
+    monkeypatch.setattr(discovery, "candidates", lambda exam, rows: iter([frozenset(map(str, rows))]))
     monkeypatch.setattr(discovery, "smallest_first", lambda exam, sets: list(sets))
 
     class Suffices:
@@ -452,13 +453,32 @@ def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
 
     def sizes(*rows):
         taken.clear()
-        circuits, all_ = circuits_in(SimpleNamespace(meet=lambda rows: None, most=2), Suffices(), rows)
+        circuits, all_ = circuits_in(SimpleNamespace(meet=lambda rows: None, most=2), Suffices(), [*map(range, rows)])
         return [len(one) for one in circuits], all_
 
     assert sizes(2, 21) == ([2], False) and taken == [2]
     assert sizes(21, 30) == ([21], False) and taken == [21]
     assert sizes(2, 3) == ([2, 3], True) and sizes(2, 3, 4) == ([2, 3], False)  # of three the first two are kept
     assert sizes(2, 1) == ([2], False) and sizes(30) == ([30], False)
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(4, 3), (5, 1)])
+def test_of_large_sets_of_rows_no_stricter_ones_are_looked_for(n, rounds, monkeypatch):
+    """They are larger still; what was found is told at once."""
+    run = load(SHIPPED)
+    exam, asked = Exam(run.model, run.task, SMALL, lambda _: None), []
+    rows = frozenset(exam.data.ground.rows[:n])
+
+    def one(units, works, limit, minimise, needed):
+        asked.append(needed(rows))
+        return [rows], True
+
+    monkeypatch.setattr(discovery, "all_minimal", one)
+    monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
+    monkeypatch.setattr(discovery, "LARGE", 4)
+    found = discovery.search(exam, Sufficiency(exam))
+    assert len(asked) == rounds and not found.accepted and found.paths
+    assert bool(asked[0]) == (n == 4)
 
 
 def test_where_no_paths_suffice_all_that_a_row_is_spread_over_is_shown(monkeypatch):
