@@ -215,15 +215,19 @@ class Stack:
         groups, parts, states = [], [], []
         for members in slices:
             training = self.trainers[members.start].config.training
+            decayed: dict[bool, list[Tensor]] = {True: [], False: []}  # of one group the update is one kernel
             for name, whole in self.stacked.items():
                 part = whole.detach()[members].requires_grad_()
-                decays = training.decay_on == "all" or whole.ndim > 2  # one dimension is the stack's
-                rate = training.weight_decay if decays else 0.0
-                groups.append({"params": [part], "weight_decay": rate, "lr": training.lr, "training": training})
+                decayed[training.decay_on == "all" or whole.ndim > 2].append(part)  # one dimension is the stack's
                 parts.append((name, members, part))
                 states.append(
                     [t.optimizer.state[dict(t.model.named_parameters())[name]] for t in self.trainers[members]]
                 )
+            groups += [
+                {"params": few, "weight_decay": training.weight_decay * decays, "lr": training.lr, "training": training}
+                for decays, few in decayed.items()
+                if few
+            ]
         optimizer = torch.optim.AdamW(groups, betas=(self.training.beta1, self.training.beta2), fused=True)
         for (_, _, part), state in zip(parts, states, strict=True):
             if state[0]:
