@@ -1,7 +1,7 @@
 """Runs on their way home from a lent machine: a few small files that another checkout merges.
 
 A lease ends, and what comes back from it is little: a handful of files of some megabytes. So runs are packed by worth
-(first what tables are made of, then the state of unfinished runs, then final weights, then earlier checkpoints) until
+(first what tables are made of, then final weights, then the state of unfinished runs, then earlier checkpoints) until
 the allowance is spent; a checkpoint comes whole or not at all, and what was left out is listed. A parcel is a
 compressed tar in numbered pieces beside `parcel.json`, which has their sha256. It holds JSON and safetensors alone, and
 nothing in it is ever executed.
@@ -78,8 +78,8 @@ def worth(runs: Path) -> Iterator[Packed]:
     for run in map(Run, sorted(path.parent for path in runs.glob("[!.]*/config.json"))):
         yield [(run.path / n, f"runs/{run.path.name}/{n}") for n in ABOUT if (run.path / n).is_file()], run, None
     done, begun = [run for run in folders if run.done], [run for run in folders if not run.done]
-    yield from files_of((run, run.step, True) for run in begun if run.steps)
     yield from files_of((run, run.step, False) for run in done if run.steps)
+    yield from files_of((run, run.step, True) for run in begun if run.steps)
     yield from files_of((run, step, False) for run in folders for step in spread(run.steps[:-1]))
 
 
