@@ -116,7 +116,7 @@ def test_what_has_no_room_is_left_out_from_the_least_worth(tmp_path):
 def test_weights_of_what_is_done_come_before_the_state_of_what_is_not(tmp_path):
     done, begun = trained(tmp_path / "there", 0), trained(tmp_path / "there", 1, stop_after=20)
     size = (done.folder(40) / "model.safetensors").stat().st_size  # the state is three times that
-    left = pack(tmp_path / "there", tmp_path / "parcel", piece=(1 << 16) + 5 * size // 2, pieces=1)
+    left = pack(tmp_path / "there", tmp_path / "parcel", piece=(1 << 16) + 7 * size // 2, pieces=1)
     assert not any(f"{done.path.name}/checkpoints/step_00000040" in name for name in left)
     assert any(f"{begun.path.name}/checkpoints/{begun.folder(begun.step).name}/optimizer" in name for name in left)
 
