@@ -37,7 +37,7 @@ from tools.collect import main as collect_main
 from tools.collecting import collect, pieces_of, unpack
 from tools.full_size import ITEMS, QUEUE, wanted, work_off
 from tools.full_size import main as full_size_main
-from tools.parcels import pack, spread
+from tools.parcels import pack, spread, worth
 
 SETTINGS = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")
 
@@ -115,10 +115,8 @@ def test_what_has_no_room_is_left_out_from_the_least_worth(tmp_path):
 
 def test_weights_of_what_is_done_come_before_the_state_of_what_is_not(tmp_path):
     done, begun = trained(tmp_path / "there", 0), trained(tmp_path / "there", 1, stop_after=20)
-    size = (done.folder(40) / "model.safetensors").stat().st_size  # the state is three times that
-    left = pack(tmp_path / "there", tmp_path / "parcel", piece=(1 << 16) + 7 * size // 2, pieces=1)
-    assert not any(f"{done.path.name}/checkpoints/step_00000040" in name for name in left)
-    assert any(f"{begun.path.name}/checkpoints/{begun.folder(begun.step).name}/optimizer" in name for name in left)
+    checkpoints = [(run.path, step) for _, run, step in worth(tmp_path / "there") if step is not None]
+    assert checkpoints[:2] == [(done.path, 40), (begun.path, begun.step)]
 
 
 def whole(run):
