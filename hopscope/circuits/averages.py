@@ -7,7 +7,7 @@ et al., 2022). So a circuit must suffice under both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopscope.circuits.changes import Kept, Pattern
 from hopscope.circuits.evaluator import OUTPUT, Evaluator
-from hopscope.circuits.units import Ground, row_of
+from hopscope.circuits.units import Ground, in_layer, row_of
 from hopscope.models.base import Model
 
 Outputs = Float[Tensor, "batch position head d_head"]
@@ -52,6 +52,12 @@ class AtAverage:
     kept: Kept
     means: Sequence[Float[Tensor, "position head d_head"]]
     first_layer = 0
+
+    def key(self, layer: int) -> Hashable:
+        return type(self), id(self.means), self.kept.key(layer) if in_layer(layer, self.kept.units) else None
+
+    def blind(self, layer: int) -> bool:
+        return self.kept.blind(layer)
 
     @property
     def separable(self) -> bool:

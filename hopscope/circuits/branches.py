@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from hopscope.circuits.changes import Change, outputs_of, patterns_of, speak
 from hopscope.models.base import Blind, Sparing
 
 if TYPE_CHECKING:
-    from hopscope.circuits.changes import Change
     from hopscope.circuits.evaluator import Evaluator
 
 ROOM = 2**26  # bytes, of the streams that an evaluator keeps (ours)
@@ -121,14 +120,13 @@ class Branching:
     def replacements(self, start: int, stop: int, changes: Sequence[Change]) -> Sparing:
         """What some layers' patterns become, with a change for each copy of the sequences."""
 
-        def replaced(layer: int, actual: Tensor) -> Tensor:
-            copies = actual.unflatten(0, (len(changes), -1))
-            patterns = [c.pattern(layer, copies[i], self.evaluator.ground) for i, c in enumerate(changes)]
-            return patterns[0] if len(patterns) == 1 else torch.cat(patterns)
-
-        blind = {layer for layer in range(start, stop) if all(is_blind(change, layer) for change in changes)}
-        made = {layer: partial(replaced, layer) for layer in range(start, stop)}
+        ground, layers = self.evaluator.ground, range(start, stop)
+        blind = {layer for layer in layers if all(is_blind(change, layer) for change in changes)}
+        made = {i: lambda actual, i=i: patterns_of(changes, i, actual, ground) for i in layers}
         named = {f"blocks.{i}.attn.hook_pattern": Blind(new) if i in blind else new for i, new in made.items()}
+        if speak(changes):
+            said = {i: lambda actual, i=i: outputs_of(changes, i, actual, ground) for i in layers}
+            named |= {f"blocks.{i}.attn.hook_z": new for i, new in said.items()}
         found = Sparing(named)
         if self.evaluator.known is not None and all(hasattr(change, "touched") for change in changes):
             found.elsewhere = lambda layer: self.elsewhere(layer, changes)  # type: ignore[method-assign]

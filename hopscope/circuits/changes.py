@@ -56,6 +56,25 @@ class Change(Protocol):
         ...
 
 
+def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
+    """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
+    copies = actual.unflatten(0, (len(changes), -1))
+    made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
+    return made[0] if len(made) == 1 else torch.cat(made)
+
+
+def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Ground) -> Tensor:
+    """The same of what a layer's heads say, (copy·batch, position, head, d_head)."""
+    copies = actual.unflatten(0, (len(changes), -1))
+    each = [(getattr(change, "output", None), copies[i]) for i, change in enumerate(changes)]
+    return torch.cat([one if output is None else output(layer, one, ground) for output, one in each])
+
+
+def speak(changes: Iterable[Change]) -> bool:
+    """Whether any of some changes is of what heads say."""
+    return any(hasattr(change, "output") for change in changes)
+
+
 def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
     """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch; to be read."""
     return actual.roll(1, 0) if kind == "resample" else ground.null(kind).expand_as(actual)

@@ -102,7 +102,11 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
         exam.watch("it fails on fresh data; looking for others, more strictly")
         suffices.doubt(circuits)
         exam.report_on_others()
-    return rejected or Report(exam, suffices).refused(shown or frozenset(), "nothing that was found suffices")
+    if rejected:
+        return rejected
+    if shown is None or len(shown) > LARGE:
+        shown = enough_by_hand(exam, suffices) or shown
+    return Report(exam, suffices).refused(shown or frozenset(), "nothing that was found suffices")
 
 
 def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows) -> Rows:
@@ -153,10 +157,21 @@ def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
     ):
         exam.write("3 paths", names(units), words, None, "tried")
         yield units
-    if exam.works(wide):
+    if len(rows) <= LARGE and exam.works(wide):
         few = minimal(sorted(wide, key=exam.by_strength), exam.works)
         exam.write("3 paths", names(few), "of these the ones that are needed live", None, "tried")
         yield few
+
+
+def enough_by_hand(exam: Exam, suffices: Sufficiency) -> Units:
+    """A minimal set of paths that is enough by hand, which is all that appendix E asks; no path where there is none.
+
+    Of what tells these heads where to attend, by ways that no path names, nothing is asked.
+    """
+    exam.watch("looking for the paths that are enough by hand")
+    by_effect = (path for row in exam.by_effect() for path in exam.data.ground.paths_in(row))
+    strong = [path for path in by_effect if exam.strengths[path] >= MOST]
+    return minimal(strong, suffices.by_hand) if suffices.by_hand(frozenset(strong)) else frozenset()
 
 
 def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
@@ -166,7 +181,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
         return list(circuits)
     every = sorted({unit for units in circuits for unit in units if isinstance(unit, Path)})
     use = use_of(exam.selection, every, exam.settings.null)
-    asleep = {path for path in every if sleeps(exam.selection.strengths.get(path, 0.0), use[path])}
+    asleep = {path for path in every if sleeps(exam.selection.strengths.get(path, 0.0), use[path].moves)}
     dormant = {units for units in circuits if units & asleep}
     losses = exam.selection.losses(map(exam.kept, circuits))
     hairs = [loss.mean // (HAIR * abs(exam.threshold) + 1e-9) for loss in losses]

@@ -26,6 +26,7 @@ from hopscope.circuits.changes import Pattern as Pattern
 from hopscope.circuits.changes import RowPattern as RowPattern
 from hopscope.circuits.changes import Silenced as Silenced
 from hopscope.circuits.changes import nulls as nulls
+from hopscope.circuits.changes import outputs_of, patterns_of, speak
 from hopscope.circuits.changes import with_rows as with_rows
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.units import Ground
@@ -89,7 +90,7 @@ class Evaluator:
         """The model's answers under each change. Changes share all layers before the first in which they differ."""
         if len(self.batch) >= MANY * self.tile and changes and all(map(is_separable, changes)):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)
-        if self.model.starts_at_layers and changes and not any(hasattr(change, "output") for change in changes):
+        if self.model.starts_at_layers and changes:
             self.count(len(changes))
             return Branching(self, changes).answers()
         per_tile = max(1, self.tile // len(self.batch))
@@ -174,24 +175,14 @@ class Evaluator:
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
         n, task = len(changes), self.batch.task
-        speaks = any(hasattr(change, "output") for change in changes)
         self.count(n)
-
-        def replaced(layer: int, actual: Tensor) -> Tensor:
-            copies = actual.unflatten(0, (n, -1))
-            return torch.cat([c.pattern(layer, copies[i], self.ground) for i, c in enumerate(changes)])
-
-        def said(layer: int, actual: Tensor) -> Tensor:
-            copies = actual.unflatten(0, (n, -1))
-            each = ((getattr(change, "output", None), copies[i]) for i, change in enumerate(changes))
-            return torch.cat([one if output is None else output(layer, one, self.ground) for output, one in each])
-
         start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
         start *= self.model.starts_at_layers
+        kinds = ((PATTERN, patterns_of), *([(OUTPUT, outputs_of)] if speak(changes) else []))
         replace = {
-            f"blocks.{layer}.{name}": lambda actual, layer=layer, change=change: change(layer, actual)
+            f"blocks.{layer}.{name}": lambda actual, layer=layer, of=of: of(changes, layer, actual, self.ground)
             for layer in self.layers[start:]
-            for name, change in ((PATTERN, replaced), *([(OUTPUT, said)] if speaks else []))
+            for name, of in kinds
         }
         inputs = self.streams[start] if start else self.batch.inputs
         inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))

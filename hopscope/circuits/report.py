@@ -144,8 +144,9 @@ class Report:
             yield heard(others.part(some))
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
-        """The rows beside a circuit that it clearly lacks when they are at their average, the most missed first."""
-        if "average" not in trial.losses or trial.losses["average"].low < trial.demands.loss:
+        """The rows that a circuit clearly lacks, though it passes all else, at their average; the most missed first."""
+        fails = [test for test in trial.tests if not trial.passes(test)]
+        if fails != ["average"] or trial.losses["average"].low < trial.demands.loss:
             return []
         self.exam.watch("looking for what is missed at its average")
         others = [row for row in self.few.ground.rows if row not in {*map(row_of, units)}]
@@ -203,7 +204,6 @@ class Report:
         few: dict[str, Callable[[Units], Change]] = {"circuit": exam.by_hand, "rows": exam.rows}
         few |= {"average": exam.at_average} if "average" in trial.losses else {}
         left_out |= {test: self.few.losses(map(change, without)) for test, change in few.items()}
-        silenced = on.losses(exam.silenced([path]) for path in paths)
         use = use_of(on, paths, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
@@ -214,9 +214,9 @@ class Report:
             rule = rules.get(row_of(path))
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
             strength = exam.report.strengths.get(path, 0.0)  # what is rare may be in none of these sequences
-            live, alone = removals["live"].mean, silenced[i].mean
+            live, alone = removals["live"].mean, use[path].loss.mean
             means = {test: loss.mean for test, loss in removals.items()}
-            found.append(Found(path, strength, name, bits, live, alone, means, use[path]))
+            found.append(Found(path, strength, name, bits, live, alone, means, use[path].moves))
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:

@@ -111,6 +111,10 @@ class Sufficiency:
         self.known |= dict.fromkeys(left, True)
         return [self.known[units] for units in sets]
 
+    def by_hand(self, units: Units) -> bool:
+        """Whether one set suffices by hand, whatever becomes of it live."""
+        return self.decide([self.exam.by_hand(units)], [units], "all by hand")[0]
+
     def whole(self, groups: Sequence[frozenset[Row]]) -> list[bool]:
         """Which sets of rows suffice live."""
         new = [rows for rows in dict.fromkeys(groups) if rows not in self.alive]

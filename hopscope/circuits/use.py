@@ -8,9 +8,11 @@ an MLP may be content with either of two heads that do the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hopscope.circuits.changes import AsIs, Kept, Silenced
 from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.losses import Loss
 from hopscope.problem.paths import Path
 
 ASLEEP = 0.01  # of its row's attention, and of what all heads move: below both a path is asleep (ours)
@@ -21,8 +23,21 @@ def sleeps(strength: float, use: float) -> bool:
     return strength < ASLEEP and use < ASLEEP
 
 
-def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path, float]:
-    """How far the outputs move when a path alone is silenced in the model as it is; 1: as far as with all heads idle.
+@dataclass(frozen=True)
+class Use:
+    """What silencing a path alone does to the model as it is.
+
+    Attributes:
+        loss: then.
+        moves: how far the outputs move; 1: as far as with all heads idle.
+    """
+
+    loss: Loss
+    moves: float
+
+
+def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path, Use]:
+    """What silencing each path does.
 
     Args:
         evaluator: the model on sequences.
@@ -32,7 +47,9 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
     silenced = [Silenced(frozenset([path]), null) for path in paths]
     whole, idle, *without = evaluator.outputs([AsIs(), Kept(frozenset(), null), *silenced])
     most = float((idle - whole).abs().mean())
-    moved = [float((outputs - whole).abs().mean()) for outputs in without]
-    return {
-        path: by / most if most and path in evaluator.strengths else 1.0 for path, by in zip(paths, moved, strict=True)
-    }
+    found = {}
+    for path, outputs in zip(paths, without, strict=True):
+        known = most and path in evaluator.strengths
+        moves = float((outputs - whole).abs().mean()) / most if known else 1.0
+        found[path] = Use(Loss.of(evaluator.losses_of(outputs)), moves)
+    return found
