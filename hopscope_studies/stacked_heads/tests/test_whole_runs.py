@@ -1,4 +1,4 @@
-"""The paper's Transformer D as it was trained here, whole and without a prior (`RUNS.md`): what section 9.2 says of it."""
+"""Transformer D as it was trained here, whole and without a prior (`RUNS.md`): what section 9.2 says of it."""
 
 from __future__ import annotations
 
