@@ -2,7 +2,7 @@
 
 The paper's Transformer D (24 layers, D = 4) waits for 450 epochs; then its partial losses fall one after the other. The
 runs are those of `fig7`: what two cores train in minutes begins with a prior for the previous token, which is what the
-paper's waits for.
+paper's waits for. At scale `paper` there is no prior, and the nearest facts stand first; `fig6_deepest` has the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.curves import SOLVED, crossing, hop_curves_of
+from hopscope.emergence.onset import Onset, onset
+from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
@@ -24,7 +25,7 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
-CLAIMS = ("solved", "every_hop_solved", "first_hop_abrupt", "first_hop_waits")
+CLAIMS = ("solved", "every_hop_solved", "first_hop_abrupt", "first_hop_waits", "hops_in_order", "last_hop_late")
 
 #: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
 #: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.
@@ -97,6 +98,17 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield falls_abruptly(table)
     yield waits_long(table)
+    hops = learnt(table)
+    yield fig7.hops_in_order(hops, table)
+    yield fig7.last_comes_late(hops, table)
+
+
+def learnt(table: DataFrame) -> dict[int, dict[str, Onset]]:
+    """By seed, when each hop's loss went below 0.5."""
+    found: dict[int, dict[str, Onset]] = {}
+    for (seed, hop), rows in table.groupby(["seed", "hop"]):
+        found.setdefault(int(seed), {})[str(hop)] = onset(rows.step.tolist(), -rows.hop_loss.to_numpy(), -LEARNT)
+    return found
 
 
 def falls_abruptly(table: DataFrame) -> Claim:

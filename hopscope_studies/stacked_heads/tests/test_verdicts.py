@@ -211,13 +211,21 @@ def test_an_abrupt_fall():
     gradual = losses("a", "x1", [1.0, 0.8, 0.6, 0.4, 0.2, 0.0])
     assert judged(fig6, DataFrame(gradual))["first_hop_abrupt"][0] == "fails"
     assert judged(fig6, DataFrame(gradual))["first_hop_waits"] == ("fails", pytest.approx(15 / 50))
-    never = losses("a", "x1", [1.0, 1.0, 0.9])
-    assert judged(fig6, DataFrame(never)) == {
-        "first_hop_abrupt": ("undecided", pytest.approx(NAN, nan_ok=True)),
-        "first_hop_waits": ("holds", float("inf")),
-        "solved": ("fails", 0.9),
-        "every_hop_solved": ("fails", 0.9),
-    }
+    never = judged(fig6, DataFrame(losses("a", "x1", [1.0, 1.0, 0.9])))
+    assert never["first_hop_abrupt"] == ("undecided", pytest.approx(NAN, nan_ok=True))
+    assert never["first_hop_waits"] == ("holds", float("inf"))
+    assert never["solved"] == never["every_hop_solved"] == ("fails", 0.9)
+    assert never["hops_in_order"][0] == never["last_hop_late"][0] == "undecided"
+
+
+def test_hops_fall_in_order_and_the_last_of_three_waits_longest():
+    """At steps 5, 15 and 65 they pass 0.5: 10 steps from the first to the second, 50 to the last."""
+    falls = {"x1": 1, "x2": 2, "x3": 7}
+    rows = [row for hop, at in falls.items() for row in losses("a", hop, [1.0] * at + [0.0] * (9 - at))]
+    found = judged(fig6, DataFrame(rows))
+    assert found["hops_in_order"] == ("holds", pytest.approx(10)) and found["last_hop_late"] == ("holds", 5)
+    backwards = [{**row, "hop": {"x1": "x2", "x2": "x1"}.get(row["hop"], "x3")} for row in rows]
+    assert judged(fig6, DataFrame(backwards))["hops_in_order"] == ("fails", pytest.approx(-10))
 
 
 def depths(D: int, curriculum: str, loss: float, seed: int = 0) -> list[dict]:
