@@ -106,8 +106,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def learnt(table: DataFrame) -> dict[int, dict[str, Onset]]:
     """By seed, when each hop's loss went below 0.5."""
     found: dict[int, dict[str, Onset]] = {}
-    for (seed, hop), rows in table.groupby(["seed", "hop"]):
-        found.setdefault(int(seed), {})[str(hop)] = onset(rows.step.tolist(), -rows.hop_loss.to_numpy(), -LEARNT)
+    for _, rows in table.groupby(["seed", "hop"]):
+        seed, hop = int(rows.seed.iloc[0]), str(rows.hop.iloc[0])
+        found.setdefault(seed, {})[hop] = onset(rows.step.tolist(), -rows.hop_loss.to_numpy(), -LEARNT)
     return found
 
 
