@@ -17,7 +17,7 @@ from torch import Tensor
 from bench.hand_made import SHARP, Maker, Match, Move
 from hopscope.builds.build import UNUSED, Build, build
 from hopscope.builds.idle import rotate
-from hopscope.circuits.controls import of_another
+from hopscope.circuits.judging.controls import of_another
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput

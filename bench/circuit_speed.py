@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 from bench.circuits import chosen
-from hopscope.circuits.baselines.acdc import acdc
-from hopscope.circuits.baselines.base import smallest
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Kept
-from hopscope.circuits.metrics import Yardstick
+from hopscope.circuits.judging.baselines.acdc import acdc
+from hopscope.circuits.judging.baselines.base import smallest
+from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.runs.run import Run

@@ -26,13 +26,13 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits import agreement, metrics
-from hopscope.circuits.baselines.base import Cost, Proposal, smallest
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, found_by
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exam import Exam
-from hopscope.circuits.metrics import Curve, Paths, Yardstick
+from hopscope.circuits.judging import agreement, metrics
+from hopscope.circuits.judging.baselines.base import Cost, Proposal, smallest
+from hopscope.circuits.judging.metrics import Curve, Paths, Yardstick
 from hopscope.configuration.presets import recipe
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
@@ -114,7 +114,7 @@ class Contest:
 
     def entries(self) -> list[Entry]:
         """Ours first, then the baselines."""
-        names = catalogue.names("circuits.baselines")
+        names = catalogue.names("circuits.judging.baselines")
         return [self.ours(), *(entry for name in names for entry in self.baseline(name))]
 
     # Ours ------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Contest:
         """A baseline's variants; of those that are one sweep, the price or threshold with the smallest circuit."""
         tell(f"{name}: searching")
         lab = self.lab(0)
-        proposals = catalogue.find("circuits.baselines", name)(lab, 0)
+        proposals = catalogue.find("circuits.judging.baselines", name)(lab, 0)
         least = [smallest(proposal, lab, self.threshold) for proposal in proposals]
         total = sum([p.cost for p in proposals] + [found.cost for found in least], Cost())
         chosen = list(zip(proposals, least, strict=True))
@@ -185,7 +185,7 @@ class Contest:
         for seed in range(1, self.draws):
             tell(f"{proposal.name}: draw {seed + 1} of {self.draws}")
             lab, again = self.lab(seed), SWEPT.get(name, lambda _: {})
-            for other in catalogue.find("circuits.baselines", name)(lab, seed, **again(proposal)):
+            for other in catalogue.find("circuits.judging.baselines", name)(lab, seed, **again(proposal)):
                 if other.name == proposal.name:
                     found = smallest(other, lab, self.threshold).circuit
                     circuits += [] if found is None else [found]

@@ -10,8 +10,8 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.components.patching import Patching
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.exports import to_eap_ig
-from hopscope.circuits.stability import Stability, stability
+from hopscope.circuits.export.formats import to_eap_ig
+from hopscope.circuits.judging.stability import Stability, stability
 from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.settings import BadInput

@@ -16,11 +16,11 @@ from hopscope.circuits.completeness import searched
 from hopscope.circuits.discovery import Discovery, best_first, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.exam import Exam, names
+from hopscope.circuits.judging.truths import verified
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.report import UNCLAIMED, Report, claimed
 from hopscope.circuits.sequential import FEW
 from hopscope.circuits.sufficiency import CLOSER, LAST, Sufficiency
-from hopscope.circuits.truths import verified
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
-from hopscope.circuits.agreement import auroc
-from hopscope.circuits.baselines import base, learned_masks
-from hopscope.circuits.baselines.acdc import acdc, visits, walk
-from hopscope.circuits.baselines.attribution import attribution
-from hopscope.circuits.baselines.base import Proposal, bisect, covered, pruned, smallest
-from hopscope.circuits.baselines.integrated_gradients import integrated_gradients
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
-from hopscope.circuits.gates import Gates
-from hopscope.circuits.metrics import Yardstick
+from hopscope.circuits.judging.agreement import auroc
+from hopscope.circuits.judging.baselines import base, learned_masks
+from hopscope.circuits.judging.baselines.acdc import acdc, visits, walk
+from hopscope.circuits.judging.baselines.attribution import attribution
+from hopscope.circuits.judging.baselines.base import Proposal, bisect, covered, pruned, smallest
+from hopscope.circuits.judging.baselines.integrated_gradients import integrated_gradients
+from hopscope.circuits.judging.gates import Gates
+from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
@@ -27,7 +27,7 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 
-NAMES = catalogue.names("circuits.baselines")
+NAMES = catalogue.names("circuits.judging.baselines")
 
 
 def untrained(task, **shape):
@@ -265,7 +265,7 @@ def test_a_higher_price_shuts_more_gates(lab):
 @pytest.fixture(scope="module")
 def proposals(lab):
     """What a baseline proposes, asked for once."""
-    return cache(lambda name: list(catalogue.find("circuits.baselines", name)(lab, 0)))
+    return cache(lambda name: list(catalogue.find("circuits.judging.baselines", name)(lab, 0)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,11 +17,11 @@ from hopscope.builds.build import Build, build
 from hopscope.circuits import branches, discovery
 from hopscope.circuits.certificates import certify, suppliers
 from hopscope.circuits.circuit import Circuit, Completeness
-from hopscope.circuits.controls import random_sets, with_wrong_chains
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Loss, Silenced
 from hopscope.circuits.exam import Exam
 from hopscope.circuits.hypotheses import hypotheses
+from hopscope.circuits.judging.controls import random_sets, with_wrong_chains
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of

@@ -20,8 +20,8 @@ from hopscope.circuits.components.graph import component_edges, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.components.search import Components, Hunt, find_components
 from hopscope.circuits.discovery import discover
-from hopscope.circuits.exports import read_eap_ig, to_eap_ig
-from hopscope.circuits.metrics import MIB_GRID
+from hopscope.circuits.export.formats import read_eap_ig, to_eap_ig
+from hopscope.circuits.judging.metrics import MIB_GRID
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator

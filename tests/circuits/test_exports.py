@@ -12,7 +12,7 @@ from hopscope.builds.build import Build, build
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.evaluator import Evaluator, Hard, Loss
-from hopscope.circuits.exports import (
+from hopscope.circuits.export.formats import (
     circuit_from_json,
     component_edges,
     component_graph,

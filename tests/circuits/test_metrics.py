@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from hopscope.builds.build import Build, build
-from hopscope.circuits import agreement, metrics
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
-from hopscope.circuits.metrics import Curve, Yardstick
+from hopscope.circuits.judging import agreement, metrics
+from hopscope.circuits.judging.metrics import Curve, Yardstick
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path

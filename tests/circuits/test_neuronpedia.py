@@ -7,7 +7,7 @@ import pytest
 
 from hopscope.builds.build import Build, build
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.neuronpedia import attribution_graph
+from hopscope.circuits.export.neuronpedia import attribution_graph
 from hopscope.tasks.retrieval import Retrieval
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}

@@ -8,7 +8,7 @@ import pytest
 
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.families import Family
-from hopscope.circuits.stability import compared
+from hopscope.circuits.judging.stability import compared
 from hopscope.circuits.units import row_of
 from hopscope.cli import main
 from hopscope.problem.paths import Path

@@ -16,7 +16,7 @@ from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept
 from hopscope.circuits.exam import names
 from hopscope.circuits.families import OTHERS
 from hopscope.circuits.hypotheses import LEAST_SHARE
-from hopscope.circuits.stability import compared
+from hopscope.circuits.judging.stability import compared
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path

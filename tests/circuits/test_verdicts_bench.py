@@ -35,10 +35,10 @@ from bench.verdicts import (
     wrong_by_kind,
 )
 from hopscope.circuits.completeness import number_of, of_each
-from hopscope.circuits.controls import with_wrong_chains
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
-from hopscope.circuits.stability import lists
+from hopscope.circuits.judging.controls import with_wrong_chains
+from hopscope.circuits.judging.stability import lists
 from hopscope.circuits.units import row_of
 from hopscope.core import catalogue
 from hopscope.problem.paths import Path

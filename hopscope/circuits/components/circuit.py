@@ -9,8 +9,8 @@ from pathlib import Path as Files
 from typing import Any
 
 from hopscope.circuits.components.graph import Edge
+from hopscope.circuits.judging.metrics import MIB_GRID, areas, normalised
 from hopscope.circuits.losses import Loss, Share
-from hopscope.circuits.metrics import MIB_GRID, areas, normalised
 from hopscope.core.storage import clear_errors, enlist, unlist, write_json
 
 SIGNED = ", signed"  # ends the name of a ranking by signed scores

@@ -17,8 +17,8 @@ from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit, SizeCurve, grid_size
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
+from hopscope.circuits.judging.metrics import MIB_GRID
 from hopscope.circuits.losses import Account, Loss, Share, pooled
-from hopscope.circuits.metrics import MIB_GRID
 from hopscope.circuits.search import minimal
 from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial
 from hopscope.core.seeds import generator

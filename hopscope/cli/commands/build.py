@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hopscope.builds.build import Build, Built, build
-from hopscope.circuits.truths import verified
+from hopscope.circuits.judging.truths import verified
 from hopscope.cli.commands.show import describe
 from hopscope.cli.options import PATH, options_of, pick, print_json, say
 from hopscope.core.catalogue import names

@@ -39,7 +39,7 @@ def to_transformer_lens(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
 def to_neuronpedia(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     """The circuit on one sequence as an attribution graph."""
     from hopscope.circuits.discovery import discover
-    from hopscope.circuits.neuronpedia import attribution_graph
+    from hopscope.circuits.export.neuronpedia import attribution_graph
 
     circuit = discover(run.model, run.task, watch=watch)
     shape, name = run.model.architecture, f"hopscope-{run.task.name()}-{run.config.identity}"
@@ -51,7 +51,7 @@ def to_neuronpedia(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
 def to_eap_ig(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     """The circuit of edges, all measured."""
     from hopscope.circuits.components.search import find_components
-    from hopscope.circuits.exports import eap_ig_json, graph_of
+    from hopscope.circuits.export.formats import eap_ig_json, graph_of
 
     found = find_components(run.model, run.task, watch=watch)
     text = eap_ig_json(graph_of(found, run.model.architecture), {"edges": {**found.protocol, "verdict": found.verdict}})

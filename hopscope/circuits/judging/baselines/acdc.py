@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from hopscope.circuits.baselines.base import Clock, Proposal, pruned
 from hopscope.circuits.evaluator import AsIs
-from hopscope.circuits.metrics import Paths, Yardstick
+from hopscope.circuits.judging.baselines.base import Clock, Proposal, pruned
+from hopscope.circuits.judging.metrics import Paths, Yardstick
 from hopscope.problem.paths import Path
 
 #: Ten thresholds, a factor of about 2.5 apart: rises of the loss (or of the mean squared error to the model).

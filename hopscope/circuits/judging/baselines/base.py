@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from hopscope.circuits.evaluator import Change, Kept, Pattern
-from hopscope.circuits.gates import Gates
-from hopscope.circuits.metrics import Paths, Yardstick
+from hopscope.circuits.judging.gates import Gates
+from hopscope.circuits.judging.metrics import Paths, Yardstick
 from hopscope.circuits.units import NO_ROLE, Ground
 from hopscope.problem.paths import Path
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.baselines.base import Proposal
-from hopscope.circuits.metrics import Yardstick
+from hopscope.circuits.judging.baselines.base import Proposal
+from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.core.seeds import generator
 
 

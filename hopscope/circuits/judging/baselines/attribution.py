@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.baselines.base import Clock, Proposal, signed_and_absolute
-from hopscope.circuits.gates import Gates
-from hopscope.circuits.metrics import Yardstick
+from hopscope.circuits.judging.baselines.base import Clock, Proposal, signed_and_absolute
+from hopscope.circuits.judging.gates import Gates
+from hopscope.circuits.judging.metrics import Yardstick
 
 
 def attribution(lab: Yardstick, seed: int = 0) -> list[Proposal]:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from hopscope.circuits.metrics import Paths, trapezoid
+from hopscope.circuits.judging.metrics import Paths, trapezoid
 from hopscope.problem.paths import Path
 
 

@@ -194,7 +194,7 @@ def to_eap_ig(
     ours = {
         "paths": [finite(found.as_dict()) for found in circuit.paths],
         "supplies": [s.as_dict() for s in (circuit.supplies if supplies is None else supplies)],
-        "projection": {**about, "lost": "roles and chains (hopscope.circuits.exports)"},
+        "projection": {**about, "lost": "roles and chains (hopscope.circuits.export.formats)"},
     }
     return eap_ig_json(graph, ours)
 

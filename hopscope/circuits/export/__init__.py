@@ -1,0 +1,1 @@
+"""Circuits for other tools."""
