@@ -13,7 +13,7 @@ The predictions that `claims` judges were committed before the first run: from s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -165,11 +165,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         section="beyond (3.1, 6, 7.1)",
         rows=default,
         below=math.inf,
-        provided=whole(table),
+        provided=whole(table, runs),
     )
     for name, (choice, this, that, words) in PREDICTED.items():
         first, sentence = table[table.k == 1], f"The first hop is learnt sooner with {words}"
-        yield compared(first, name, choice, this, that, sentence, whole(table))
+        yield compared(first, name, choice, this, that, sentence, whole(table, runs))
     deepest = table[(table.order == "deepest_first") & (table.k == table.D)]
     yield compared(
         deepest,
@@ -178,7 +178,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         10_000.0,
         100.0,
         "With deepest facts first the last hop is learnt sooner with RoPE's base of 10,000 than with a base of 100",
-        whole(table),
+        whole(table, runs),
     )
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
     yield judge(
@@ -191,13 +191,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         n=len(waits),
         number="median",
         above=0,
-        provided=whole(table),
+        provided=whole(table, runs),
         source="paper",
     )
 
 
-def whole(table: DataFrame) -> Bound:
-    """Whether every combination was run: who judges while runs come in may stop where it suits."""
+def whole(table: DataFrame, runs: Callable[[str], Iterator[Config]]) -> Bound:
+    """Whether every run was done: who judges while runs come in may stop where it suits."""
     scales = set(table.scale) if "scale" in table else set()
     asked = sum(len(list(runs(str(scale)))) for scale in scales)
     return bound("runs that are done", table.run.nunique(), at_least=asked)

@@ -1,0 +1,35 @@
+"""Layers against hops as the paper trains them, without a prior (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
+
+`fig4` has the paper's whole figure, which takes a GPU, and at the scales of two cores begins with a prior. These are the
+paper's own presets (`figure_4`, `figure_4_no_curriculum`) at 2, 3, 4 and 6 layers, one seed of each, nearest facts
+first; scale `cpu` has batches of 128 instead of 512 and leaves out 3 layers. Judged as `fig4` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope_studies.stacked_heads.experiments import fig4
+from hopscope_studies.stacked_heads.experiments.fig4 import CLAIMS as CLAIMS
+from hopscope_studies.stacked_heads.experiments.fig4 import claims as claims
+from hopscope_studies.stacked_heads.experiments.fig4 import figure as figure
+from hopscope_studies.stacked_heads.experiments.fig4 import table as table
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 14_000, "paper": 50_000}
+#: Layers, and sequences per step.
+SIZES = {"cpu": ((2, 4, 6), 128), "paper": ((2, 3, 4, 6), 512)}
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """With curriculum and without, the deepest first."""
+    if scale == "quick":
+        yield from fig4.runs(scale)
+        return
+    layers, batch = SIZES[scale]
+    for n_layers, name in product(reversed(layers), ("figure_4", "figure_4_no_curriculum")):
+        config = recipe(name).config(batch=batch, dtype="bfloat16")
+        yield Config(config.task, config.model.but(n_layers=n_layers), config.training)
