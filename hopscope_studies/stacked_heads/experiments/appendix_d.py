@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import seeds_of
@@ -36,8 +36,8 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run, path and checkpoint.
 
-    Columns: run, version, seed, prior, path, in_circuit (of this run, and accepted), hop (that it serves), step,
-    strength.
+    Columns: run, version, seed, prior, path, in_circuit (of this run, which passes by hand), hop (that it serves),
+    step, strength.
     """
     rows = []
     for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
@@ -47,7 +47,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
             "seed": run.config.training.seed,
             "prior": prior_of(run.config),
         }
-        own = set(accepted_paths(run, scale))
+        own = set(paths_by_hand(run, scale))
         for followed in emergence.paths:
             for step, strength in zip(emergence.steps, followed.strength, strict=True):
                 what = {"path": str(followed.path), "in_circuit": followed.path in own, "hop": followed.hop or "none"}
@@ -71,7 +71,7 @@ def figure(table: DataFrame) -> Figure:
             tint = colour(hops.index(hop)) if hop in hops else GREY
             ax.plot(curve.step, curve.strength, color=tint, lw=1.3, label=str(path))
         ax.axhline(EMERGED, color=GREY, lw=0.8, ls=":", zorder=0)
-        ax.set(title=f"seed {seed}" + ("" if len(part) else ": no circuit accepted"), ylim=(-0.02, 1.02))
+        ax.set(title=f"seed {seed}" + ("" if len(part) else ": no circuit"), ylim=(-0.02, 1.02))
         if len(part):
             ax.legend(fontsize=5.5, loc="best")
     for ax in axes[len(seeds) :]:

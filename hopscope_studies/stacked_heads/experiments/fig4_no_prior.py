@@ -1,7 +1,7 @@
 """Layers against hops as the paper trains them, without a prior (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
 
-`fig4` has the paper's whole figure, which takes a GPU, and at the scales of two cores begins with a prior. These are the
-paper's own presets (`figure_4`, `figure_4_no_curriculum`) at 2, 3, 4 and 6 layers, one seed of each, nearest facts
+`fig4` has the paper's whole figure, which takes a GPU, and at the scales of two cores begins with a prior. These are
+the paper's own presets (`figure_4`, `figure_4_no_curriculum`) at 2, 3, 4 and 6 layers, one seed of each, nearest facts
 first; scale `cpu` has batches of 128 instead of 512 and leaves out 3 layers. Judged as `fig4` is.
 """
 

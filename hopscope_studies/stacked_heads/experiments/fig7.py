@@ -24,7 +24,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
-from hopscope.experiments.circuit_tables import accepted_paths, circuit_of, emergence_of
+from hopscope.experiments.circuit_tables import circuit_of, emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, bound, judge, lags
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
@@ -81,7 +81,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
             "circuit": circuit.losses["circuit"].mean,
             "verdict": circuit.verdict,
         }
-        rows += [about | event for event in events_of(emergence, accepted_paths(run, scale))]
+        rows += [about | event for event in events_of(emergence, paths_by_hand(run, scale))]
     return DataFrame(rows)
 
 
@@ -163,7 +163,7 @@ def ablated(table: DataFrame) -> Claim:
         also=[
             bound(
                 "models with a circuit that keeps the loss below 0.05",
-                solved.verdict == "circuit",
+                solved.verdict.isin(["circuit", "partial"]),
                 of="share of",
                 equals=1,
             )

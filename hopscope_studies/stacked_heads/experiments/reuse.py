@@ -17,7 +17,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
-from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
+from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, judge
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
@@ -53,7 +53,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
             "seed": run.config.training.seed,
             "prior": prior_of(run.config),
         }
-        rows += [about | row for row in rows_of(emergence, set(map(str, accepted_paths(run, scale))))]
+        rows += [about | row for row in rows_of(emergence, set(map(str, paths_by_hand(run, scale))))]
     return DataFrame(rows)
 
 
