@@ -57,7 +57,7 @@ def collapse(run: RunReader) -> Collapse | None:
 
 
 def reached(loss: float, task: Task) -> tuple[str, float, float] | None:
-    """The worst baseline that a loss is at, with its loss and what counts as below it; None for a hop that is learnt."""
+    """The worst baseline that a loss is at, its loss, and what counts as below it; None for what is below them all."""
     guesses = [(name, value) for name, value in task.baselines.items() if value > task.learnt_below]
     for place, (name, value) in enumerate(guesses):
         if loss >= BACK * value:
