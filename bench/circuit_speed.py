@@ -73,7 +73,7 @@ def told(rounds: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="run folders (the demo's model)")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="run folders (the packaged run's model)")
     parser.add_argument("--rounds", type=int, default=3, help="of each model (3)")
     parser.add_argument("--json", metavar="FILE", help="also add everything to what is here")
     options = parser.parse_args(arguments)

@@ -2,12 +2,12 @@
 
     python -m bench.circuits [RUN ...] [--draws 10] [--json FILE]        (`make bench-circuits`)
 
-Without run folders it takes the demo's model, which comes with the package, or trains it. Every method searches on the
-same sequences and gives its smallest circuit whose loss, live, is under the task's threshold there; each baseline is
-swept over its own threshold, price or size. What is reported is measured on fresh sequences, live and by hand
-(docs/circuits.md has the words). Cost is that of the search: forward and backward passes over the search's sequences.
-For ours it is told twice: until the circuit is known, and with all that no baseline does: hypotheses, necessity,
-certificates, validation.
+Without run folders it takes the packaged run's model, which comes with the package, or trains it. Every method searches
+on the same sequences and gives its smallest circuit whose loss, live, is under the task's threshold there; each
+baseline is swept over its own threshold, price or size. What is reported is measured on fresh sequences, live and by
+hand (docs/circuits.md has the words). Cost is that of the search: forward and backward passes over the search's
+sequences. For ours it is told twice: until the circuit is known, and with all that no baseline does: hypotheses,
+necessity, certificates, validation.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def verdicts(entries: Sequence[Entry], threshold: float) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="run folders (the demo's model)")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="run folders (the packaged run's model)")
     parser.add_argument("--draws", type=int, default=10, help="sets of sequences for stability (10)")
     parser.add_argument("--json", metavar="FILE", help="also write everything here")
     options = parser.parse_args(arguments)
@@ -334,8 +334,8 @@ def chosen(folders: Sequence[str]) -> list[Run]:
         return [load(folder) for folder in folders]
     if (DEMO / "DONE").exists():
         return [load(DEMO)]
-    tell("training the demo's model")
-    return [train(recipe("demo").config(seed=0), Files(tempfile.mkdtemp()) / "demo")]
+    tell("training the packaged run's model")
+    return [train(recipe("packaged").config(seed=0), Files(tempfile.mkdtemp()) / "demo")]
 
 
 def heading(contest: Contest) -> str:

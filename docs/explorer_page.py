@@ -1,4 +1,4 @@
-"""Puts the demo's page, which runs its model, into the documentation: mkdocs calls it when it collects its files."""
+"""Puts the packaged run's page, which runs its model, into the documentation: mkdocs calls it when it collects its files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     with TemporaryDirectory() as folder:
         page = Path(folder) / NAME
-        export(Builder(["packaged"]), page, "The demo's model · hopscope explorer")
+        export(Builder(["packaged"]), page, "The packaged model · hopscope explorer")
         content = page.read_bytes()
     assert len(content) < LARGEST, f"{NAME} is too large for a first page"
     files.append(File.generated(config, NAME, content=content))

@@ -115,11 +115,11 @@ def wanted(item: str, scale: str) -> list[Config | Work]:
 def smoke(device: str) -> dict[str, Any]:
     """Whether the device trains, alone and stacked, and computes what the CPU does. Raises RuntimeError."""
     where = environment.choose_device(device)
-    apart = {dtype: disagreement(recipe("demo").config(dtype=dtype), where) for dtype in ("float32", "bfloat16")}
+    apart = {dtype: disagreement(recipe("packaged").config(dtype=dtype), where) for dtype in ("float32", "bfloat16")}
     if worst := [dtype for dtype, most in apart.items() if not most < AGREE]:
         raise RuntimeError(f"on {where} answers differ from the CPU's by {apart} after training in {', '.join(worst)}")
     with tempfile.TemporaryDirectory() as scratch:
-        pair = [recipe("demo").config(seed=seed, steps=STEPS, decay_steps=1, val_size=64) for seed in (0, 1)]
+        pair = [recipe("packaged").config(seed=seed, steps=STEPS, decay_steps=1, val_size=64) for seed in (0, 1)]
         train_many(pair, [Path(scratch) / str(seed) for seed in (0, 1)], device=device)
     return {"state": "done", "greatest_difference": apart}
 

@@ -1,9 +1,9 @@
-"""What experiments that change one setting share: the demo's recipe with a change, and how such a change is judged.
+"""What experiments that change one setting share: the packaged run's recipe with a change, and how that is judged.
 
-The demo's model (4 layers of one head, D = 2, nearest first) is learnt in a minute; whatever is changed is changed
-there, and the runs that change nothing are `demo_seeds`, which many experiments share. None of this is in the paper,
-whose models differ in several settings at once. A setting that is a number is judged by rank correlation, with a
-permutation test.
+The packaged run's model (4 layers of one head, D = 2, nearest first) is learnt in a minute; whatever is changed is
+changed there, and the runs that change nothing are `packaged_seeds`, which many experiments share. None of this is in
+the paper, whose models differ in several settings at once. A setting that is a number is judged by rank correlation,
+with a permutation test.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ PERMUTATIONS = 2000
 Changes = Mapping[str, Any]
 
 
-def demo_seeds() -> Iterator[Config]:
-    """The demo's recipe as it is, over eight seeds: what any change of it is compared with."""
-    return (recipe("demo").config(seed=seed) for seed in range(SEEDS["paper"]))
+def packaged_seeds() -> Iterator[Config]:
+    """The packaged run's recipe as it is, over eight seeds: what any change of it is compared with."""
+    return (recipe("packaged").config(seed=seed) for seed in range(SEEDS["paper"]))
 
 
 def variants(
     scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
 ) -> Iterator[Config]:
-    """The demo's recipe with some settings changed, over seeds; in tests, tiny. Unchanged it is `demo_seeds`."""
+    """The packaged run's recipe with some settings changed, over seeds; in tests, tiny. Unchanged, `packaged_seeds`."""
     tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
-    demo = recipe("demo").config(**{**(training or {}), **tiny})
-    config = Config(demo.task.but(**task or {}), demo.model.but(**{**small, **(model or {})}), demo.training)
-    if not config.difference(recipe("demo").config()):
-        yield from demo_seeds()
+    base = recipe("packaged").config(**{**(training or {}), **tiny})
+    config = Config(base.task.but(**task or {}), base.model.but(**{**small, **(model or {})}), base.training)
+    if not config.difference(recipe("packaged").config()):
+        yield from packaged_seeds()
         return
     for seed in range(SEEDS[scale]):
         yield Config(config.task, config.model, config.training.but(seed=seed))

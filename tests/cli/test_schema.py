@@ -148,9 +148,9 @@ def outputs(tmp_path_factory) -> dict[str, Any]:
     import io
     import os
 
-    folder, before, recipe = tmp_path_factory.mktemp("outputs"), Path.cwd(), RECIPES["three_hops"]
+    folder, before, recipe = tmp_path_factory.mktemp("outputs"), Path.cwd(), RECIPES["demo"]
     training = {"steps": 3, "batch": 4, "val_size": 8, "log_every": 1, "checkpoints": "1", "dtype": "float32"}
-    RECIPES["three_hops"] = recipe._replace(model={"n_layers": 1, "n_heads": 1, "d_model": 16}, training=training)
+    RECIPES["demo"] = recipe._replace(model={"n_layers": 1, "n_heads": 1, "d_model": 16}, training=training)
     os.chdir(folder)
     found = {}
     try:
@@ -166,7 +166,7 @@ def outputs(tmp_path_factory) -> dict[str, Any]:
         found |= {name: read(path) for name, path in WRITTEN.items()}
     finally:
         os.chdir(before)
-        RECIPES["three_hops"] = recipe
+        RECIPES["demo"] = recipe
     return found
 
 

@@ -36,10 +36,10 @@ def circuit():
 @pytest.fixture
 def quick(monkeypatch, circuit, tmp_path):
     """The commands with a search and pictures that take no time, and a demo of three steps."""
-    tiny = RECIPES["three_hops"]._replace(model={"n_layers": 1, "n_heads": 1, "d_model": 16})
+    tiny = RECIPES["demo"]._replace(model={"n_layers": 1, "n_heads": 1, "d_model": 16})
     training = {"steps": 3, "batch": 4, "val_size": 8, "log_every": 1, "checkpoints": "1", "dtype": "float32"}
     monkeypatch.setenv("HOPSCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(RECIPES, "three_hops", tiny._replace(training=training))
+    monkeypatch.setitem(RECIPES, "demo", tiny._replace(training=training))
     monkeypatch.setattr("hopscope.drawing.circuit_report.discover", lambda *_, **__: circuit)
     monkeypatch.setattr("hopscope.drawing.circuit_report.draw", lambda *_, **__: [])
     monkeypatch.setattr("hopscope.drawing.run_pictures.pictures", lambda *_: [("problem", "a problem", Figure())])

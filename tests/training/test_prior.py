@@ -60,7 +60,7 @@ def test_five_hops_are_learnt(tmp_path, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_the_demo_is_solved_and_explained(tmp_path, seed):
+def test_three_hops_are_solved_and_explained(tmp_path, seed):
     run = train(RECIPES["three_hops"].config(seed=seed), tmp_path / "run", compile="off")
     assert max(run.report["hop_losses"].values()) < 0.05, run.report["hop_losses"]
     circuit = discover(run.model, run.task)

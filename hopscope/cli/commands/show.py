@@ -11,6 +11,7 @@ from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_f
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
 from hopscope.models.transformer import Architecture
+from hopscope.runs.collapse import collapse
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
@@ -45,6 +46,8 @@ def describe(run: Run) -> None:
     if summary["hop_losses"]:
         out.print(hop_table(run, summary))
         out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
+    if fallen := collapse(run):
+        out.print(tinted(f"{fallen}", "bold"))
 
 
 def print_settings(config: Config) -> None:

@@ -1,7 +1,7 @@
 """How the number of interleaved chains matters (beyond Musat, whose N is 4 throughout; problem of section 6).
 
-More chains make guessing worse and sequences longer, yet change no minimum depth (docs/theory.md). The demo's model and
-recipe with N = 2, 4 and 8.
+More chains make guessing worse and sequences longer, yet change no minimum depth (docs/theory.md). The packaged run's
+model and recipe with N = 2, 4 and 8.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHAINS = (2, 4, 8)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each number of chains, over seeds; those of four are `demo_seeds`."""
+    """Each number of chains, over seeds; those of four are `packaged_seeds`."""
     for n_chains in CHAINS[:2] if scale == "quick" else CHAINS:
         yield from variants(scale, task={"n_chains": n_chains})
 

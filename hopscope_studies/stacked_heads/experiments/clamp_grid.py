@@ -2,7 +2,7 @@
 
 The paper finds that heads emerge one after the other. Whether the earlier one is *needed* by the later one cannot be
 seen in curves; it can be tried: give the model the earlier one for nothing, or take it away, and look when each hop is
-learnt (Singh et al., 2024, clamp induction subcircuits so). D = 2, the demo's model, nearest facts first.
+learnt (Singh et al., 2024, clamp induction subcircuits so). D = 2, the packaged run's model, nearest facts first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Five ways to pose the same problem: every curriculum on the retrieval problem (Musat, section 7; arXiv:2505.23683).
 
 The paper compares its implicit curriculum, all hops asked at once, with none. Others ask the last hop alone, too, but
-pose easier sequences beside the hard ones (`mixture`) or before them (`staged`, `layerwise`). The demo's recipe, D = 2,
-nearest facts first; with so few hops `layerwise` has the stages of `staged` and would train the same weights, so it is
-left to the paper scale, where D = 4.
+pose easier sequences beside the hard ones (`mixture`) or before them (`staged`, `layerwise`). The packaged run's
+recipe, D = 2, nearest facts first; with so few hops `layerwise` has the stages of `staged` and would train the same
+weights, so it is left to the paper scale, where D = 4.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLAIMS = ("none_fails", *(f"{name}_solves" for name in CURRICULA[:-1]), "implici
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each curriculum, over seeds; those of the implicit one are `demo_seeds`."""
+    """Each curriculum, over seeds; those of the implicit one are `packaged_seeds`."""
     longer = {"n_hops": 4} if scale == "paper" else {}
     for name in CURRICULA if scale == "paper" else [name for name in CURRICULA if name != "layerwise"]:
         yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)

@@ -1,7 +1,7 @@
 """Depth against width at equal parameters (beyond Musat; the paper's section 5 says that depth cannot be replaced).
 
 Two, three, four, six and eight layers, each as wide as four layers of 128 allow. What a layer short of the minimum
-cannot do no width can; what more layers than needed bring is an open question. D = 2, the demo's recipe.
+cannot do no width can; what more layers than needed bring is an open question. D = 2, the packaged run's recipe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each shape, over seeds; 4 × 128 are `demo_seeds`."""
+    """Each shape, over seeds; 4 × 128 are `packaged_seeds`."""
     for n_layers, d_model in ((2, 16), (3, 12)) if scale == "quick" else SHAPES:
         yield from variants(scale, model={"n_layers": n_layers, "d_model": d_model})
 

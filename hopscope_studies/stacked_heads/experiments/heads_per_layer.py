@@ -1,8 +1,8 @@
 """One head per layer or several of the same width together (beyond Musat; sections 7.1 and 8.1 use 8 and 1).
 
-The paper's figure 4 has eight heads a layer, its circuits one. Does it matter? The demo's model and recipe (4 layers,
-D = 2), with 1, 2, 4 and 8 heads that share d_model. By theory the number of heads changes no minimum depth here:
-nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many (docs/theory.md).
+The paper's figure 4 has eight heads a layer, its circuits one. Does it matter? The packaged run's model and recipe (4
+layers, D = 2), with 1, 2, 4 and 8 heads that share d_model. By theory the number of heads changes no minimum depth
+here: nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADS = (1, 2, 4, 8)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each number of heads, over seeds; those of one head are `demo_seeds`."""
+    """Each number of heads, over seeds; those of one head are `packaged_seeds`."""
     for heads in HEADS[:2] if scale == "quick" else HEADS:
         yield from variants(scale, model={"n_heads": heads})
 

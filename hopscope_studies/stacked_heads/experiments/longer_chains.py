@@ -37,7 +37,7 @@ LAYERS, SEEDS = 10, 5  # with the prior; 5 layers are the fewest for D = 8 to 15
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each D, over seeds; D = 2 at `cpu` are `demo_seeds`. At `long` all have the prior."""
+    """Each D, over seeds; D = 2 at `cpu` are `packaged_seeds`. At `long` all have the prior."""
     if scale == "paper":
         for hops in range(1, 11):
             config = recipe("transformer_abc").config(seed=0, checkpoints="4000")

@@ -1,7 +1,7 @@
 """Does it matter in which order the facts stand? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
 
 Section 3.1 and appendix A list the deepest facts first; section 6's interleaving, programmed the natural way, the
-nearest first. The demo's model and recipe with both, and with an order drawn anew for each sequence.
+nearest first. The packaged run's model and recipe with both, and with an order drawn anew for each sequence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ORDERS = ("nearest_first", "shuffled", "deepest_first")
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each order, over seeds; nearest first are `demo_seeds`."""
+    """Each order, over seeds; nearest first are `packaged_seeds`."""
     for order in ORDERS:
         yield from variants(scale, task={"order": order})
 

@@ -1,8 +1,9 @@
 """What the paper leaves open, tried: which reading learns what (Musat, ICLR 2025, sections 6, 7.1 and 9.1).
 
 Order of the facts, position code, mask, initialisation, AdamW's betas, warm-up, what decays, finite or fresh data: each
-is an option, and docs/fidelity.md names the default. Here each reading alone is put in the demo's model and recipe (4
-layers of one head, D = 2, 1,000 steps), and it is seen whether that learns. "As we have it" is `demo_seeds`.
+is an option, and docs/fidelity.md names the default. Here each reading alone is put in the packaged run's model and
+recipe (4 layers of one head, D = 2, 1,000 steps), and it is seen whether that learns. "As we have it" is
+`packaged_seeds`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def named(scale: str) -> Iterator[tuple[str, Config]]:
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each reading, over seeds; the default is `demo_seeds`, the orders are runs of `pair_order`."""
+    """Each reading, over seeds; the default is `packaged_seeds`, the orders are runs of `pair_order`."""
     return (config for _, config in named(scale))
 
 

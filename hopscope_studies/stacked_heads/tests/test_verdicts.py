@@ -13,7 +13,7 @@ from pandas import DataFrame
 from hopscope.configuration.presets import recipe
 from hopscope.experiments import circuit_tables
 from hopscope.experiments.priors import prior_of
-from hopscope.experiments.variants import demo_seeds, grows_with, somebody_solves, variants
+from hopscope.experiments.variants import grows_with, packaged_seeds, somebody_solves, variants
 from hopscope.problem import paths
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, hop_by_hop, merged_heads, spare_heads
 from hopscope_studies.stacked_heads.experiments import (
@@ -425,8 +425,8 @@ def test_answers_are_looked_up_in_the_order_of_layers():
 
 
 def test_the_seeds_of_the_demo_have_a_home():
-    """Whoever changes nothing gets the demo's eight seeds, by the identities that they have always had."""
-    found = [config.identity for config in demo_seeds()]
+    """Whoever changes nothing gets the packaged run's eight seeds, by the identities that they have always had."""
+    found = [config.identity for config in packaged_seeds()]
     assert found == [config.identity for config in variants("cpu")] and len(found) == 8
     assert found[:2] == ["f4551ca98f74", "d6fc2399c384"]
     assert set(found) <= {config.identity for config in chains.runs("cpu")}
@@ -437,6 +437,6 @@ def test_a_prior_is_told_in_every_sentence():
     assert all(claim.sentence.endswith(" (With a prior: some words.)") for claim in fig6.claims(rows))
     plain = rows.assign(prior="none")
     assert not any("prior" in claim.sentence for claim in fig6.claims(plain))
-    assert prior_of(recipe("transformer_d").config()) == prior_of(recipe("demo").config()) == "none"
+    assert prior_of(recipe("transformer_d").config()) == prior_of(recipe("packaged").config()) == "none"
     told = prior_of(recipe("transformer_d_prior").config())
     assert told == "attention's bias by distance starts at 4 for distance 1 in L0"
