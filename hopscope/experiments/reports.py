@@ -55,7 +55,7 @@ class OfModel(Report):
     def opened(self, by_hand: Callable[[], Opened] | None = None) -> Opened:
         """The model, on one thread; with weights drawn anew by the seed if it is not to be trained."""
         from hopscope.language.checkpoints import open_model
-        from hopscope.language.retrieval.untrained import untrained
+        from hopscope.language.lens.untrained import untrained
 
         opened = by_hand() if by_hand and self.model == "by_hand" else open_model(self.model, threads=1)
         return opened if self.trained else untrained(opened, self.seed)

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.heads.attention import Edit, Lens
-from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.estimates import Number, over_needles
 from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, trained
 from hopscope_studies.attention_saes.text import blocks, sha256
 

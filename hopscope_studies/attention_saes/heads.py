@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.heads.ablation import Head, random_heads, short
-from hopscope.language.heads.attention import Lens
-from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.language.lens.ablation import Head, random_heads, short
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import Number, over_needles
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONG, Looks, Sequences, looks, sequences, without
 
 Watch = Callable[[str], None]

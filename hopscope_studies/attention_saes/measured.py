@@ -48,7 +48,7 @@ class Prefixes(OfModel):
     brief: bool = setting(False, "nothing is cut")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.heads.attention import Lens
+        from hopscope.language.lens.attention import Lens
         from hopscope_studies.attention_saes.heads import heads_report
 
         return heads_report(Lens(self.opened()), self.count, self.seed, self.brief, print)
@@ -71,7 +71,7 @@ class Layer(OfModel):
     seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.heads.attention import Lens
+        from hopscope.language.lens.attention import Lens
         from hopscope_studies.attention_saes.features import layer_report
 
         lens = Lens(self.opened())

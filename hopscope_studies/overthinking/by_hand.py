@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.ablation import Head
-from hopscope.language.retrieval.by_hand import (
+from hopscope.language.lens.ablation import Head
+from hopscope.language.lens.by_hand import (
     CODE,
     CONSTANT,
     D_HEAD,

@@ -28,7 +28,7 @@ class OneHop(OfModel):
     brief: bool = setting(False, "the circuit alone")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.circuit.study import CircuitStudy, circuit_study
+        from hopscope_studies.real_hop.language.study import CircuitStudy, circuit_study
 
         formulation = catalogue.find("formulations", self.formulation)(n_hops=1)
         layout = catalogue.find("language.layouts", self.layout)()
@@ -48,7 +48,7 @@ class TwoHops(OfModel):
     seed: int = setting(0, "of the facts")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.circuit.why import WhyStudy, why
+        from hopscope_studies.real_hop.language.why import WhyStudy, why
 
         formulation = catalogue.find("formulations", "equations")(n_hops=2)
         layout = catalogue.find("language.layouts", "code")()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hopscope.language.circuit.portrait import looked_at
+from hopscope_studies.real_hop.language.portrait import looked_at
 
 Row = dict[str, Any]
 

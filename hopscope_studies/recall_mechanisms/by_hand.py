@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.ablation import Head
-from hopscope.language.retrieval.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move
+from hopscope.language.lens.ablation import Head
+from hopscope.language.lens.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move
 from hopscope_studies.recall_mechanisms.words import RELATIONS, Fact
 
 KINDS = ("capital", "opposite")  # no subject is asked about in both

@@ -31,8 +31,8 @@ class Needles(OfModel):
     brief: bool = setting(False, "scores alone")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.retrieval.by_hand import by_hand
-        from hopscope.language.retrieval.study import RetrievalStudy, retrieval_study
+        from hopscope.language.lens.by_hand import by_hand
+        from hopscope_studies.retrieval_heads.language.study import RetrievalStudy, retrieval_study
 
         return retrieval_study(self.opened(by_hand), RetrievalStudy(self.count, self.seed, self.brief), print)
 

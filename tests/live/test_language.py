@@ -15,10 +15,10 @@ pytest.importorskip("transformers", reason="transformers is not installed; run m
 
 import hopscope
 from hopscope.core.settings import BadInput
-from hopscope.language.circuit.study import CircuitStudy
-from hopscope.language.heads.hop import HeadStudy
-from hopscope.language.heads.study import study
 from hopscope.language.lent import lent
+from hopscope_studies.real_hop.language.study import CircuitStudy
+from hopscope_studies.stacked_heads.language.hop import HeadStudy
+from hopscope_studies.stacked_heads.language.study import study
 from tests.language import planted
 from tests.language.planted import Lines, Plain
 

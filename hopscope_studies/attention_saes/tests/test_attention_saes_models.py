@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.ablation import Ablate
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.ablation import Ablate
+from hopscope.language.lens.attention import Lens
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope_studies.attention_saes import features, heads
 from hopscope_studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share

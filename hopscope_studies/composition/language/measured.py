@@ -32,7 +32,7 @@ class Bridges(OfModel):
 
     def report(self) -> dict[str, Any]:
         """Rows of the table. Raises BadInput for a model that is not built like Llama."""
-        from hopscope.language.retrieval.by_hand import CODE, by_hand
+        from hopscope.language.lens.by_hand import CODE, by_hand
         from hopscope_studies.composition.language.bridges import RANKS
         from hopscope_studies.composition.language.trial import Trial, rows_of
 

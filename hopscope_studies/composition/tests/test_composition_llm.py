@@ -19,8 +19,8 @@ import torch
 
 from hopscope.core.settings import BadInput
 from hopscope.experiments.results import room, table_in
-from hopscope.language.heads.attention import Lens
-from hopscope.language.retrieval.by_hand import tokenizer
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.by_hand import tokenizer
 from hopscope_studies.composition import bridge
 from hopscope_studies.composition.experiments import composition_llm
 from hopscope_studies.composition.language import bridges, cutting

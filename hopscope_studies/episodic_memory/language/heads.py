@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.heads.ablation import Head, short
-from hopscope.language.heads.attention import Edit, Lens
-from hopscope.language.heads.scores import LAGS, LENGTH, LagCurves, repeated_tokens
-from hopscope.language.heads.study import top_heads
-from hopscope.language.retrieval.estimates import Number, agreement, mean_of, over_needles, spearman
+from hopscope.language.lens.ablation import Head, short, top_heads
+from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.estimates import Number, agreement, mean_of, over_needles, spearman
+from hopscope.language.lens.scores import LAGS, LENGTH, LagCurves, repeated_tokens
 from hopscope_studies.episodic_memory.cells import Simulations
 from hopscope_studies.episodic_memory.claims import COPIES
 from hopscope_studies.episodic_memory.context_maintenance import Memory

@@ -35,8 +35,8 @@ class Recall(OfModel):
         """Rows of the table; `simulations` of recall are those of the toy study unless others are given."""
         import torch
 
-        from hopscope.language.heads.attention import Lens
-        from hopscope.language.retrieval.by_hand import by_hand
+        from hopscope.language.lens.attention import Lens
+        from hopscope.language.lens.by_hand import by_hand
         from hopscope_studies.episodic_memory.language.heads import fitter_of, rows_of
         from hopscope_studies.episodic_memory.language.lists import answer_rows
 

@@ -16,7 +16,7 @@ import torch
 
 from hopscope.core.settings import BadInput
 from hopscope.experiments.results import room, table_in
-from hopscope.language.heads.scores import LAGS, LagCurves
+from hopscope.language.lens.scores import LAGS, LagCurves
 from hopscope_studies.episodic_memory.cells import Simulations
 from hopscope_studies.episodic_memory.context_maintenance import Memory, in_closed_form
 from hopscope_studies.episodic_memory.experiments import episodic_memory_llm

@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 from hopscope.core.settings import BadInput
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.attention import Lens
 from hopscope_studies.overthinking import trial as trials
 from hopscope_studies.overthinking.answers import Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.by_hand import COPIES, by_hand, tokenizer

@@ -72,8 +72,8 @@ class Heads(OfModel):
     tests: int = setting(40, "sets of heads that the search may try")
 
     def report(self) -> dict[str, Any]:
-        from hopscope.language.heads.hop import HeadStudy
-        from hopscope.language.heads.study import study
+        from hopscope_studies.stacked_heads.language.hop import HeadStudy
+        from hopscope_studies.stacked_heads.language.study import study
 
         formulation = catalogue.find("formulations", "equations")(n_hops=1)
         layout = catalogue.find("language.layouts", "code")()
