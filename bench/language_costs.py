@@ -28,7 +28,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.storage import write_json
 from hopscope.formulations.base import of_one_hop
 from hopscope.language.checkpoints import Opened, open_model
-from hopscope.live.language import heads_of, hop_of
+from hopscope.live.language import Found, FoundHeads, FoundHop, read
 
 ROW = 48  # tokens of a question, in the code layout; the vocabulary is read off once in so many
 ACDC = "ACDC"
@@ -90,7 +90,7 @@ def measured(name: str, threads: int) -> dict[str, Any]:
     began = time.monotonic()
     opened = open_model(name, threads=threads)
     found = {"model": name, "size": vars(Size.of(opened.model.config)), "opening": time.monotonic() - began}
-    return found | {"circuit": timed(opened, hop_of), "heads": timed(opened, heads_of)} | {"peak_bytes": peak()}
+    return found | {"circuit": timed(opened, FoundHop), "heads": timed(opened, FoundHeads)} | {"peak_bytes": peak()}
 
 
 def peak() -> int:
@@ -98,11 +98,11 @@ def peak() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def timed(opened: Opened, find: Any) -> dict[str, float]:
+def timed(opened: Opened, found: type[Found]) -> dict[str, float]:
     """Seconds of a study by phase, as the clock and as the processor count them."""
     moments: list[tuple[str, float, float]] = []
     watch = lambda words: moments.append((words.split(";")[-1].strip(), time.monotonic(), time.process_time()))  # noqa: E731
-    find(opened, of_one_hop("equations"), catalogue.find("language.layouts", "code")(), None, watch)
+    read(found, opened, of_one_hop("equations"), catalogue.find("language.layouts", "code")(), None, watch)
     watch("end")
     phases: dict[str, float] = {}
     for (words, start, _), (_, end, _) in pairwise(moments):

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.language.heads.ablation import Ablate, Head
-from hopscope.language.heads.attention import Edit, Lens
+from hopscope.language.lens.ablation import Ablate, Head
+from hopscope.language.lens.attention import Edit, Lens
 
 LENGTH = 64
 PREFIXES = (0, 1, 2, 3, 4, 6, 9)  # tokens copied; with none there is nothing to find

@@ -15,8 +15,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from hopscope.language.heads.ablation import Ablate, Head
-from hopscope.language.heads.attention import Edit, Lens
+from hopscope.language.lens.ablation import Ablate, Head
+from hopscope.language.lens.attention import Edit, Lens
 from hopscope_studies.overthinking.prompts import N_LABELS, PLACES, Texts
 
 BATCH = 8  # texts that are read at once

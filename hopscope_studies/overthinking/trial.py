@@ -18,12 +18,10 @@ from torch import Tensor
 from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.ablation import Head, random_heads, short
-from hopscope.language.heads.attention import Lens
-from hopscope.language.heads.scores import head_scores, repeated_tokens
-from hopscope.language.heads.study import top_heads
-from hopscope.language.retrieval.estimates import Number, agreement, over_needles
-from hopscope.language.retrieval.masks import in_same_layers
+from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import Number, agreement, number
+from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
 
@@ -71,11 +69,6 @@ class Half:
         """Of every head with permuted labels; layer head."""
         lines = self.words.classes if lines is None else lines
         return scores(self.read["permuted"].looks, lines, self.words.asked)
-
-
-def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
-    """A statistic of means over texts, with its interval; values are text …."""
-    return over_needles(of, values, range(len(values)))
 
 
 def critical(gap: Tensor) -> Tensor:

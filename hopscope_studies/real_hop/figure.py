@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.language_circuit import Shown, draw_hop
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 from hopscope.experiments.variants import seeds_of
+from hopscope_studies.real_hop.language.picture import Shown, draw_hop
 
 #: What the middle panel shows: kind, name, and how it is called.
 KEPT = (

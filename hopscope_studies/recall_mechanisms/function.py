@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.heads.ablation import Head, short
-from hopscope.language.retrieval.estimates import Number
+from hopscope.language.lens.ablation import Head, short
+from hopscope.language.lens.estimates import Number
 from hopscope_studies.recall_mechanisms.known import Prompts
 from hopscope_studies.recall_mechanisms.parts import Recall
 from hopscope_studies.recall_mechanisms.regression import Design, each

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.language.heads.ablation import Head, short
-from hopscope.language.heads.attention import Lens
-from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.language.lens.ablation import Head, short
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import Number, over_needles
 from hopscope_studies.recall_mechanisms.known import Prompts, ratio
 from hopscope_studies.recall_mechanisms.parts import Instead, Recall, Wrote
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.language.heads.attention import Lens
-from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import Number, over_needles
 from hopscope_studies.recall_mechanisms.parts import Recall, Shares
 from hopscope_studies.recall_mechanisms.prompts import Asks
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.language.retrieval.estimates import mean_of, over_needles
+from hopscope.language.lens.estimates import mean_of, over_needles
 from hopscope_studies.recall_mechanisms.known import Prompts, ratio
 from hopscope_studies.recall_mechanisms.parts import Recall
 

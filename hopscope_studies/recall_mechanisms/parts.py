@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.language.heads.ablation import Head, by_layer
-from hopscope.language.heads.attention import CLOSE, Edit, Lens, passed_over
+from hopscope.language.lens.ablation import Head, by_layer
+from hopscope.language.lens.attention import CLOSE, Edit, Lens, passed_over
 from hopscope_studies.recall_mechanisms.prompts import Asks
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.retrieval.estimates import Number, over_needles
+from hopscope.language.lens.estimates import Number, over_needles
 
 RIDGE = 1e-6  # times the mean of the diagonal: of two vectors that are one, each takes half
 

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.language.heads.ablation import Head, random_heads, short
-from hopscope.language.heads.attention import Lens
-from hopscope.language.heads.study import top_heads
-from hopscope.language.retrieval.estimates import Number
-from hopscope.language.retrieval.masks import in_same_layers
+from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import Number
 from hopscope_studies.recall_mechanisms.known import Prompts, ratio
 from hopscope_studies.recall_mechanisms.parts import Recall
 

@@ -15,7 +15,7 @@ from typing import Any
 from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.attention import Lens
 from hopscope_studies.recall_mechanisms.function import function
 from hopscope_studies.recall_mechanisms.instead import replaced
 from hopscope_studies.recall_mechanisms.known import counted

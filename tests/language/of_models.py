@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from hopscope.language.checkpoints import Opened
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.attention import Lens
 
 
 def random_lens(words: PreTrainedTokenizerBase, norms: tuple[float, float] | None = None) -> Lens:

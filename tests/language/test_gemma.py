@@ -13,7 +13,7 @@ import torch
 
 from hopscope.core.seeds import generator
 from hopscope.language.checkpoints import open_model
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.attention import Lens
 from hopscope_studies.attention_saes.heads import chosen, vocabulary
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, looks, sequences, without
 

@@ -34,8 +34,8 @@ from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
 from hopscope.language.checkpoints import Opened
 from hopscope.language.echo import Echo, continuations
-from hopscope.language.heads.attention import Lens
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.lens.attention import Lens
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from tests.language import planted
 

@@ -11,8 +11,8 @@ import torch
 
 import hopscope
 from hopscope.core.settings import BadInput
-from hopscope.language.circuit.study import CircuitStudy
 from hopscope.language.lent import lent
+from hopscope_studies.real_hop.language.study import CircuitStudy
 from tests.language import planted
 from tests.language.planted import Lines, Plain
 

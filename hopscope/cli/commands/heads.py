@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import PATH, as_json, console, few_enough, print_json, refuse_beside, say
+from hopscope.cli.options import PATH, as_json, console, few_enough, pick, print_json, refuse_beside, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -87,26 +87,17 @@ def command(
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
     if out is not None:
         check_out(out, tables=True)
-    if needles:
-        from hopscope.cli.language_retrieval import run_needles
-
-        run_needles(model, count, seed, threads, out, as_json)
-        return
-    if circuit:
-        from hopscope.cli.language_circuit import run_circuit
-
-        run_circuit(model, wording, arrangement, count, seed, threads, out, as_json)
-        return
     from hopscope.language.checkpoints import open_model
-    from hopscope.language.heads.hop import HeadStudy
-    from hopscope.live.language import heads_of
+    from hopscope.live.language import FoundHeads, FoundHop, FoundNeedles, read, reading_of
 
-    settings = HeadStudy(count=200 if count is None else count, seed=seed, tests=tests)
+    kind = FoundNeedles if needles else FoundHop if circuit else FoundHeads
+    settings = pick(reading_of(kind).settings, {"count": count, "seed": seed, "tests": tests})
     with Narrator() as watch:
         watch(f"opening {model}")
         opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))
-        found = heads_of(opened, wording, arrangement, settings, watch)
-        files = found.save(out or Path("heads") / opened.name)
+        found = read(kind, opened, wording, arrangement, settings, watch)
+        name = opened.name if kind is FoundHeads else f"{opened.name}-{kind.kind}"
+        files = found.save(out or Path("heads") / name)
     if as_json:
         print_json(found.report)
         return

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.language.heads.ablation import Head
-from hopscope.language.heads.attention import Lens
+from hopscope.language.lens.ablation import Head
+from hopscope.language.lens.attention import Lens
 
 
 def scale_of(norm: Any, width: int) -> Tensor:

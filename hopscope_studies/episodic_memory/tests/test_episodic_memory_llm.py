@@ -16,7 +16,7 @@ import torch
 
 from hopscope.core.settings import BadInput
 from hopscope.experiments.results import room, table_in
-from hopscope.language.heads.scores import LAGS, LagCurves
+from hopscope.language.lens.scores import LAGS, LagCurves
 from hopscope_studies.episodic_memory.cells import Simulations
 from hopscope_studies.episodic_memory.context_maintenance import Memory, in_closed_form
 from hopscope_studies.episodic_memory.experiments import episodic_memory_llm
@@ -33,8 +33,8 @@ from hopscope_studies.episodic_memory.language.heads import (
     fitter_of,
     nearer,
 )
-from hopscope_studies.episodic_memory.language.made_up import ROWS, TOY, answers, heads, ranks, shares, silenced
 from hopscope_studies.episodic_memory.language.measured import Recall, ToyRecall, toy
+from hopscope_studies.episodic_memory.tests.made_up import ROWS, TOY, answers, heads, ranks, shares, silenced
 
 FEW = Simulations(every=6, n_runs=50)  # γ = 0 alone
 

@@ -1,1 +1,0 @@
-"""Which heads of a language model do the hops: measured, knocked out, and cut down to a minimal set."""

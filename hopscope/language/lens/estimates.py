@@ -1,0 +1,76 @@
+"""Numbers with 95 % intervals by resampling needles, and what does not need one: ranks, permutations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+DRAWS = 1000  # of every bootstrap
+
+Number = dict[str, float]
+
+
+def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int], seed: int = 0) -> Number:
+    """A statistic of means over asks, with its interval: whole needles are drawn anew, each with all its asks.
+
+    Args:
+        of: given means, draw …, returns numbers; draw.
+        values: of the asks; ask ….
+        needles: each ask's needle.
+        seed: of the draws.
+    """
+    groups = [[i for i, n in enumerate(needles) if n == needle] for needle in sorted(set(needles))]
+    sums = torch.stack([values[group].double().sum(0) for group in groups])
+    counts = torch.tensor([len(group) for group in groups]).double()
+    rows = torch.randint(len(groups), (DRAWS, len(groups)), generator=torch.Generator().manual_seed(seed))
+    sizes = counts[rows].sum(1).view(-1, *[1] * (sums.dim() - 1))
+    low, high = of(sums[rows].sum(1) / sizes).double().quantile(torch.tensor([0.025, 0.975]).double()).tolist()
+    return {"mean": float(of((sums.sum(0) / counts.sum())[None])), "low": low, "high": high}
+
+
+def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
+    """The same where every ask has a needle of its own."""
+    return over_needles(of, values, range(len(values)))
+
+
+def mean_of(values: Tensor, needles: Sequence[int]) -> Number:
+    """A mean over asks."""
+    return over_needles(lambda means: means, values, needles)
+
+
+def estimate(values: Tensor) -> dict[str, float]:
+    """The mean of a number per prompt, with its 95 % interval (normal)."""
+    mean, error = float(values.mean()), float(values.std() / len(values) ** 0.5)
+    return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
+
+
+def ranks(values: Tensor) -> Tensor:
+    """Ranks from 0, equal values sharing their mean rank."""
+    order = values.double().flatten()
+    below = (order[:, None] > order[None]).sum(1).double()
+    return below + ((order[:, None] == order[None]).sum(1).double() - 1) / 2
+
+
+def spearman(a: Tensor, b: Tensor) -> float:
+    """Rank correlation, −1 to 1; 0 where one of them is constant."""
+    x, y = (one - one.mean() for one in (ranks(a), ranks(b)))
+    scale = (x.square().sum() * y.square().sum()).sqrt()
+    return float((x * y).sum() / scale) if scale > 0 else 0.0
+
+
+def agreement(a: Tensor, b: Tensor, seed: int = 0) -> Number:
+    """Rank correlation over heads, with its interval by drawing heads anew."""
+    one, other = a.flatten(), b.flatten()
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randint(len(one), (DRAWS, len(one)), generator=generator)
+    found = torch.tensor([spearman(one[row], other[row]) for row in rows])
+    low, high = found.quantile(torch.tensor([0.025, 0.975])).tolist()
+    return {"mean": spearman(one, other), "low": low, "high": high}
+
+
+def beyond(values: Tensor, beside: Sequence[Tensor], needles: Sequence[int]) -> Number:
+    """What is lost more than with the worst of the random sets; the worst is found anew in every draw of needles."""
+    stacked = torch.stack([values, *beside], 1)
+    return over_needles(lambda means: means[:, 0] - means[:, 1:].max(1).values, stacked, needles)

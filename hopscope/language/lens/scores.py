@@ -1,0 +1,91 @@
+"""What each head does on repeated random tokens (Olsson et al., 2022; Song et al., 2024; Ji-An et al., 2024).
+
+A sequence is a start token, 50 random tokens and the same 50 again. Nothing in it can be known but by looking back, so
+that attention from the second copy to the first has one meaning: to the token after the earlier one (induction), or to
+the earlier one itself (duplicate token). Scores are mean attention, 0–1.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hopscope.core.settings import BadInput
+from hopscope.language.lens.attention import Edit, Lens
+
+SEQUENCES, LENGTH = 8, 50
+#: Tokens of the second copy whose loss is not counted: over them a model comes to see that it is a repetition. Ours;
+#: Song et al. leave out four.
+WARMING = 10
+LAGS = range(-8, 9)
+
+
+def repeated_tokens(lens: Lens, seed: int, n: int = SEQUENCES, length: int = LENGTH) -> Tensor:
+    """n sequences [start, random, the same again] of tokens that are not special; batch position."""
+    tokenizer = lens.tokenizer
+    start = next(
+        (t for t in (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id) if t is not None), None
+    )
+    if start is None:
+        raise BadInput(f"{lens.name} has no start token, with which a sequence of repeated tokens begins")
+    special = set(tokenizer.all_special_ids)
+    plain = torch.tensor([t for t in range(len(tokenizer)) if t not in special])
+    generator = torch.Generator().manual_seed(seed)
+    drawn = plain[torch.randint(len(plain), (n, length), generator=generator)]
+    return torch.cat([torch.full((n, 1), start), drawn, drawn], 1)
+
+
+class LagCurves(Edit):
+    """Keeps mean attention by lag: from a token of the second copy to its first occurrence plus lag (arXiv:2405.14992).
+
+    Lag 1 is induction, lag 0 the duplicate token. A lag's mean is over the tokens for which that place lies after the
+    start token and before the token itself.
+
+    Args:
+        length: tokens of a copy.
+        order: the place in the first copy (from 0) that lags of each token of the second are counted from; place. None:
+            its own. Others are a control, for which nothing is at a lag.
+    """
+
+    def __init__(self, length: int = LENGTH, order: Tensor | None = None):
+        self.length = length
+        self.places = 1 + (torch.arange(length) if order is None else order)
+        self.curves: list[Tensor] = []  # head lag, per layer
+        self.previous: list[Tensor] = []  # head, per layer
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        self.curves.append(torch.stack([self.mean_at(pattern, lag) for lag in LAGS], -1))
+        self.previous.append(pattern.diagonal(-1, -2, -1).mean((0, 2)))
+        return pattern
+
+    def mean_at(self, pattern: Tensor, lag: int) -> Tensor:
+        """Mean attention of each head to the place at a lag."""
+        rows = torch.arange(self.length + 1, 2 * self.length + 1)
+        columns = self.places + lag
+        there = (columns >= 1) & (columns < rows)
+        return pattern[:, :, rows[there], columns[there]].mean((0, 2))
+
+
+def loss_on_repeat(lens: Lens, tokens: Tensor, edit: Edit | None = None, length: int = LENGTH) -> float:
+    """Mean cross-entropy (nats) of the second copy's tokens but the first `WARMING`."""
+    logits = lens.run(lens.embed(tokens), edit, all_positions=True)
+    first = length + WARMING  # it foretells the first token that counts
+    return float(torch.nn.functional.cross_entropy(logits[:, first:-1].flatten(0, 1), tokens[:, first + 1 :].flatten()))
+
+
+def head_scores(lens: Lens, tokens: Tensor, length: int = LENGTH) -> tuple[dict[str, Tensor], float]:
+    """Scores by name, each layer head: `induction`, `previous_token`, `duplicate_token`; `lag` has one more dimension.
+
+    Also the loss on the repeat.
+    """
+    seen = LagCurves(length)
+    with torch.no_grad():
+        loss = loss_on_repeat(lens, tokens, seen, length)
+    lag = torch.stack(seen.curves)  # layer head lag
+    zero = LAGS.index(0)
+    return {
+        "induction": lag[..., zero + 1],
+        "duplicate_token": lag[..., zero],
+        "previous_token": torch.stack(seen.previous),
+        "lag": lag,
+    }, loss

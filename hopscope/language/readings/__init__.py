@@ -1,0 +1,1 @@
+"""What can be found inside a language model; studies bring the readings."""

@@ -1,0 +1,266 @@
+"""The retrieval heads of one model: their scores, how few they are, when they fire, and what masking them costs.
+
+After Wu et al. (2024, arXiv:2404.15574). Needles with even numbers choose the heads that are masked; on the others is
+judged what masking does. Intervals are over needles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.core.environment import code_version
+from hopscope.core.intervals import wilson
+from hopscope.core.settings import Settings, setting
+from hopscope.language.checkpoints import Opened
+from hopscope.language.lens.ablation import Head, short, top_heads
+from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.estimates import agreement, mean_of, over_needles, spearman
+from hopscope.language.lens.scores import head_scores, repeated_tokens
+from hopscope.language.readings.base import Watch
+from hopscope_studies.retrieval_heads.language.masks import MAIN, Masks
+from hopscope_studies.retrieval_heads.language.needles import DEPTHS, HAY, Ask, asks
+from hopscope_studies.retrieval_heads.language.scores import ENOUGH, LONGEST, Read, ends_of, read
+
+BAR = 0.1  # score from which the paper calls a head a retrieval head
+PERMUTATIONS = 5000
+
+
+@dataclass(frozen=True)
+class RetrievalStudy(Settings):
+    """How much is measured."""
+
+    count: int = setting(12, "needles, each at five depths; a half each for choosing and judging", low=4, high=1000)
+    seed: int = setting(0, "of needles, hay and random heads", low=0)
+    brief: bool = setting(False, "scores alone; nothing is masked")
+
+
+@dataclass
+class Study:
+    """A model on asks.
+
+    Attributes:
+        lens: the model.
+        settings: how much is measured.
+        asked: all asks.
+        watch: told in words what is being done.
+    """
+
+    lens: Lens
+    settings: RetrievalStudy
+    asked: list[Ask]
+    watch: Watch
+
+    @cached_property
+    def ends(self) -> set[int]:
+        """Tokens that end an answer."""
+        return ends_of(self.lens.tokenizer, self.lens.model)
+
+    def read(self, ask: Ask) -> Read:
+        return read(self.lens, ask, self.ends)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was seen on asks.
+
+    Attributes:
+        forced: ask layer head.
+        free: ask layer head.
+        log_p: mean log-probability of each answer's tokens (nats); ask.
+        recall: ROUGE-1 recall of what the model wrote; ask.
+    """
+
+    forced: Tensor
+    free: Tensor
+    log_p: Tensor
+    recall: Tensor
+
+    @classmethod
+    def of(cls, reads: Sequence[Read]) -> Scores:
+        forced, free = (torch.stack([getattr(one, name) for one in reads]) for name in ("forced", "free"))
+        log_p, recall = (torch.tensor([getattr(one, name) for one in reads]) for name in ("log_p", "recall"))
+        return cls(forced, free, log_p, recall)
+
+
+def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> dict[str, Any]:
+    """All that is measured; what retrieval.json holds. Raises BadInput for a model that does not fit."""
+    began = time.monotonic()
+    lens = Lens(opened)
+    study = Study(lens, settings, asks(lens.tokenizer, settings.seed, settings.count), watch)
+    with torch.no_grad():
+        watch("scoring heads on repeated random tokens")
+        induction = head_scores(lens, repeated_tokens(lens, settings.seed))[0]["induction"]
+        choosing = [ask for ask in study.asked if ask.needle % 2 == 0]
+        judging = [ask for ask in study.asked if ask.needle % 2 == 1]
+        watch(f"asking for {len(study.asked)} needles in hay")
+        first = Scores.of([study.read(ask) for ask in choosing])
+        masks = None if settings.brief else Masks(lens, study.ends, settings.seed, first.forced.mean(0), induction)
+        second = Scores.of([judged(study, ask, masks) for ask in judging])
+    report = {
+        "model": opened.name,
+        "identity": opened.identity,
+        "code": code_version(),
+        "protocol": protocol(settings),
+        **described([*choosing, *judging], first, second, induction),
+    }
+    if masks is not None:
+        report["masking"] = masks.report([ask.needle for ask in judging])
+    return report | {"seconds": round(time.monotonic() - began, 1)}
+
+
+def protocol(settings: RetrievalStudy) -> dict[str, Any]:
+    """All that the numbers depend on beside the model."""
+    return {
+        **settings.as_dict(),
+        "depths": list(DEPTHS),
+        "hay_sentences": list(HAY),
+        "score": "share of the needle's tokens at the place attended to most when that token is written next",
+        "retrieval_head": f"mean score of at least {BAR}",
+        "answered": f"ROUGE-1 recall above {ENOUGH} within {LONGEST} tokens",
+        "masked": "attends evenly from the prompt's last token on",
+        "intervals": "95 %, needles drawn anew",
+    }
+
+
+def judged(study: Study, ask: Ask, masks: Masks | None) -> Read:
+    """One ask of the second half, with what masking does to it."""
+    found = study.read(ask)
+    if masks is not None:
+        masks.measure(ask, found)
+    return found
+
+
+# Scores
+
+
+def described(asked: Sequence[Ask], first: Scores, second: Scores, induction: Tensor) -> dict[str, Any]:
+    """Answers, heads, how few there are, whether they are the same for other needles, and induction."""
+    needles = [ask.needle for ask in asked]
+    by_force, by_itself, log_p, recall = (
+        torch.cat([getattr(first, name), getattr(second, name)]) for name in ("forced", "free", "log_p", "recall")
+    )
+    answered = recall > ENOUGH
+    lengths = [len(ask.ids) for ask in asked], [len(ask.answer) for ask in asked]
+    free = by_itself[answered].mean(0) if answered.any() else torch.zeros_like(induction)
+    mean = by_force.mean(0)
+    return {
+        "asks": {
+            "n": len(asked),
+            "needles": len(set(needles)),
+            **dict(zip(("tokens", "needle_tokens"), ([min(some), max(some)] for some in lengths), strict=True)),
+            "text": asked[0].text,
+            "answer": asked[0].words,
+        },
+        "answers": {
+            "log_p": mean_of(log_p, needles),
+            "recall": mean_of(recall, needles),
+            "answered": mean_of(answered.float(), needles),
+        },
+        "sparsity": {
+            "forced": sparsity(by_force, needles),
+            **({"free": sparsity(by_itself[answered], kept(needles, answered))} if answered.any() else {}),
+        },
+        "heads": [
+            {"layer": i, "head": j, **{name: float(of[i, j]) for name, of in named(mean, free, induction).items()}}
+            for i, j in torch.cartesian_prod(*map(torch.arange, mean.shape)).tolist()
+        ],
+        "firing": firing(asked, by_force, top_heads(mean, int((mean >= BAR).sum()))),
+        "halves": compared(first.forced.mean(0), second.forced.mean(0)),
+        "induction": compared(mean, induction),
+        "by_force_and_free": compared(mean, free),
+    }
+
+
+def named(forced: Tensor, free: Tensor, induction: Tensor) -> dict[str, Tensor]:
+    """Columns of the table of heads."""
+    return {"forced": forced, "free": free, "induction": induction}
+
+
+def kept(needles: Sequence[int], which: Tensor) -> list[int]:
+    """The needles of some asks."""
+    return [needle for needle, there in zip(needles, which.tolist(), strict=True) if there]
+
+
+def sparsity(scores: Tensor, needles: Sequence[int]) -> dict[str, Any]:
+    """How many heads are retrieval heads; scores are ask layer head."""
+    mean = scores.mean(0)
+    hits, n = int((mean >= BAR).sum()), mean.numel()
+    low, high = wilson(hits, n)
+    return {
+        "share": over_needles(lambda means: (means >= BAR).float().mean((1, 2)), scores, needles),
+        "as_sample": {"mean": hits / n, "low": low, "high": high},
+        "retrieval_heads": hits,
+        "heads": n,
+        "never": int((scores == 0).all(0).sum()),
+        "half_or_more": int((mean >= 0.5).sum()),
+        "highest": float(mean.max()),
+    }
+
+
+def firing(asked: Sequence[Ask], scores: Tensor, heads: Sequence[Head]) -> list[dict[str, Any]]:
+    """Of every retrieval head: in how many asks it hits, and whether that depends on needle, depth or length.
+
+    The p are of permutations of asks: how likely chance is to make the groups differ as much.
+    """
+    groups: dict[str, list[float]] = {
+        "needle": [ask.needle for ask in asked],
+        "depth": [ask.depth for ask in asked],
+        "length": [ask.hay for ask in asked],
+    }
+    return [
+        {
+            "head": short((layer, head)),
+            "score": float(scores[:, layer, head].mean()),
+            "active": float((scores[:, layer, head] > 0).float().mean()),
+            "p": {name: by_group(scores[:, layer, head], group) for name, group in groups.items()},
+            "by_depth": [
+                float(scores[torch.tensor([ask.depth == depth for ask in asked]), layer, head].mean())
+                for depth in DEPTHS
+            ],
+        }
+        for layer, head in heads
+    ]
+
+
+def by_group(values: Tensor, groups: Sequence[float], seed: int = 0) -> float:
+    """How likely chance is to make groups differ as much: share of permutations whose group means vary as much.
+
+    Args:
+        values: one per ask.
+        groups: each ask's group.
+        seed: of the permutations.
+    """
+    names = sorted(set(groups))
+    members = torch.tensor([[float(group == name) for group in groups] for name in names])
+    generator = torch.Generator().manual_seed(seed)
+    mixed = values[torch.rand(PERMUTATIONS, len(values), generator=generator).argsort(1)]
+    sizes = members.sum(1)
+
+    def between(rows: Tensor) -> Tensor:
+        means = rows @ members.T / sizes
+        return ((means - rows.mean(1, keepdim=True)).square() * sizes).sum(1)
+
+    there = between(values[None])
+    return (1 + int((between(mixed) >= there - 1e-6).sum())) / (1 + PERMUTATIONS)
+
+
+def compared(one: Tensor, other: Tensor) -> dict[str, Any]:
+    """Two scores of the same heads: rank correlation, of all heads and of those that have a score at all, and tops."""
+    size = min(MAIN, one.numel() // 2)
+    tops = [set(top_heads(scores, size)) for scores in (one, other)]
+    some = (one > 0) | (other >= BAR)
+    return {
+        "ranks": agreement(one, other),
+        "of_those_with_a_score": spearman(one[some], other[some]),
+        "with_a_score": int(some.sum()),
+        "shared": len(tops[0] & tops[1]),
+        "of": size,
+        "by_chance": size**2 / one.numel(),
+    }

@@ -1,0 +1,1 @@
+"""Readings of the study, found by file name."""
