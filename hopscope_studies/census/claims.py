@@ -14,16 +14,6 @@ from hopscope_studies.census.entropy import Explained, explained
 FACTORS = {"order": "order of facts", "layers": "depth", "rate": "learning rate", "weights": "initial weights"}
 #: Hops whose classes are explained: only D = 2 has every factor.
 EXPLAINED = 2
-CLAIMS = (
-    "paths_suffice_by_hand",
-    "circuits_pass_live",
-    "circuits_are_schedules",
-    "untrained_models_have_none",
-    "seeds_agree",
-    "three_classes_are_half",
-    "heads_to_spare",
-    *(f"{name}_decides" for name in FACTORS),
-)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -15,19 +15,6 @@ from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
 
-CLAIMS = (
-    "weak_starts_wait",
-    "strong_starts_learn",
-    "later_hops_follow",
-    "the_join_is_unlearnt",
-    "the_look_up_goes_too",
-    "what_learns_keeps_its_join",
-    "time_goes_as_one_over_the_join",
-    "the_model_predicts_the_threshold",
-    "the_model_predicts_the_times",
-    "growth_alone_has_no_threshold",
-)
-
 WEAK, STRONG = 1.0, 2.0  # starts up to the one, and from the other on; 1.5 lies between
 FIT = (1.0, 4.0)  # what the theory is fitted to
 GUESSING, PLATEAU = 1.0, 0.75  # losses of who predicts nothing, and of who follows no chain (N = 4)

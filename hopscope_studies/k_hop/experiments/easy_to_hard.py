@@ -31,19 +31,6 @@ from hopscope_studies.k_hop.curves_and_costs import costs, curves
 SECONDS = {"quick": 6, "cpu": 480, "long": 1430, "paper": 40_000}
 #: Of one run of `long`, the longest, on one core.
 CELL_SECONDS = 150
-CLAIMS = (
-    "k_hops_alone_stay_at_chance",
-    "all_together_solve",
-    "eight_hops_together",
-    "mixture_solves",
-    "cumulative_stages_solve",
-    "stages_solve",
-    "frozen_stages_solve",
-    "stages_forget",
-    "freezing_helps",
-    "hops_in_order",
-    "growth_is_slower_with_easy_data",
-)
 
 PAPER = "Bietti's talk on arXiv:2505.23683"
 SYMBOLS = {"quick": 3, "cpu": 4, "paper": 8}

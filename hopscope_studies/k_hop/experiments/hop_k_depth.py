@@ -27,12 +27,6 @@ from hopscope.tasks.hop_k import HopK
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "paper": 200_000}
-CLAIMS = (
-    "each_depth_learns_its_hops",
-    "errors_rise_with_hops",
-    "deeper_is_better_beyond",
-    "order_as_published",
-)
 
 PAPER = "Sanford, Hsu and Telgarsky (2024), experiments"
 #: Error (share of defined answers) by layers and k, read off the authors' results with four heads.

@@ -28,15 +28,6 @@ from hopscope_studies.k_hop.curves_and_costs import costs, curves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 560, "paper": 20_000}
-CLAIMS = (
-    "k_hops_alone_stay_at_chance",
-    "curriculum_solves",
-    "mixture_solves",
-    "hops_in_order",
-    "layer_by_layer",
-    "cost_alone",
-    "cost_of_a_mixture",
-)
 
 N_SYMBOLS = {"quick": 3, "cpu": 4, "paper": 5}
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}

@@ -27,25 +27,6 @@ from hopscope_studies.plateau.theory.two_factor import Places
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "paper": 1_500_000}
-CLAIMS = (
-    "without_a_prior_it_waits",
-    "whole_facts_suffice",
-    "without_a_look_up_the_join_goes",
-    "a_weak_join_is_not_enough_though_it_stays",
-    "a_strong_join_is_enough_though_it_stays",
-    "the_other_duty_holds_it_back",
-    "the_other_duty_is_not_all",
-    "a_second_head_does_not_help",
-    "without_the_detour_the_join_grows",
-    "the_join_may_form_later",
-    "codes_in_the_inputs_or_turned_wait",
-    "learnt_positions_need_no_prior",
-    "fewer_chains_wait_too",
-    "one_hop_does_not_wait",
-    "released_it_falls_apart",
-    "released_it_forms_again",
-    "the_model_foretells_who_learns",
-)
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 
 HOPS = (1, 2, 3)

@@ -33,15 +33,6 @@ from hopscope_studies.stacked_heads.named_circuits import parts_of
 SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
 CELL_SECONDS = 300
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
-CLAIMS = (
-    "circuits_are_schedules",
-    "one_hop_per_layer",
-    "facts_look_ahead",
-    "doubling_at_the_minimum",
-    "more_heads_than_needed",
-    *(f"hops_in_order_{order}" for order in ORDERS),
-    "look_ahead_comes_later",
-)
 
 #: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
 CELLS = {

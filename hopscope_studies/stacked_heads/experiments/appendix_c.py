@@ -25,7 +25,6 @@ from hopscope_studies.stacked_heads.experiments import fig5
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
-CLAIMS = ("circuits_are_seen", "what_is_seen_is_used")
 
 FAINT = 0.02  # attention below which a map's entry is not kept
 SEEN = 0.5  # mean attention that nobody overlooks (the paper's threshold of emergence, section 9.1)

@@ -22,7 +22,6 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-CLAIMS = ("paths_end_strong", "paths_stay")
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 EMERGED = 0.5  # paper, section 9.1

@@ -23,7 +23,6 @@ from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 560, "paper": 2000}
-CLAIMS = ("facts_whole_x1", "first_hop_ready_x2", "second_hop_ready_x1", "facts_not_in_layer_0_x1")
 
 FACTS = ("L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]")
 #: What is done to attention, by name.

@@ -28,7 +28,6 @@ from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
-CLAIMS = ("learnt", "not_without_the_prior", "premises_first", "circuit_found")
 
 #: The prior: one head of layer 0 begins with the token before, the other with that before it.
 PRIOR = "relative(start='L0H0 1:4; L0H1 2:4')"

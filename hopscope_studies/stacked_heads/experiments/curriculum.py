@@ -21,7 +21,6 @@ from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
-CLAIMS = ("no_curriculum_fails", "curriculum_succeeds", "hops_in_order")
 
 SETTINGS = {
     "quick": (EARLIER.but(n_layers=2, d_model=16), Training(steps=20, batch=16, log_every=5, val_size=32), 1),

@@ -21,7 +21,6 @@ from hopscope_studies.stacked_heads.experiments.fig4 import least
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}
-CLAIMS = ("width_is_no_depth", "every_setting_can", "sooner_if_deeper")
 
 #: Layers and d_model with which a transformer has about as many parameters as one of 4 layers and 128.
 SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))

@@ -22,7 +22,6 @@ from hopscope_studies.stacked_heads.experiments import fig4
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
-CLAIMS = ("loss_steps_at_minimum_depth", "nothing_gradual_before")
 
 GRADUAL = 0.1  # improvement of the loss, in all, that still counts as none (ours)
 

@@ -31,7 +31,6 @@ from hopscope.language.opening import open_backend
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
-CLAIMS = ("equations_to_depth_5", "other_formulations", "one_hop_above_chance", "two_hops_at_chance", "form_of_answers")
 
 FEW = 10  # answers
 CHANCE = 0.25  # of equations: one of four values

@@ -30,14 +30,6 @@ from hopscope_studies.stacked_heads.experiments import curriculum
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
 CELL_SECONDS = 1200
-CLAIMS = (
-    "no_curriculum_fails",
-    "later_hops_are_harder",
-    "nothing_below_the_minimum",
-    "minimum_depth_is_enough",
-    "minimum_depth_is_reached",
-    "hops_in_order",
-)
 
 
 ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)

@@ -34,20 +34,6 @@ from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
 CELL_SECONDS = 420
-CLAIMS = (
-    "solved",
-    "every_hop_solved",
-    "circuits_by_joint_replacement",
-    "few_heads_in_use",
-    "four_heads",
-    "more_heads_than_needed",
-    "two_heads_combine",
-    "first_head_joins_pairs",
-    "circuits_differ",
-    "one_hop_after_the_other",
-    "every_path_is_needed",
-    "first_layer_costs_little",
-)
 
 SEEDS = {"cpu": 5, "long": 10}  # with the prior; the paper has three
 DRAWN = 4  # circuits in the figure

@@ -25,7 +25,6 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
-CLAIMS = ("solved", "every_hop_solved", "first_hop_abrupt", "first_hop_waits", "hops_in_order", "last_hop_late")
 
 #: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
 #: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.

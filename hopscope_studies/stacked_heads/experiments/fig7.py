@@ -33,17 +33,6 @@ from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, togeth
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
-CLAIMS = (
-    "circuit_keeps_the_loss",
-    "several_paths_for_one_step",
-    "answers_in_layer_order",
-    "hops_in_order",
-    "paths_drive_losses",
-    "induction_head_first",
-    "order_over_seeds",
-    "last_hop_late",
-    "last_path_late",
-)
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 TOGETHER = 10.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)

@@ -25,17 +25,6 @@ from hopscope.experiments.work import Finished
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
-CLAIMS = (
-    "one_hop_above_chance",
-    "induction_heads_matter",
-    "few_heads_do_the_hop",
-    "they_keep_the_metric",
-    "random_heads_do_not",
-    "others_do_not",
-    "same_heads_for_other_questions",
-    "an_induction_head_is_among_them",
-    "stack_is_deep_enough",
-)
 SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
 REPORT = "heads.json"
 FEW = 0.05  # share of all heads (ours)

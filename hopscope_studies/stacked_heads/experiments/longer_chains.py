@@ -27,7 +27,6 @@ from hopscope.runs.run import Run
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
 CELL_SECONDS = 1200
-CLAIMS = ("every_hop_is_learnt", "later_hops_take_longer", "hops_in_order", "time_grows_slower_than_chains")
 
 PARTIAL = True  # D = 3 is one long run, told of as far as it got
 

@@ -29,13 +29,6 @@ from hopscope.theory.depth import minimum_depth, paper_bound
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 2600, "paper": 60_000}
 CELL_SECONDS = 200
-CLAIMS = (
-    "nothing_below_the_minimum",
-    "minimum_is_enough",
-    "one_more_is_enough",
-    "no_slack_is_hard",
-    "time_grows_no_faster_than_chains",
-)
 
 PRIOR_WORDS = "with a prior: attention's bias by distance starts at 4, from D = 6 on at 5, for distance 1 in L0"
 MOST_HOPS, SEEDS = 8, {"quick": 1, "cpu": 3, "long": 3, "paper": 8}

@@ -22,7 +22,6 @@ from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}
-CLAIMS = ("nearest_first_is_learnt", "deepest_first_waits")
 
 ORDERS = ("nearest_first", "shuffled", "deepest_first")
 

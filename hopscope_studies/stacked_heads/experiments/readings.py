@@ -22,7 +22,6 @@ from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 9, "cpu": 670, "paper": 40_000}
-CLAIMS = ("default_is_learnt", "order_decides", "other_readings_learn")
 
 #: What is read otherwise than by default, by name.
 READINGS: dict[str, dict[str, Any]] = {

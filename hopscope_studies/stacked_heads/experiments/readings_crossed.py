@@ -35,15 +35,6 @@ from hopscope.tasks.retrieval import Retrieval
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 9000, "paper": 60_000}
 CELL_SECONDS = 300
-CLAIMS = (
-    "the_default_reading_learns",
-    "nearest_first_is_sooner",
-    "learnt_positions_are_sooner",
-    "gpt2_is_sooner_than_early_layers",
-    "small_base_is_sooner",
-    "rope_base_learns_the_last_hop",
-    "hops_in_order",
-)
 
 #: The choices, and what each may be.
 CHOICES: dict[str, tuple[Any, ...]] = {

@@ -26,7 +26,6 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-CLAIMS = ("later_hops_reuse", "adjustments_are_slight")
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 MATTERS = 0.1  # what silencing must add to a hop's loss to count as using the path (ours)

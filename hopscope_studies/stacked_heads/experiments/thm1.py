@@ -27,14 +27,6 @@ from hopscope_studies.stacked_heads.experiments import curriculum
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
-CLAIMS = (
-    "nothing_beyond_reach",
-    "answer_arrives",
-    "no_sooner_than_the_minimum_depth",
-    "breach_by_hand_is_found",
-    "untrained_holds_nothing_beyond",
-    "random_chain_is_not_decoded",
-)
 COMPARES_RUNS = True  # its intervals hold over all models at once
 
 #: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
