@@ -21,7 +21,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound, lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
@@ -155,10 +155,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield growth(table)
 
 
-def over_runs(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
+def over_runs(
+    name: str, sentence: str, values: Series, what: str, rows: DataFrame, section: str = PAPER, **more: Any
+) -> Claim:
     """A claim over values, of which there are n; its number is their median."""
-    about: dict[str, Any] = {"section": PAPER, "rows": rows, "n": len(values), "number": "median", "source": "ours"}
-    return judge(name, sentence, values, what, **(about | more))
+    return Evidence(rows, section).claim(name, sentence, values, what, **{"n": len(values), "number": "median", **more})
 
 
 def solved(id: str, rows: DataFrame, words: str) -> Claim:

@@ -20,7 +20,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags, power_law
+from hopscope.experiments.judging import Claim, Evidence, bound, lags, power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
@@ -131,14 +131,8 @@ def over_runs(
     name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
 ) -> Claim:
     """A claim of Bietti's talk on the paper; its number is the median over values, of which there are n."""
-    about: dict[str, Any] = {
-        "section": "Bietti's talk on arXiv:2505.23683",
-        "rows": rows,
-        "n": len(values),
-        "number": "median",
-        "source": source,
-    }
-    return judge(name, sentence, values, what, **about, **more)
+    evidence = Evidence(rows, "Bietti's talk on arXiv:2505.23683", source=source)
+    return evidence.claim(name, sentence, values, what, n=len(values), number="median", **more)
 
 
 def alone(rows: DataFrame) -> Claim:

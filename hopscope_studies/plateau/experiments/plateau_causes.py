@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, Limit, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
 from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
@@ -277,16 +277,12 @@ def foretold(table: DataFrame) -> Claim:
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
-    return judge(
+    return Evidence(table[table.condition.isin(right)], "beyond", among=table).claim(
         "the_model_foretells_who_learns",
         "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at "
         f"least four in five of {len(right)} other conditions whether most runs learn x1 in time (wrong: {wrong}).",
         right.values(),
         "conditions told rightly",
-        section="beyond",
-        rows=table[table.condition.isin(right)],
-        among=table,
         at_least=0.8,
         of="share of",
-        source="ours",
     )

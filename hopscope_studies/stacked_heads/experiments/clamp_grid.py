@@ -16,7 +16,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Limit, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -122,15 +122,12 @@ def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, soone
     ratios = [ratio for ratio in sides if ratio > -math.inf]
     limit: Limit = {"unanimous": True, "below": 1} if sooner else {"unanimous": True, "above": 1}
     words = f"ratio of steps until {hop} < 0.5 to those without clamp"
-    return judge(
+    return Evidence(table[table.seed.isin(both)], "beyond (9.2)").claim(
         f"{clamp.replace(' ', '_')}_{hop}",
         sentence,
         ratios,
         "ratio",
-        section="beyond (9.2)",
-        rows=table[table.seed.isin(both)],
         n=len(ratios),
         number="median",
         also=[bound(words, sides, **limit)],
-        source="ours",
     )

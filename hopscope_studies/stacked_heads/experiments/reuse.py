@@ -18,7 +18,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import accepted_paths, emergence_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -127,29 +127,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Reuse, and its adjustments."""
     pairs = shared(table)
     told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
-    yield judge(
+    yield Evidence(table, "9.2 (ii, iii)").claim(
         "later_hops_reuse",
         "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that "
         "joins facts: silencing this path raises the loss of every later hop (runs that learnt all hops and have "
         f"such a path for the hop: {told}, of {table.run.nunique()}).",
         pairs.cost,
         "addition to a later hop's loss",
-        section="9.2 (ii, iii)",
-        rows=table,
         n=len(pairs),
         above=MATTERS,
-        source="ours",
     )
     following = pairs[pairs.following]
-    yield judge(
+    yield Evidence(table, "9.2 (ii)").claim(
         "adjustments_are_slight",
         "In 24-layer models the path that an earlier hop needs most is reused with slight adjustments: its mean "
         "attention changes little from when the next hop is learnt to the end of training.",
         following.moved,
         "change",
-        section="9.2 (ii)",
-        rows=table,
         n=len(following),
         below=SLIGHT,
-        source="ours",
     )
