@@ -4,11 +4,7 @@ A claim is about values, most often one per run. `Evidence` says which rows of a
 source says it, and its method `claim` judges: `Evidence(rows, "7.2").claim(id, sentence, values, "final loss",
 above=0.7, …)`. Its bound is on every value, or on a statistic of them (`of="median"`). Further bounds are `also`; what
 must be so before the runs can tell at all is `provided`. Nothing known is no evidence: a bound over no values is
-undecided, never met.
-
-Two kinds of values are no numbers. NaN is a value of which nothing is known: number and spread leave it out, and a
-bound on every value is not met by it. What never happened while it was watched is censored: it is later than any
-number, `math.inf`, and is compared as such. `lags` makes differences of such times.
+undecided, never met. Values that are no numbers are explained in `hopscope.experiments.values`.
 """
 
 from __future__ import annotations
@@ -17,20 +13,14 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import Any, Literal, TypedDict, Unpack
 
-import numpy
-import pandas
-from numpy.typing import ArrayLike
 from pandas import DataFrame
 
 from hopscope.experiments.priors import under_prior
+from hopscope.experiments.values import STATISTICS, Statistic, Values, known, numbers
 
 Verdict = Literal["holds", "fails", "undecided"]
-Statistic = Literal["lowest", "highest", "mean", "geometric mean", "median", "total", "share of"]
-Values = Iterable[float] | float
 
 CERTAIN = 0.05  # probability below which chance is ruled out (ours)
 
@@ -60,28 +50,6 @@ class Claim:
     seeds: tuple[int, ...]
     threshold: str
     verdict: Verdict
-
-
-def mean(values: Sequence[float]) -> float:
-    """Of the values; NaN where infinities of both signs are among them."""
-    return sum(values) / len(values)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values; 0 if one of them is 0."""
-    return math.exp(mean([math.log(value) if value > 0 else -math.inf for value in values]))
-
-
-#: By the words that stand before what the values are. A share is of truth values.
-STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
-    "lowest": min,
-    "highest": max,
-    "mean": mean,
-    "geometric mean": geometric_mean,
-    "median": median,
-    "total": sum,
-    "share of": mean,
-}
 
 
 # Bounds ----------------------------------------------------------------------------------------------------------
@@ -325,38 +293,3 @@ def words_of_number(values: Values, told: Statistic | float, what: str, limit: L
     if not isinstance(told, str) or told == deciding(limit) or not what or not isinstance(values, Iterable):
         return ""
     return f"; the number is the {told}" + ("" if limit else f" {what}")
-
-
-def numbers(values: Values) -> list[float]:
-    """Values as a list; of a single number, that."""
-    return [float(value) for value in values] if isinstance(values, Iterable) else [float(values)]
-
-
-def known(values: Iterable[float]) -> list[float]:
-    """All but NaN."""
-    return [value for value in values if not math.isnan(value)]
-
-
-# Values ----------------------------------------------------------------------------------------------------------
-
-
-def lags(runs: Iterable[Iterable[float]]) -> list[float]:
-    """Steps from each event to the next, over runs; each gives the times of the same events, in the order claimed.
-
-    NaN or ∞ is never, −∞ before anything was watched. An event that never came says nothing of the one before it; one
-    that came though the one before it never did contradicts the order, by −∞.
-    """
-    found = []
-    for run in runs:
-        times = [math.inf if math.isnan(time) else float(time) for time in run]
-        found += [b - a for a, b in pairwise(times) if b < math.inf and not a == b == -math.inf]
-    return found
-
-
-def power_law(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
-    """(a, b) of y = a x^b, by least squares of the logarithms; NaN where fewer than two different x are known."""
-    pairs = pandas.DataFrame({"x": x, "y": y}).dropna()
-    if pairs.x.nunique() < 2:
-        return math.nan, math.nan
-    b, log_a = numpy.polyfit(numpy.log(pairs.x), numpy.log(pairs.y), 1)
-    return float(numpy.exp(log_a)), float(b)

@@ -8,8 +8,9 @@ from typing import Unpack
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, Values, between, bound
+from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
 from hopscope.experiments.long_table import learnt, values
+from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PAIRS = 4

@@ -8,8 +8,9 @@ from typing import Unpack
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, Values
+from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.experiments.long_table import values
+from hopscope.experiments.values import Values
 from hopscope_studies.abrupt_learning.cells import TRADE
 
 

@@ -10,7 +10,8 @@ import pandas
 from pandas import DataFrame, Series
 
 from hopscope.experiments.capacity import ENOUGH
-from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor, power_law
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor
+from hopscope.experiments.values import power_law
 from hopscope_studies.facts.phases import phases
 
 CAPACITY, PHASES = "Nichani et al. (2024), 5", "Nichani et al. (2024), 6"

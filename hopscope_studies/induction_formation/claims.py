@@ -9,8 +9,9 @@ from typing import Unpack
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, Values, around, bound
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, bound
 from hopscope.experiments.long_table import ratios, values
+from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PICKS_ONE = math.log(2)  # who picks one of the two labels of the context

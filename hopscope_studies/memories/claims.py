@@ -8,7 +8,8 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.experiments.capacity import ENOUGH
-from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor, power_law
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor
+from hopscope.experiments.values import power_law
 
 LEMMA, CAPACITY = "Bietti et al. (2023), lemma 1", "Nichani et al. (2024), 4"
 EXACT = 1e-10

@@ -10,7 +10,8 @@ import numpy
 from pandas import DataFrame, Index
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound, lags, power_law
+from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
+from hopscope.experiments.values import lags, power_law
 from hopscope_studies.noisy_bigram.official import TALK, official_claims
 from hopscope_studies.noisy_bigram.theory.associations import OneStep
 

@@ -14,7 +14,8 @@ from pandas import DataFrame
 
 from hopscope.core.seeds import generator
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, Evidence, bound, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation

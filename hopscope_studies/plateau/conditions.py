@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, Evidence, Limit, Values
+from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.values import Values
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, name_of
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times

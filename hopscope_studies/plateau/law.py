@@ -10,7 +10,8 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, Evidence, around, bound, power_law
+from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.values import power_law
 from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor

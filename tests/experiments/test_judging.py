@@ -13,20 +13,9 @@ from pandas import DataFrame, Series
 
 import hopscope
 from hopscope.experiments.base import SCALES, experiment
-from hopscope.experiments.judging import (
-    Bound,
-    Claim,
-    Evidence,
-    around,
-    between,
-    bound,
-    factor,
-    judge,
-    lags,
-    power_law,
-    significant,
-)
+from hopscope.experiments.judging import Bound, Claim, Evidence, around, between, bound, factor, judge, significant
 from hopscope.experiments.results import judged, results_in, rooms, table_in
+from hopscope.experiments.values import lags, power_law
 
 PACKAGE = Path(hopscope.__file__).parent
 COMMITTED = [folder for folder in results_in(*rooms()) if (folder / "claims.json").is_file()]

@@ -20,7 +20,8 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound, lags, power_law
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags, power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold

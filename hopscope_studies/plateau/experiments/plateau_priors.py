@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, factor, power_law
+from hopscope.experiments.judging import Claim, factor
+from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
 from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits

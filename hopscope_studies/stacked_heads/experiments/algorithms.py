@@ -23,7 +23,8 @@ from hopscope.drawing.style import colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.experiments.circuit_tables import NONE, UNSOLVED
 from hopscope.experiments.curves import LEARNT
-from hopscope.experiments.judging import Claim, Evidence, lags
+from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import minimum_depth
 from hopscope_studies.stacked_heads.experiments.minimum_depth import least

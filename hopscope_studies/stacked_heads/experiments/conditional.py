@@ -19,8 +19,9 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run

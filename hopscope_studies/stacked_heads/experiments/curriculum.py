@@ -14,7 +14,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval

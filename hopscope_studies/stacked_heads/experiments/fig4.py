@@ -20,8 +20,9 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
-from hopscope.experiments.judging import Claim, Evidence, bound, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth

@@ -25,8 +25,9 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import accepted_paths, circuit_of, emergence_of
-from hopscope.experiments.judging import Claim, Evidence, bound, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together

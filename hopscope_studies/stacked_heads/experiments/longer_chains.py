@@ -19,8 +19,9 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Bound, Claim, Evidence, bound, lags, power_law
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 

@@ -20,8 +20,9 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, endings_of
-from hopscope.experiments.judging import Claim, Evidence, bound, power_law, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, significant
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth, paper_bound

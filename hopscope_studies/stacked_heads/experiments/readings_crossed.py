@@ -25,8 +25,9 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Bound, Claim, Evidence, bound, lags, sign_test, significant
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
