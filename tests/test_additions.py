@@ -90,7 +90,6 @@ from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 
 SECONDS = {"quick": 1, "cpu": 1, "paper": 1}
-CLAIMS = ("one",)
 
 
 def runs(scale):

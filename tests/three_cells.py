@@ -85,9 +85,7 @@ def claims(table):
 def install():
     """Make the experiment known to this process, and to the workers that it starts."""
     seconds = {"quick": 1, "cpu": 1, "long": 3}
-    source = SimpleNamespace(
-        runs=runs, table=table, figure=figure, claims=claims, SECONDS=seconds, CLAIMS=("squares",), CELL_SECONDS=1
-    )
+    source = SimpleNamespace(runs=runs, table=table, figure=figure, claims=claims, SECONDS=seconds, CELL_SECONDS=1)
     known = catalogue.module
     catalogue.module = lambda kind, name: source if name == "cells" else known(kind, name)
     command = sweep.command

@@ -7,12 +7,12 @@ An experiment is a file with four functions (docs/contracts.md):
     figure(table)         draws it
     claims(table)         judges it: the paper's sentences as code
 
-and two constants: `SECONDS`, the time that each scale it offers takes on two cores (by `hopscope sweep`; where some of
-its runs are others' too, without those), and `CLAIMS`, the ids of what it judges. The file's docstring names paper and
-section. One whose long runs are worth telling of before they are done says `PARTIAL = True`: a spent budget then leaves
-a table of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model
-share it, and whatever was stopped goes on where it was. What is no training, such as asking a language model, is
-declared as `Work`, and is kept and resumed in the same way.
+and a constant, `SECONDS`: the time that each scale it offers takes on two cores (by `hopscope sweep`; where some of its
+runs are others' too, without those). The file's docstring names paper and section. Claims are found where they are
+made, and are listed nowhere. One whose long runs are worth telling of before they are done says `PARTIAL = True`: a
+spent budget then leaves a table of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that
+want the same model share it, and whatever was stopped goes on where it was. What is no training, such as asking a
+language model, is declared as `Work`, and is kept and resumed in the same way.
 
 At scale `long` results are kept cell by cell, a cell being one run or one piece of work: its rows are written as soon
 as it is finished, and a cell whose rows stand in table.csv is not done again, with or without its run folder. So the
@@ -37,7 +37,7 @@ CELL_BY_CELL = "long"  # the scale whose rows are written as each run is finishe
 def experiment(name: str) -> ModuleType:
     """An experiment's file. Raises BadInput if there is none, TypeError if it is not whole."""
     source = catalogue.module("experiments", name)
-    missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS", "CLAIMS") if not hasattr(source, part)]
+    missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS") if not hasattr(source, part)]
     if missing:
         raise catalogue.not_whole(source, f"must define {', '.join(missing)}")
     whole = hasattr(source, "CELL_SECONDS") and not getattr(source, "COMPARES_RUNS", False)

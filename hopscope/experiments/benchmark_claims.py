@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, significant
 
 #: Layouts that ask for an answer with no solved exercise before it, in words. A model without a chat template is asked
 #: as plain text.
@@ -34,13 +34,10 @@ def tested(id: str, sentence: str, rows: DataFrame, what: str, section: str) -> 
     """A sign test over `what` was asked, of every model; all must be met, so none is corrected for their number."""
     pairs = list(zip(series(rows, "low"), series(rows, "high"), strict=True))
     bounds = [significant(f"more {what} with more than with less", more, less) for more, less in pairs]
-    return judge(
+    return Evidence(rows, section).claim(
         id,
         sentence,
         series(rows, "value"),
         "difference of the means",
-        section=section,
-        rows=rows,
         also=bounds or [bound("difference", [])],
-        source="ours",
     )

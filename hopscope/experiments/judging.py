@@ -1,12 +1,10 @@
-"""Claims, and the one function that judges them: number, spread, n, words of the threshold and verdict come together.
+"""Claims, and the one place where they are judged: number, spread, n, words of the threshold and verdict come together.
 
-A claim is about values, most often one per run: `judge(id, sentence, values, "final loss", above=0.7, …)`. Its bound is
-on every value, or on a statistic of them (`of="median"`). Further bounds are `also`; what must be so before the runs
-can tell at all is `provided`. Nothing known is no evidence: a bound over no values is undecided, never met.
-
-Two kinds of values are no numbers. NaN is a value of which nothing is known: number and spread leave it out, and a
-bound on every value is not met by it. What never happened while it was watched is censored: it is later than any
-number, `math.inf`, and is compared as such. `lags` makes differences of such times.
+A claim is about values, most often one per run. `Evidence` says which rows of a table are behind it and where the
+source says it, and its method `claim` judges: `Evidence(rows, "7.2").claim(id, sentence, values, "final loss",
+above=0.7, …)`. Its bound is on every value, or on a statistic of them (`of="median"`). Further bounds are `also`; what
+must be so before the runs can tell at all is `provided`. Nothing known is no evidence: a bound over no values is
+undecided, never met. Values that are no numbers are explained in `hopscope.experiments.values`.
 """
 
 from __future__ import annotations
@@ -15,27 +13,21 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import Any, Literal, TypedDict, Unpack
 
-import numpy
-import pandas
-from numpy.typing import ArrayLike
 from pandas import DataFrame
 
 from hopscope.experiments.priors import under_prior
+from hopscope.experiments.values import STATISTICS, Statistic, Values, known, numbers
 
 Verdict = Literal["holds", "fails", "undecided"]
-Statistic = Literal["lowest", "highest", "mean", "geometric mean", "median", "total", "share of"]
-Values = Iterable[float] | float
 
 CERTAIN = 0.05  # probability below which chance is ruled out (ours)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, our number for it, and whether it holds. Made by `judge` alone.
+    """A sentence of a paper, our number for it, and whether it holds. Made by `Evidence.claim` alone.
 
     Attributes:
         id: short name, unique within the experiment.
@@ -58,28 +50,6 @@ class Claim:
     seeds: tuple[int, ...]
     threshold: str
     verdict: Verdict
-
-
-def mean(values: Sequence[float]) -> float:
-    """Of the values; NaN where infinities of both signs are among them."""
-    return sum(values) / len(values)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values; 0 if one of them is 0."""
-    return math.exp(mean([math.log(value) if value > 0 else -math.inf for value in values]))
-
-
-#: By the words that stand before what the values are. A share is of truth values.
-STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
-    "lowest": min,
-    "highest": max,
-    "mean": mean,
-    "geometric mean": geometric_mean,
-    "median": median,
-    "total": sum,
-    "share of": mean,
-}
 
 
 # Bounds ----------------------------------------------------------------------------------------------------------
@@ -217,60 +187,76 @@ def sign_test(wins: int, of: int) -> float:
 # Judging ---------------------------------------------------------------------------------------------------------
 
 
-def judge(
-    id: str,
-    sentence: str,
-    values: Values,
-    what: str = "",
-    *,
-    section: str,
-    rows: DataFrame,
-    among: DataFrame | None = None,
-    n: int | None = None,
-    number: Statistic | float | None = None,
-    spread: tuple[float, float] | None = None,
-    also: Iterable[Bound] = (),
-    provided: Bound | None = None,
-    source: str = "",
-    **limit: Unpack[Limit],
-) -> Claim:
-    """A claim, judged: it holds if every bound is met, fails if one is not, and is undecided if the values cannot tell.
+@dataclass(frozen=True)
+class Evidence:
+    """Runs of a table, and whose sentences they are held against: `Evidence(rows, "7.2").claim(id, sentence, …)`.
 
-    Args:
-        id: its name.
-        sentence: what is claimed.
-        values: of which number and spread are made, and which `limit` is on.
-        what: what each of them is, in words that can follow "lowest", "highest" or "mean".
-        section: where the source says it.
-        rows: of the table, with columns `run` and `seed`: the runs behind it. What `prior` they had, if there is such
-            a column, is added to the sentence.
+    Attributes:
+        rows: of the table, with columns `run` and `seed`: the runs behind a claim. What `prior` they had, if there is
+            such a column, is added to its sentence.
+        section: where the source says it; `ours` if no paper does.
+        source: whose thresholds they are, such as "paper".
         among: rows whose seeds are named where `rows` has none.
-        n: how many runs or samples the number is made of; None: the different runs in `rows`.
-        number: a statistic of the values, or the number itself; None: the statistic that decides, or
-            else their mean.
-        spread: None: the lowest and the highest of the values.
-        also: bounds on other values.
-        provided: without this the claim is undecided.
-        source: whose threshold it is, such as "paper" or "ours".
-        limit: what the values are held to; see `Limit`. None: only `also` judges.
     """
-    bounds = [*([bound(what, values, **limit)] if limit else []), *also]
-    if not bounds and provided is None:
-        raise TypeError(f"{id} is held to nothing: give a limit, or bounds")
-    there, told = known(numbers(values)), deciding(limit) or "mean" if number is None else number
-    value = value_of(there, told)
-    some = rows if len(rows) or among is None else among
-    return Claim(
-        id,
-        section,
-        under_prior(sentence, some),
-        number=value,
-        spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
-        n=max(1, rows.run.nunique() if n is None else n),
-        seeds=tuple(sorted({int(seed) for seed in some.seed})),
-        threshold=words_of(bounds, provided, source) + words_of_number(values, told, what, limit),
-        verdict=settled(bounds, provided),
-    )
+
+    rows: DataFrame
+    section: str
+    source: str = "ours"
+    among: DataFrame | None = None
+
+    def claim(
+        self,
+        id: str,
+        sentence: str,
+        values: Values,
+        what: str = "",
+        *,
+        n: int | None = None,
+        number: Statistic | float | None = None,
+        spread: tuple[float, float] | None = None,
+        also: Iterable[Bound] = (),
+        provided: Bound | None = None,
+        **limit: Unpack[Limit],
+    ) -> Claim:
+        """A claim, judged: it holds if every bound is met, fails if one is not, and else is undecided.
+
+        Args:
+            id: its name.
+            sentence: what is claimed.
+            values: of which number and spread are made, and which `limit` is on.
+            what: what each of them is, in words that can follow "lowest", "highest" or "mean".
+            n: how many runs or samples the number is made of; None: the different runs in `rows`.
+            number: a statistic of the values, or the number itself; None: the statistic that decides, or
+                else their mean.
+            spread: None: the lowest and the highest of the values.
+            also: bounds on other values.
+            provided: without this the claim is undecided.
+            limit: what the values are held to; see `Limit`. None: only `also` judges.
+        """
+        bounds = [*([bound(what, values, **limit)] if limit else []), *also]
+        if not bounds and provided is None:
+            raise TypeError(f"{id} is held to nothing: give a limit, or bounds")
+        there, told = known(numbers(values)), deciding(limit) or "mean" if number is None else number
+        value = value_of(there, told)
+        some = self.rows if len(self.rows) or self.among is None else self.among
+        return Claim(
+            id,
+            self.section,
+            under_prior(sentence, some),
+            number=value,
+            spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
+            n=max(1, self.rows.run.nunique() if n is None else n),
+            seeds=tuple(sorted({int(seed) for seed in some.seed})),
+            threshold=words_of(bounds, provided, self.source) + words_of_number(values, told, what, limit),
+            verdict=settled(bounds, provided),
+        )
+
+
+def judge(
+    *said: Any, section: str, rows: DataFrame, among: DataFrame | None = None, source: str = "", **limit: Any
+) -> Claim:
+    """`Evidence.claim` in one call, as studies wrote it before there was `Evidence`."""
+    return Evidence(rows, section, source, among).claim(*said, **limit)
 
 
 def settled(bounds: Sequence[Bound], provided: Bound | None) -> Verdict:
@@ -307,38 +293,3 @@ def words_of_number(values: Values, told: Statistic | float, what: str, limit: L
     if not isinstance(told, str) or told == deciding(limit) or not what or not isinstance(values, Iterable):
         return ""
     return f"; the number is the {told}" + ("" if limit else f" {what}")
-
-
-def numbers(values: Values) -> list[float]:
-    """Values as a list; of a single number, that."""
-    return [float(value) for value in values] if isinstance(values, Iterable) else [float(values)]
-
-
-def known(values: Iterable[float]) -> list[float]:
-    """All but NaN."""
-    return [value for value in values if not math.isnan(value)]
-
-
-# Values ----------------------------------------------------------------------------------------------------------
-
-
-def lags(runs: Iterable[Iterable[float]]) -> list[float]:
-    """Steps from each event to the next, over runs; each gives the times of the same events, in the order claimed.
-
-    NaN or ∞ is never, −∞ before anything was watched. An event that never came says nothing of the one before it; one
-    that came though the one before it never did contradicts the order, by −∞.
-    """
-    found = []
-    for run in runs:
-        times = [math.inf if math.isnan(time) else float(time) for time in run]
-        found += [b - a for a, b in pairwise(times) if b < math.inf and not a == b == -math.inf]
-    return found
-
-
-def power_law(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
-    """(a, b) of y = a x^b, by least squares of the logarithms; NaN where fewer than two different x are known."""
-    pairs = pandas.DataFrame({"x": x, "y": y}).dropna()
-    if pairs.x.nunique() < 2:
-        return math.nan, math.nan
-    b, log_a = numpy.polyfit(numpy.log(pairs.x), numpy.log(pairs.y), 1)
-    return float(numpy.exp(log_a)), float(b)

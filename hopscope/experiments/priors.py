@@ -1,7 +1,7 @@
 """Runs that begin with more than the paper's do: which prior they had, as a column of tables and in claims' words.
 
 The prior is a learnt bias by distance (`hopscope.models.positions.relative`) that does not start at 0. A table whose
-runs may have one says so in its column `prior`; `judge` then says it in the sentence of every claim.
+runs may have one says so in its column `prior`; `Evidence.claim` then says it in the sentence.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from hopscope.core.storage import (
     enlist,
     listed,
     parse_json,
+    parse_shaped,
     read_listed,
     unlist,
     write_file,
@@ -211,9 +212,16 @@ def redraw(name: str, folder: Path) -> None:
 
 
 def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
-    """The claims as rows of claims.json. At the scale `quick`, which tests plumbing, every verdict is undecided."""
+    """The claims as rows of claims.json. At the scale `quick`, which tests plumbing, every verdict is undecided.
+
+    Raises what `catalogue.not_whole` makes where two claims have one id.
+    """
     claim: Claim
+    ids: set[str] = set()
     for claim in source.claims(table):
+        if claim.id in ids:
+            raise catalogue.not_whole(source, f"makes two claims with the id {claim.id}; each needs its own")
+        ids.add(claim.id)
         row = asdict(claim) | {"spread": list(claim.spread), "seeds": list(claim.seeds)}
         row |= {"verdict": "undecided" if scale == "quick" else claim.verdict}
         row |= {"number": finite(claim.number), "spread": [finite(x) for x in claim.spread]}
@@ -228,6 +236,13 @@ def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[st
 def finite(number: float) -> float | None:
     """JSON has no NaN and no infinity."""
     return round(float(number), 6) if math.isfinite(number) else None
+
+
+def claim_ids(name: str) -> list[str]:
+    """The ids of an experiment's claims, as its study's results have them; none without results. Raises Damaged."""
+    path = catalogue.home("experiments", name).path / "results" / name / CLAIMS
+    rows = parse_shaped(path, read_listed(path.parent, CLAIMS), [CLAIM]) if path.is_file() else []
+    return list(dict.fromkeys(row["id"] for row in rows))
 
 
 def all_claims(*places: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.emergence.order import tau_b
-from hopscope.experiments.judging import Claim, judge, significant
+from hopscope.experiments.judging import Claim, Evidence, significant
 from hopscope.models.transformer import Architecture
 
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
@@ -63,15 +63,12 @@ def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "
     """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05, or as `level` says."""
     share = share_solved(table, column)
     words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
-    return judge(
+    return Evidence(table, "beyond").claim(
         "every_setting_can",
         f"{sentence} (Runs that did, by {column}: {words}.)",
         share,
         f"share of runs with all hops below {level}",
-        section="beyond",
-        rows=table,
         above=0,
-        source="ours",
     )
 
 
@@ -83,16 +80,13 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
     mean = float(numpy.mean(taus)) if taus else float("nan")
     chance, contrary = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
-    return judge(
+    return Evidence(table, "beyond").claim(
         name,
         f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
         f"with probability {chance:.2g}.)",
         taus,
-        section="beyond",
-        rows=table,
         number=mean,
         also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],
-        source="ours",
     )
 
 

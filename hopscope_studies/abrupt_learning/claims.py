@@ -8,8 +8,9 @@ from typing import Unpack
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Limit, Values, between, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
 from hopscope.experiments.long_table import learnt, values
+from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PAIRS = 4
@@ -27,7 +28,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
     """Held to a threshold of ours."""
-    return judge(id, sentence, numbers, what, section="3", rows=rows, source="ours", **limit)
+    return Evidence(rows, "3").claim(id, sentence, numbers, what, **limit)
 
 
 def course(table: DataFrame) -> Iterator[Claim]:
@@ -64,17 +65,14 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
     ic = values(table, "context", "accuracy", "IC")
     others = values(table, "context", "accuracy", "patterns of others")
-    yield judge(
+    yield Evidence(ic, "2").claim(
         "it_reads_the_context",
         "Classes never seen before are answered, but not if layer 1 attends as in another sequence.",
         ic.value,
         "accuracy on new classes",
-        section="2",
-        rows=ic,
         at_least=0.9,
         of="median",
         also=[bound("accuracy under patterns of others", others.value, below=HALF)],
-        source="ours",
     )
 
 
@@ -114,17 +112,13 @@ def even(table: DataFrame) -> Iterator[Claim]:
     """As many labels as pairs: what stays, and what gets it going."""
     rows = values(table, "even", "loss", "validation")
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
-    yield judge(
+    yield Evidence(rows, "4", among=table).claim(
         "even_stays",
         "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N: loss at the end over "
         "ln N (paper: 0 of 6 seeds learn it, at N = 8).",
         [loss / math.log(PAIRS) for loss in last],
         "loss at the end over ln N",
-        section="4",
-        rows=rows,
-        among=table,
         above=0.98,
-        source="ours",
     )
     for id, condition, sentence in (
         ("adam_leaves_even", "even, Adam", "Adam learns the same in every run."),
@@ -135,17 +129,13 @@ def even(table: DataFrame) -> Iterator[Claim]:
         ),
     ):
         times = learnt(table, condition)
-        yield judge(
+        yield Evidence(values(table, condition, "learnt"), "ours", among=table).claim(
             id,
             sentence,
             [math.isfinite(time) for time in times.values()],
             "runs that learn",
-            section="ours",
-            rows=values(table, condition, "learnt"),
-            among=table,
             at_least=1,
             of="share of",
-            source="ours",
         )
 
 
@@ -153,30 +143,22 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     """The three nested logits, by L."""
     rows = values(table, "nested", "loss")
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
-    yield judge(
+    yield Evidence(rows, "4", among=table).claim(
         "nested_logits_change",
         "The three nested logits change between steps 100 and 250 where there are more labels than pairs (16 and 32, "
         "N = 8).",
         more,
         "first step with a loss below a tenth of ln L",
-        section="4",
-        rows=rows,
-        among=table,
         within=between(100, 250),
-        source="ours",
     )
     flat = course_of(rows, 8)
-    yield judge(
+    yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
         "With L = N the three nested logits stay at ln N for a thousand steps, four times as long as the change "
         "takes with more labels: what starts it, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
-        section="4",
-        rows=rows,
-        among=table,
         above=0.99,
-        source="ours",
     )
 
 
@@ -189,16 +171,12 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     """The circuit as weights, and no training at all."""
     hand = values(table, BY_HAND, "accuracy", "IC")
     measures = values(table, BY_HAND, "final")
-    yield judge(
+    yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
         "Control: the hand-set circuit answers new classes, with all progress measures 1.",
         hand.value,
         "accuracy on new classes",
-        section="ours",
-        rows=hand,
-        among=table,
         also=[bound("progress measure", measures.value, at_least=0.99)],
-        source="ours",
         at_least=0.99,
     )
     start = values(table[table.step == 0], "context", "seen", "TILA2")

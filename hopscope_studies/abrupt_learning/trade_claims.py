@@ -8,8 +8,9 @@ from typing import Unpack
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Limit, Values, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.experiments.long_table import values
+from hopscope.experiments.values import Values
 from hopscope_studies.abrupt_learning.cells import TRADE
 
 
@@ -98,7 +99,7 @@ def held(
 ) -> Claim:
     """Held to a threshold of ours."""
     rows = table[table.condition.isin(conditions)]
-    return judge(id, sentence, numbers, what, section="2", rows=rows, among=table, source="ours", **limit)
+    return Evidence(rows, "2", among=table).claim(id, sentence, numbers, what, **limit)
 
 
 def by_seed(table: DataFrame, condition: str, test: str) -> Series:

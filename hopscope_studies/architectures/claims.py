@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 from hopscope_studies.architectures.candidates import REFERENCE, Candidate
 from hopscope_studies.architectures.cells import HOPS, LAYERS, MAIN, SEEDS
 
@@ -51,35 +51,27 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def below_the_minimum(table: DataFrame) -> Claim:
     """What the layers do not reach is not learnt, whoever it is."""
     deep = table[(table.k > 0) & (table.least > table.layers)]
-    return judge(
+    return Evidence(deep, "5 (sharpened), " + SECTION, source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
         f"No attention rule learns a hop with fewer layers than the hop's exact minimum depth ({deep.run.nunique()} "
         f"runs of {deep.candidate.nunique()} candidates were asked for such hops).",
         deep.loss / deep.below,
         "final loss of such a hop, over the threshold of learning",
-        section="5 (sharpened), " + SECTION,
-        rows=deep,
-        among=table,
         at_least=1,
-        source="the paper's bound for learnt",
     )
 
 
 def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
     """Plain attention with the prior: the row that all others are compared with."""
-    return judge(
+    return Evidence(plain, SECTION, among=table).claim(
         "plain_attention_reaches_its_minimum",
         f"Plain attention with the prior for the token before learns, in every seed, exactly the hops that {LAYERS} "
         f"layers reach ({by_hops(plain)}).",
         plain.learnt - plain.reach,
         "number of hops learnt less those within reach",
-        section=SECTION,
-        rows=plain,
-        among=table,
         equals=0,
         number="mean",
         provided=all_hops(plain),
-        source="ours",
     )
 
 
@@ -87,36 +79,28 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
     """Whether training finds what every rule could do, with the prior or, where it joins tokens itself, without."""
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     words = ". ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
-    return judge(
+    return Evidence(rules, SECTION, among=table).claim(
         "every_rule_reaches_its_minimum",
         f"Every attention rule, with the prior or without, learns in some seed every hop that {LAYERS} layers reach "
         f"({words}).",
         best.reach - best.learnt,
         "number of hops within reach that the best seed did not learn",
-        section=SECTION,
-        rows=rules,
-        among=table,
         equals=0,
         number="highest",
         provided=all_hops(rules),
-        source="ours",
     )
 
 
 def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
     """The only rule with a greater reach: does it use it?"""
-    return judge(
+    return Evidence(shifted, SECTION, among=table).claim(
         "kv_shift_goes_further",
         f"Of D = {max(HOPS)} hops, KV shifting attention learns some that plain attention with as many layers "
         f"cannot ({by_hops(shifted)}; plain attention's reach is 3).",
         shifted.learnt,
         "number of hops learnt",
-        section=SECTION,
-        rows=shifted,
-        among=table,
         above=3,
         provided=bound("number of seeds", len(shifted), at_least=SEEDS["cpu"]),
-        source="ours",
     )
 
 
@@ -124,17 +108,13 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
     """The negative control: the same architecture, steps and data, without the prior."""
     pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
     words = by_hops(main[main.candidate == UNPRIMED])
-    return judge(
+    return Evidence(main[main.candidate == UNPRIMED], SECTION, among=table).claim(
         "the_prior_is_needed",
         "Without the prior for the token before, plain attention learns fewer hops in as many steps, in every pair "
         f"of runs ({words}).",
         pairs.learnt_x - pairs.learnt_y,
         "number of hops learnt with the prior less without",
-        section=SECTION,
-        rows=main[main.candidate == UNPRIMED],
-        among=table,
         above=0,
-        source="ours",
     )
 
 
@@ -142,17 +122,13 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
     """How far a cell's seeds are apart."""
     groups = each.groupby(CELL, sort=False).learnt
     spread = (groups.max() - groups.min())[groups.count() > 1]
-    return judge(
+    return Evidence(each, SECTION, among=table).claim(
         "seeds_agree",
         "Seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
         f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
         spread,
         "difference of hops learnt between a cell's seeds",
-        section=SECTION,
-        rows=each,
-        among=table,
         at_most=1,
-        source="ours",
     )
 
 
@@ -163,33 +139,25 @@ def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
     ratios = known.parameters / known.D.map(plain.parameters)
     cost = (known.flops / known.D.map(plain.flops)).groupby(known.candidate).mean()
     words = ", ".join(f"{name} {ratio:.2f}" for name, ratio in cost.items())
-    return judge(
+    return Evidence(known, SECTION, among=table).claim(
         "parameters_are_equal",
         "Models of all attention rules have as many parameters as with plain attention, within 5 % (their "
         f"operations per sequence, as a multiple of plain attention's: {words}).",
         (ratios - 1).abs(),
         "relative difference",
-        section=SECTION,
-        rows=known,
-        among=table,
         at_most=EQUAL,
-        source="ours",
     )
 
 
 def untrained(table: DataFrame) -> Claim:
     """The other negative control."""
     asked = table[table.k > 0]
-    return judge(
+    return Evidence(asked, SECTION, among=table).claim(
         "untrained_knows_nothing",
         "Control: before training, models of every attention rule do no better than a guess at any hop.",
         asked["first"] / asked.guess,
         "loss before training, over a guess's",
-        section=SECTION,
-        rows=asked,
-        among=table,
         at_least=UNTRAINED,
-        source="ours",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 FOUND = 0.9  # of the known directions (ours)
 NONE = 0.05  # of them, by chance (ours)
@@ -46,34 +46,29 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_known(table: DataFrame) -> Iterator[Claim]:
     """The layer by hand."""
-    said: dict[str, Any] = {"section": "control (ours)", "rows": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(table, "control (ours)")
+    yield evidence.claim(
         "known_features_recovered",
         "Of a layer by hand whose outputs are sums of known directions, twice as many as dimensions, the autoencoder "
         "recovers nine in ten (cosine of 0.9 or more, one to one).",
         sae(table, "recovered"),
         "share of known directions",
-        **said,
         at_least=FOUND,
     )
     chance = [*of(table, "random"), *(v for name in ("untrained", "mixed", "components") for v in sae(table, name))]
-    yield judge(
+    yield evidence.claim(
         "not_recovered_by_chance",
         "Ten random dictionaries, an autoencoder before training, one of activations whose coordinates are mixed, and "
         "principal components recover next to none of them.",
         chance,
         "share of known directions",
-        **said,
         at_most=NONE,
     )
-    yield judge(
+    yield Evidence(table, "2.2").claim(
         "features_are_of_the_right_head",
         "What a recovered feature reads comes from its own head, by the paper's attribution (0.8 or more of it).",
         sae(table, "right_head"),
         "share of recovered features",
-        section="2.2",
-        rows=table,
-        source="ours",
         at_least=FOUND,
     )
 
@@ -83,14 +78,11 @@ def about_known_prefixes(table: DataFrame) -> Iterator[Claim]:
     rows = table[table.kind == "by prefix"]
     long = rows[rows.other.isin(["1", "2", "3", "4", "6", "9"])]
     reach = long.other.astype(int) >= long.step
-    yield judge(
+    yield Evidence(table, "control (ours)").claim(
         "known_prefixes_told",
         "In another layer by hand the head of order n has a score of 1 from a prefix of n tokens on, and of 0 below.",
         long[reach].set_index("run").value,
         "score where the prefix is long enough",
-        section="control (ours)",
-        rows=table,
-        source="ours",
         equals=1,
         also=[bound("score where it is shorter", long[~reach].set_index("run").value, equals=0)],
     )
@@ -101,25 +93,23 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     errors = of(table, "error")
     copying = table[table.run.isin(errors[errors < COPIES].index)]
     asked = bound("the number of models that copy", len(copying.run.unique()), at_least=1)
-    said: dict[str, Any] = {"section": "control (ours)", "rows": copying, "among": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(copying, "control (ours)", among=table)
+    yield evidence.claim(
         "toy_features_recovered",
         "Of small models that copy, the autoencoder recovers half of the directions that the second layer's head "
         "writes by the token it looks at.",
         sae(copying, "recovered"),
         "share of known directions",
-        **said,
         at_least=0.5,
         also=[bound("share by ten random dictionaries", of(copying, "random"), at_most=NONE)],
         provided=asked,
     )
-    yield judge(
+    yield evidence.claim(
         "toy_features_explain_more_than_components",
         "There features explain more of the variance than as many principal components as features are present at "
         "once.",
         sae(copying, "explained") - sae(copying, "explained_by_components"),
         "share of variance gained",
-        **said,
         above=0,
         provided=asked,
     )
@@ -127,33 +117,26 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
 
 def about_layer(table: DataFrame) -> Iterator[Claim]:
     """One layer of a language model, on text that the autoencoder has not seen."""
-    said: dict[str, Any] = {"section": "3", "rows": table}
-    yield judge(
+    yield Evidence(table, "3", source="paper").claim(
         "loss_recovered",
         "The autoencoder recovers more than 80 % of the loss that the layer's attention is worth (95 %, lower end).",
         of(table, "recovered", "features", "low"),
         "lower end of the loss recovered",
-        **said,
-        source="paper",
         number=of(table, "recovered", "features").mean(),
         above=MOST,
     )
-    yield judge(
+    yield Evidence(table, "3", source="paper").claim(
         "few_features_at_once",
         "Fewer than 20 features are present at once.",
         sae(table, "l0"),
         "mean number of features",
-        **said,
-        source="paper",
         below=SPARSE,
     )
-    yield judge(
+    yield Evidence(table, "3").claim(
         "few_dead_features",
         "At most a tenth of the features are dead: present in none of the vectors trained on.",
         sae(table, "dead"),
         "share of features",
-        **said,
-        source="ours",
         at_most=FEW,
     )
     for id, name, words in (
@@ -162,14 +145,11 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
         ("better_than_shuffled", "shuffled", "the best of ten shufflings of its own reconstructions over tokens"),
         ("better_than_the_mean", "mean", "the layer's mean output"),
     ):
-        yield judge(
+        yield Evidence(table, "control (ours)").claim(
             id,
             f"With features in the layer's place the loss is lower than with {words} (95 %, lower end).",
             of(table, "beyond", name, "low"),
             "lower end of nats per token",
-            section="control (ours)",
-            rows=table,
-            source="ours",
             above=0,
         )
 
@@ -186,59 +166,51 @@ def per_run(table: DataFrame, met: Series) -> Series:
 
 def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     """Both kinds of induction heads."""
-    said: dict[str, Any] = {"section": "4.3", "rows": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(table, "4.3")
+    yield evidence.claim(
         "some_want_long_prefixes",
         "Some induction heads have less than half of their score after one token: on sequences by which they were not "
         "chosen, the whole 95 % interval is below a half.",
         per_run(table, kind_ends(table, "long", "ratio", "high") < HALF),
         "number of long-prefix heads",
-        **said,
         at_least=1,
     )
-    yield judge(
+    yield evidence.claim(
         "others_do_not",
         "Others have more than half of it after one token, by the same rule.",
         per_run(table, kind_ends(table, "short", "ratio", "low") > HALF),
         "number of short-prefix heads",
-        **said,
         at_least=1,
     )
-    yield judge(
+    yield evidence.claim(
         "the_kinds_differ",
         "The two kinds keep different shares of their score after one token (95 %, lower end of the difference).",
         of(table, "differ", "differ", "low"),
         "lower end of the difference",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "direct_effects_differ",
         "The same is so of what they add to the right token's logit.",
         of(table, "differ", "direct_differ", "low"),
         "lower end of the difference",
-        **said,
         above=0,
     )
     long, short = (kind_ends(table, kind, "scrambled", "value").groupby(level=0).mean() for kind in ("long", "short"))
-    yield judge(
+    yield evidence.claim(
         "long_ones_want_the_order",
         "With the prefix in another order, but for its last token, long-prefix heads keep a smaller share of their "
         "score than short-prefix ones do.",
         short - long,
         "difference of mean shares",
-        **said,
         above=0,
     )
-    yield judge(
+    yield Evidence(table, "control (ours)").claim(
         "none_where_lengths_are_shuffled",
         "With prefix lengths shuffled within each sequence no head is a long-prefix head, in any of ten draws; and at "
         "initial weights there is no induction head of either kind.",
         [*of(table, "shuffled"), *of(idle, "chosen")],
         "number of heads",
-        section="control (ours)",
-        rows=table,
-        source="ours",
         equals=0,
     )
 
@@ -246,25 +218,23 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
     """Heads cut, on sequences by which they were not chosen; of the runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "cut"].run)]
-    said: dict[str, Any] = {"section": "4.3", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "4.3")
     for id, kind, p, words in (
         ("short_ones_serve_short_prefixes", "short", "1", "short-prefix heads costs more after one token"),
         ("long_ones_serve_long_prefixes", "long", "9", "long-prefix heads costs more after nine tokens"),
     ):
-        yield judge(
+        yield evidence.claim(
             id,
             f"Cutting the highest {words} than the worst of ten random sets of as many others (95 %, lower end).",
             of(table, "beyond", kind, "low", p),
             "lower end of nats",
-            **said,
             above=0,
         )
-    yield judge(
+    yield evidence.claim(
         "long_ones_gain_with_length",
         "From one token to nine the part that long-prefix heads play in what a prefix gains grows more than that of "
         "short-prefix heads (95 %, lower end).",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
-        **said,
         above=0,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from pandas import DataFrame, Series
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, around, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope_studies.birth.models.basic_transformer import TRAINED
 
 HALF, SOLVED = 0.5, 0.9  # recall at which a memory counts as there; accuracy at which a model has learnt (ours)
@@ -30,12 +30,19 @@ def reached(table: DataFrame, model: str, quantity: str, level: float) -> Series
 
 
 def about(
-    name: str, sentence: str, values: Series, what: str, table: DataFrame, model: str, section: str = "", **more: Any
+    name: str,
+    sentence: str,
+    values: Series,
+    what: str,
+    table: DataFrame,
+    model: str,
+    section: str = "",
+    source: str = "ours",
+    **more: Any,
 ) -> Claim:
     """A claim about the runs of a model; its number is their mean."""
-    told: dict[str, Any] = {"number": more.get("of", "mean"), "source": "ours", **more}
-    rows, section = table[table.model == model], f"Bietti et al. (2023){section}"
-    return judge(name, sentence, values, what, section=section, rows=rows, among=table, n=len(values), **told)
+    evidence = Evidence(table[table.model == model], f"Bietti et al. (2023){section}", source, among=table)
+    return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

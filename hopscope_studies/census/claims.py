@@ -8,22 +8,12 @@ from itertools import combinations
 from pandas import DataFrame
 
 from hopscope.experiments.circuit_tables import NONE
-from hopscope.experiments.judging import Claim, judge, significant
+from hopscope.experiments.judging import Claim, Evidence, significant
 from hopscope_studies.census.entropy import Explained, explained
 
 FACTORS = {"order": "order of facts", "layers": "depth", "rate": "learning rate", "weights": "initial weights"}
 #: Hops whose classes are explained: only D = 2 has every factor.
 EXPLAINED = 2
-CLAIMS = (
-    "paths_suffice_by_hand",
-    "circuits_pass_live",
-    "circuits_are_schedules",
-    "untrained_models_have_none",
-    "seeds_agree",
-    "three_classes_are_half",
-    "heads_to_spare",
-    *(f"{name}_decides" for name in FACTORS),
-)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -31,58 +21,42 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     table = classed(table)
     grown = table[table.trained > 0]
     solved, circuits = grown[grown.verdict != "unsolved"], counted(grown)
-    yield judge(
+    yield Evidence(solved, "appendix E", among=table).claim(
         "paths_suffice_by_hand",
         "In at least nine in ten models that solve their chain of hops, the paths found suffice with attention "
         f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
         f"{len(grown) - len(solved)} more have not solved it).",
         solved.wiring != "",
         "models of which they do",
-        section="appendix E",
-        rows=solved,
-        among=table,
         at_least=0.9,
         of="share of",
-        source="ours",
     )
-    yield judge(
+    yield Evidence(circuits, "beyond (8)", among=table).claim(
         "circuits_pass_live",
         "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
         f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
         "circuits that do",
-        section="beyond (8)",
-        rows=circuits,
-        among=table,
         at_least=0.9,
         of="share of",
-        source="ours",
     )
-    yield judge(
+    yield Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
         "By the theory's information-flow model, the paths of every circuit in the census suffice to bring the "
         "answer to the query.",
         circuits.name != NONE,
         "circuits that do",
-        section="5, 8.2",
-        rows=circuits,
-        among=table,
         equals=1,
         of="share of",
-        source="ours",
     )
     untrained = table[table.trained == 0]
-    yield judge(
+    yield Evidence(untrained, "beyond (8)", among=table).claim(
         "untrained_models_have_none",
         "Control: no model in the census has a circuit at initialisation, with its prior alone.",
         untrained.wiring != "",
         "models that do",
-        section="beyond (8)",
-        rows=untrained,
-        among=table,
         equals=0,
         of="share of",
-        source="ours",
     )
     yield from spread_of(circuits, table)
     yield from (decides(factor, circuits[circuits.D == EXPLAINED], table) for factor in FACTORS)
@@ -101,46 +75,34 @@ def counted(table: DataFrame) -> DataFrame:
 def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     """How alike circuits are, and how good."""
     pairs = pairs_of_seeds(circuits)
-    yield judge(
+    yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
         "Two models that differ in their seed alone mostly have circuits of the same class, that is, equal but for "
         f"idle layers and exchanged heads ({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
         "pairs that do",
-        section="beyond (8)",
-        rows=circuits,
-        among=table,
         above=0.5,
         of="share of",
-        source="ours",
     )
     two = circuits[circuits.D == EXPLAINED]
     common = set(two.wiring.value_counts().index[:3])
-    yield judge(
+    yield Evidence(two, "beyond (8)", among=table).claim(
         "three_classes_are_half",
         "The three most common classes hold half of all circuits that the census finds for two hops "
         f"({two.wiring.nunique()} classes, {len(two)} circuits).",
         two.wiring.isin(common),
         "circuits that are of one of the three",
-        section="beyond (8)",
-        rows=two,
-        among=table,
         at_least=0.5,
         of="share of",
-        source="ours",
     )
-    yield judge(
+    yield Evidence(circuits, "8.2 (ii)", among=table).claim(
         "heads_to_spare",
         "Most circuits in the census use more heads than the exact optimum, as the paper found (four where three "
         "would do).",
         circuits.heads > circuits.fewest,
         "circuits that do",
-        section="8.2 (ii)",
-        rows=circuits,
-        among=table,
         above=0.5,
         of="share of",
-        source="ours",
     )
 
 
@@ -159,15 +121,11 @@ def explained_by(factor: str, circuits: DataFrame) -> Explained | None:
 def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether a factor says more of the class than chance does."""
     found = explained_by(factor, circuits)
-    return judge(
+    return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",
         f"All else equal, the class of a circuit for D = {EXPLAINED} hops depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
-        section="beyond (8)",
-        rows=circuits,
-        among=table,
         also=[significant("the share explained, adjusted for chance, > 0", found.chance, found.contrary)]
         if found
         else [significant("the share explained > 0", 1.0, 1.0)],
-        source="ours",
     )

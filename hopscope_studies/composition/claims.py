@@ -9,7 +9,7 @@ import numpy
 from pandas import DataFrame, Series
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
 TOGETHER = 0.1  # share of training within which two things count as simultaneous (ours)
@@ -30,15 +30,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from bridge_claims(learnt(ends), table[table.kind == "projection"])
     yield from pool_claims(ends)
     starts = curves[(curves.step == 0) & (curves.pool == 0)]
-    yield judge(
+    yield Evidence(starts, "control").claim(
         "untrained_knows_nothing",
         "Before training, errors out of distribution are those of guessing (control).",
         starts.ood_error,
         "error out of distribution",
-        section="control",
-        rows=starts,
         above=0.9,
-        source="ours",
     )
 
 
@@ -50,26 +47,20 @@ def learnt(ends: DataFrame) -> DataFrame:
 def depth_claims(ends: DataFrame) -> Iterator[Claim]:
     """One layer against two."""
     one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
-    yield judge(
+    yield Evidence(one, "section 3").claim(
         "one_layer_fails_elsewhere",
         "One layer of attention does not copy longer segments of other tokens, however long it trains (paper: its "
         "error stays near that of guessing).",
         one.ood_error,
         "final error out of distribution",
-        section="section 3",
-        rows=one,
         above=FAILS,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(two, "section 3").claim(
         "two_layers_succeed_elsewhere",
         "Two layers of attention copy longer segments of other tokens (paper: the error falls to nearly 0).",
         two.ood_error,
         "final error out of distribution",
-        section="section 3",
-        rows=two,
         below=SUCCEEDS,
-        source="ours",
     )
 
 
@@ -95,49 +86,37 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
     """What happens when the error falls."""
     for id, name, words in MEASURES:
         difference = gaps(curves, name)
-        yield judge(
+        yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
             id,
             f"While the error out of distribution falls, {words} rises: each is halfway at the same time, within "
             f"{TOGETHER:.0%} of training, in the {len(difference)} runs that succeed (paper: simultaneous; the number "
             f"is the median of the distances, the median lead or lag being {difference.median():+.3f}).",
             difference.abs(),
             "distance in shares of training",
-            section="section 3",
-            rows=curves[curves.run.isin(difference.index)],
-            among=curves,
             at_most=TOGETHER,
             of="median",
-            source="ours",
         )
 
 
 def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
     """Whether the two heads share a subspace, and whether it matters."""
-    yield judge(
+    yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "weights_match",
         "W_QK of layer 1 times W_OV of layer 0 is large on its diagonal: its score is above that of every W_OV with "
         "its directions shuffled (the number is the lowest distance; the score itself is "
         f"{ends.diagonal.min():.2f} to {ends.diagonal.max():.2f}, shuffled at most {ends.shuffled.max():.2f}).",
         ends.diagonal - ends.shuffled,
         "score above the highest shuffled one",
-        section="sections 3 and 4",
-        rows=ends,
-        among=projected,
         above=0,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "subspaces_match",
         "The directions that W_QK reads at keys are those in which W_OV writes: cosines of the principal angles, "
         f"against those of random subspaces, {ends.random_match.mean():.2f} (root mean squares; ours are "
         f"{words_of(ends.match)}).",
         ends.match - ends.random_match,
         "cosine above that of random subspaces",
-        section="sections 3 and 4",
-        rows=ends,
-        among=projected,
         above=0.1,
-        source="ours",
     )
     rows = projected[projected.run.isin(ends.run)]
     rank = sorted(rows["rank"].unique())[-2] if rows["rank"].nunique() > 1 else math.nan
@@ -152,17 +131,13 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
         ("bridge_is_enough", "only", "Leaving nothing but the shared directions spares copying", -1),
     ):
         part = rows[rows.projection == name]
-        yield judge(
+        yield Evidence(part, "sections 3 and 4", among=projected).claim(
             id,
             f"{sentence}, projecting as many random ones does not (rank {rank:g}; errors out of distribution with the "
             f"shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
             sign * (part.shared_error - part.random_error),
             "difference of the errors",
-            section="sections 3 and 4",
-            rows=part,
-            among=projected,
             above=0.2,
-            source="ours",
         )
 
 
@@ -175,31 +150,25 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     """Memorisation below a critical pool."""
     pools = ends[ends.pool > 0]
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
-    yield judge(
+    yield Evidence(small, "code, run.sh").claim(
         "small_pools_are_memorised",
         f"With {pools.pool.min()} segments in all, models learn those: in distribution the error is "
         f"{words_of(small.id_error)}, in the first copy, where nothing is copied yet, {words_of(small.known_error)}; "
         "out of distribution they fail.",
         small.ood_error,
         "final error out of distribution",
-        section="code, run.sh",
-        rows=small,
         above=FAILS,
         also=[bound("final error in distribution", small.id_error, below=SUCCEEDS)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(large, "code, run.sh").claim(
         "large_pools_are_not",
         f"With {pools.pool.max()} segments models copy: out of distribution, too, the error is low.",
         large.ood_error,
         "final error out of distribution",
-        section="code, run.sh",
-        rows=large,
         below=SUCCEEDS,
-        source="ours",
     )
     critical = critical_pools(pools)
-    yield judge(
+    yield Evidence(pools, "code, run.sh").claim(
         "critical_pool",
         "Between small and large pools there is a critical one, at which the error out of distribution, interpolated "
         "over the pool's "
@@ -207,12 +176,9 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
         "geometric mean over seeds).",
         critical,
         "critical pool",
-        section="code, run.sh",
-        rows=pools,
         number="geometric mean",
         above=float(pools.pool.min()),
         also=[bound("critical pool", critical, below=float(pools.pool.max()))],
-        source="ours",
     )
 
 

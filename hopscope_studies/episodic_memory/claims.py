@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Limit, between, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
 from hopscope_studies.episodic_memory.fit import NEAR
 
 CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
@@ -31,29 +31,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     """The simulation against the closed form, and the floor of random curves."""
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
-    yield judge(
+    yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
         "With β_rec = 1 and γ = 0 the simulated CRP is (1 − β_enc)^(d−1) up to its sum (control).",
         checked.furthest,
         "greatest distance of a share",
-        section=CMR,
-        rows=checked,
         n=len(checked),
         below=0.02,
-        source="ours",
     )
     shares = pandas.concat([chance["even near"], chance["exponential near"]])
     strict = pandas.concat([chance["even like recall"], chance["exponential like recall"]])
-    yield judge(
+    yield Evidence(chance, "control").claim(
         "random_curves_are_near",
         "A few per cent of random curves are CMR-like as the paper has it (on the authors' released grid 2 to 6 %); "
         f"asked also for β_rec above 0.5 and a preference for lag +1 over 0, {strict.max():.1%} are.",
         shares,
         f"share of random curves at a distance below {NEAR}",
-        section="control",
-        rows=chance,
         within=between(0.01, 0.1),
-        source="ours",
     )
 
 
@@ -73,7 +67,7 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     best = copying(ends)
     others = ends.drop(best.index)
     liked = best.like_recall.astype(float)
-    yield judge(
+    yield Evidence(best, CMR, source="paper", among=ends).claim(
         "copying_heads_recall",
         f"Heads that attend to what followed their token (above {COPIES:g}; there are {len(best)}) are near a model of "
         "recall, one that prefers lag +1 and calls up the item's own context (paper: induction heads are CMR-like; the "
@@ -81,38 +75,27 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
         f"{words_of(best.recall)}, β_enc {words_of(best.encoding)}).",
         best.distance,
         "CMR distance",
-        section=CMR,
-        rows=best,
-        among=ends,
         below=NEAR,
         also=[bound("that is like recall", liked.tolist(), of="share of", at_least=1)],
-        source="paper",
     )
-    yield judge(
+    yield Evidence(ends, CMR).claim(
         "every_model_has_one",
         "Every model that copies has a head that is near a model of recall.",
         [float(run in set(best.run)) for run in ends.run.unique()],
         "with a head that attends to what followed its token",
-        section=CMR,
-        rows=ends,
         of="share of",
         at_least=1,
-        source="ours",
     )
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
-    yield judge(
+    yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
         f"The {len(others)} heads that do not copy are no nearer to recall than random curves, of which {floor:.1%} "
         "are CMR-like.",
         others.near.astype(float),
         "that are CMR-like",
-        section=CMR,
-        rows=others,
-        among=ends,
         n=len(others),
         of="share of",
         at_most=floor,
-        source="ours",
     )
     yield distance_claim(heads, best, ends)
 
@@ -122,17 +105,13 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
-    return judge(
+    return Evidence(best, CMR, among=ends).claim(
         "distance_falls",
         "The copying heads' CMR distance falls in training (paper: so it does in Pythia; the number is the median).",
         change,
         "change of the CMR distance",
-        section=CMR,
-        rows=best,
-        among=ends,
         below=0,
         number="median",
-        source="ours",
     )
 
 
@@ -144,50 +123,38 @@ def words_of(values: Series) -> str:
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """Contiguity of answers, when it comes, and what it needs."""
     ends = last(answered)
-    yield judge(
+    yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
         "After a token of the list, answers go to what followed it there: CRP at lag +1 over the mean at lags 2 to 5 "
         "on either side (1: recall is even).",
         ends.contiguity,
         "contiguity",
-        section=EMERGENCE,
-        rows=ends,
         above=CONTIGUOUS,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(ends, EMERGENCE).claim(
         "answers_lean_forward",
         "Answers go forward rather than back in the list: CRP at +1 minus that at −1.",
         ends.asymmetry,
         "asymmetry",
-        section=EMERGENCE,
-        rows=ends,
         above=0,
-        source="ours",
     )
     together = {run: part.forward.rank().corr(part.contiguity.rank()) for run, part in answered.groupby("run")}
-    yield judge(
+    yield Evidence(answered, EMERGENCE).claim(
         "contiguity_comes_with_induction",
         "Over training contiguity comes with attention to what followed the token: rank correlation over checkpoints.",
         Series(together, dtype=float),
         "rank correlation",
-        section=EMERGENCE,
-        rows=answered,
         above=TOGETHER,
         of="median",
-        source="ours",
     )
     yield from silenced_claims(ends, silenced)
     starts = answered[answered.step == 0]
-    yield judge(
+    yield Evidence(starts, "control").claim(
         "untrained_is_flat",
         "Before training recall is even (control).",
         starts.contiguity,
         "contiguity",
-        section="control",
-        rows=starts,
         within=between(0.8, 1.25),
-        source="ours",
     )
 
 
@@ -201,15 +168,11 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
         limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
-        yield judge(
+        yield Evidence(part, EMERGENCE, among=ends).claim(
             id,
             f"{sentence} (paper: {paper}; the number is the share of contiguity − 1 left).",
             left,
             "share of contiguity left",
-            section=EMERGENCE,
-            rows=part,
-            among=ends,
-            source="ours",
             **limit,
         )
 

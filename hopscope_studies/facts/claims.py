@@ -10,7 +10,8 @@ import pandas
 from pandas import DataFrame, Series
 
 from hopscope.experiments.capacity import ENOUGH
-from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor
+from hopscope.experiments.values import power_law
 from hopscope_studies.facts.phases import phases
 
 CAPACITY, PHASES = "Nichani et al. (2024), 5", "Nichani et al. (2024), 6"
@@ -74,24 +75,19 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
-    yield judge(
+    yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
         "starts_at_chance",
         f"Training starts at ln(R D) = {chance:.3f}: all answers alike.",
         start.loss,
         "loss at step 0",
-        section=PHASES,
-        rows=start,
         within=around(chance, 1e-3),
-        source="ln(R D), exact but for the start's 1e-5",
     )
     yield from order_of_phases(found)
-    yield judge(
+    yield Evidence(end, PHASES, source="").claim(
         "ends_solved",
         f"By step {end.step.max():.0f} the loss is below 0.01 and every answer right: gradient descent converges.",
         end.loss,
         "loss",
-        section=PHASES,
-        rows=end,
         number="mean",
         below=0.01,
         also=[bound("accuracy", end.accuracy, equals=1)],
@@ -104,73 +100,58 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
     lasting = halves["last"] - halves["first"]
-    yield judge(
+    yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of ln R, ln D").claim(
         "three_phases",
         "Three phases follow each other, found from the two partial losses: nothing known; the relation known and the "
         "subject ignored; all known (number: steps that the second lasts).",
         lasting,
-        section=PHASES,
-        rows=halves,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
-        source="ours: known below 0.1, unknown above 0.9 of ln R, ln D",
     )
     plateau, middle = lasts["nothing known"], lasts["hallucination"]
     listed = f"{plateau.mean():.0f} and {middle.mean():.0f}" if middle.notna().any() else "no such steps"
-    yield judge(
+    yield Evidence(halves, PHASES, source="reference run").claim(
         "when_phases_change",
         f"The first plateau lasts until about step 1,700, the hallucination phase until about 3,900 (ours: {listed}; "
         "number: the ratio of the two).",
         middle / plateau,
-        section=PHASES,
-        rows=halves,
         also=[
             bound(f"ratio of the last step {of} to {step:,}", steps / step, within=around(1, 0.15))
             for of, steps, step in (("of the plateau", plateau, 1700), ("of the phase", middle, 3900))
         ],
-        source="reference run",
     )
 
 
 def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     """What the model says in the hallucination phase."""
     level = math.log(table.answers.max())
-    yield judge(
+    yield Evidence(middle, PHASES, source="ln D").claim(
         "hallucination_at_ln_d",
         f"In the hallucination phase the loss is ln D = {level:.3f}.",
         middle["loss"],
         "mean loss of the phase",
-        section=PHASES,
-        rows=middle,
         within=around(level, 0.1),
-        source="ln D",
     )
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     end = curve[curve.step == curve.step.max()]
     later = end.other_subject - end.loss
-    yield judge(
+    yield Evidence(middle, PHASES, source="ours; ln D").claim(
         "subject_is_ignored",
         "In the hallucination phase the model ignores the subject: with another one in the sentence the loss is the "
         "same, where at the end that "
         f"costs {later.mean():.1f} nats.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
-        section=PHASES,
-        rows=middle,
         within=around(0, 0.1),
         also=[bound("cost at the end", later, above=level)],
-        source="ours; ln D",
     )
-    yield judge(
+    yield Evidence(middle, PHASES).claim(
         "answers_from_relation",
         "In the hallucination phase the model outputs p(a | r): even over the relation's answers.",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
-        section=PHASES,
-        rows=middle,
         number="mean",
         below=0.1,
-        source="ours",
     )
 
 
@@ -193,15 +174,12 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
     for name, facts, sentence, limit in kinds:
         found = phases_of(table, facts)
         middle = found[found["phase"] == "hallucination"]
-        yield judge(
+        yield Evidence(middle, PHASES + "; ours").claim(
             name,
             f"{sentence} (Number: its steps.)",
             (middle["last"] - middle["first"]).fillna(0.0),
             "number of steps of a hallucination phase",
-            section=PHASES + "; ours",
-            rows=middle,
             number="mean",
-            source="ours",
             **limit,
         )
 
@@ -218,18 +196,15 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     both = longer.merge(short, on=shape, suffixes=("", "_short"))
     held, before = (both["held" + end].fillna(both["size" + end] ** 2) for end in ("", "_short"))
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
-    yield judge(
+    yield Evidence(longer, CAPACITY).claim(
         "short_training_is_why",
         "What keeps capacities below the published line is short training: of the gap (of logarithms) "
         f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half (facts held, before and "
         f"after: {', '.join(f'{a:.0f} and {b:.0f}' for a, b in zip(before, held, strict=True))}).",
         numpy.log(held / before) / gaps,
         "share of the gap that is closed",
-        section=CAPACITY,
-        rows=longer,
         of="mean",
         at_least=0.5,
-        source="ours",
     )
 
 
@@ -245,31 +220,26 @@ def per_parameter(found: DataFrame) -> Claim:
     by_kind = shares.groupby(found.beta > 0).mean()
     words = ", ".join(f"{'with' if mlp else 'without'} MLP {share:.3f}" for mlp, share in by_kind.items())
     words += f"; in {found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted"
-    return judge(
+    return Evidence(found, CAPACITY, source="paper's line; bounds ours").claim(
         "facts_per_parameter",
         f"The facts that one layer holds grow as its parameters, about 0.15 for each (fitted exponent {exponent:.2f}; "
         f"{words}).",
         shares,
         "number of facts per parameter",
-        section=CAPACITY,
-        rows=found,
         of="mean",
         within=factor(PER_PARAMETER, 2),
         also=[bound("the exponent", exponent, within=between(0.8, 1.2))],
-        source="paper's line; bounds ours",
     )
 
 
 def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     """Which cells of the grid recall the same facts."""
     alone = cells[cells.d_mlp == 0]
-    yield judge(
+    yield Evidence(alone, CAPACITY, source="").claim(
         "attention_alone_suffices",
         f"Attention alone, with enough heads, recalls all of {int(cells['size'].max() ** 2)} facts.",
         alone.recall,
         "recall without MLP",
-        section=CAPACITY,
-        rows=alone,
         of="highest",
         at_least=ENOUGH,
     )
@@ -281,14 +251,12 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
         }
     ).fillna(most)
     listed = ", ".join(f"m = {m:.0f}: {'none' if x == most else f'{x:.0f}'}" for m, x in needed.items())
-    yield judge(
+    yield Evidence(cells, CAPACITY, source="").claim(
         "mlp_replaces_heads",
         "Parameters of the MLP replace those of attention: the wider the MLP, the fewer attention needs for the same "
         f"facts (attention's parameters by MLP width: {listed}).",
         needed.iloc[-1] / needed.iloc[0],
         "ratio of attention's parameters with the widest MLP to those without",
-        section=CAPACITY,
-        rows=cells,
         below=1,
         also=[bound("change from one width to the next wider", needed.diff().dropna(), at_most=0)],
     )

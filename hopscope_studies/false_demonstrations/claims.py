@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.long_table import values
 from hopscope_studies.false_demonstrations.demonstrations import FALSE
 
@@ -44,41 +44,32 @@ def ends(curves: DataFrame) -> DataFrame:
 def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
     """The gap, where it begins, and that false contexts are answered better before."""
     final = ends(curves)
-    yield judge(
+    yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
         "Shown known classes with permuted labels the model answers worse than with true ones: accuracy lost (paper: "
         ".452 to .389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; ours "
         f"{final.true.mean():.3f} to {final.permuted.mean():.3f}).",
         final.true - final.permuted,
         "accuracy lost",
-        section="section 2",
-        rows=rows,
         above=0.2,
-        source="ours",
     )
     share = by_run(table, "critical", "layers") / by_run(table, "critical", "depth")
-    yield judge(
+    yield Evidence(rows, "section 3", source="paper").claim(
         "the_gap_comes_late",
         "Early layers answer alike in both contexts. The critical layer, after which half of the gap is there, is in "
         "the second half of the model (paper: after 8 layers of 12, 12 of 24 and 14 of 28).",
         share,
         "share of the layers",
-        section="section 3",
-        rows=rows,
         at_least=0.5,
-        source="paper",
     )
     best = curves.permuted.groupby("run").max()
-    yield judge(
+    yield Evidence(rows, "section 3").claim(
         "false_labels_overthink",
         "With false labels the answer is better after some earlier layer than at the end: accuracy lost by thinking on "
         "(paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91 and .08).",
         best - final.permuted,
         "accuracy lost",
-        section="section 3",
-        rows=rows,
         at_least=0.1,
-        source="ours",
     )
 
 
@@ -94,7 +85,7 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """What the false induction heads do, and where they are."""
     ours, others = (reduction(table, without, "permuted") for without in ("without heads", "without others"))
     spared = by_run(table, "whole", "true") - by_run(table, "without heads", "true")
-    yield judge(
+    yield Evidence(rows, "section 4", source="paper; others and true accuracy ours").claim(
         "false_induction_heads",
         "Without the two heads that attend most to labels of the query's class (chosen on other sequences) the gap "
         "shrinks, and by more than without two others; with true labels little is lost (paper: five heads of GPT-J "
@@ -102,39 +93,30 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
         f"two others {others.mean():.1%}, and {spared.mean():.3f}).",
         ours,
         "share of the gap taken away",
-        section="section 4",
-        rows=rows,
         at_least=0.3898,
         also=[
             bound("share above that of two others", (ours - others).dropna(), above=0),
             bound("true accuracy lost", spared, below=0.05),
         ],
-        source="paper; others and true accuracy ours",
     )
     layers = values(table, "trained", "chosen").groupby("run").value.max()
-    yield judge(
+    yield Evidence(rows, "section 4").claim(
         "the_heads_are_late",
         "The later of the two false induction heads is not before the critical layer (paper: false induction heads "
         "are in late layers).",
         layers - by_run(table, "critical", "layers"),
         "layers behind the critical one",
-        section="section 4",
-        rows=rows,
         at_least=0,
-        source="ours",
     )
     parts = {kind: reduction(table, "without heads", kind) for kind in ("half", "random")}
     told = ", ".join(f"{kind} {part.mean():.1%}" for kind, part in parts.items())
-    yield judge(
+    yield Evidence(rows, "section 4").claim(
         "half_and_random_labels",
         "The false induction heads, chosen with permuted labels, also carry some of the gap if half of the labels "
         f"are permuted, or random (paper: 15.1 % and 31.5 %; ours {told}).",
         pandas.concat(list(parts.values())),
         "share of the gap taken away",
-        section="section 4",
-        rows=rows,
         above=0,
-        source="ours",
     )
 
 
@@ -142,65 +124,50 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     """Late attention against late MLPs."""
     final = ends(curves).permuted
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
-    yield judge(
+    yield Evidence(rows, "section 4", source="paper").claim(
         "late_attention_not_mlps",
         "Without the attention of the critical layer and of later ones, false contexts are answered better than "
         f"without their MLPs (paper: .374 becomes .476 and .380 of GPT-J; ours {final.mean():.3f} becomes "
         f"{attention.mean():.3f} and {mlps.mean():.3f}).",
         attention - mlps,
         "accuracy above that without MLPs",
-        section="section 4",
-        rows=rows,
         above=0,
         also=[bound("accuracy above that of the whole", attention - final, above=0)],
-        source="paper",
     )
 
 
 def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
     """What must be so for the rest to mean anything."""
     both = pandas.concat([by_run(table, "accuracy", name) for name in ("IC", "IW")])
-    yield judge(
+    yield Evidence(rows, "control").claim(
         "knows_both",
         "Control: new classes are answered by the context, known ones without it.",
         both,
         "accuracy",
-        section="control",
-        rows=rows,
         above=0.8,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(rows, "control").claim(
         "patterns_of_others_a_guess",
         "Control: attending as in another sequence, new classes are guessed among the two labels of the context.",
         by_run(table, "patterns of others", "IC"),
         "accuracy",
-        section="control",
-        rows=rows,
         below=0.65,
-        source="ours",
     )
     first = curves.groupby("run").first()
-    yield judge(
+    yield Evidence(rows, "control").claim(
         "no_gap_before_attention",
         "Control: before the first layer there is no gap, because nothing of the context has been seen.",
         first.true - first.permuted,
         "difference of accuracies",
-        section="control",
-        rows=rows,
         equals=0,
-        source="ours",
     )
     absent = by_run(table, "absent", "true") - by_run(table, "absent", "permuted")
-    yield judge(
+    yield Evidence(rows, "control").claim(
         "contexts_of_other_classes",
         "Control: false labels of other classes alone do no harm.",
         absent,
         "accuracy lost",
-        section="control",
-        rows=rows,
         below=0.1,
-        source="ours",
     )
     yield from known_claims(table)
 
@@ -210,26 +177,20 @@ def known_claims(table: DataFrame) -> Iterator[Claim]:
     hand = values(table, BY_HAND, "lens")
     answers = lens(table, BY_HAND).permuted
     taken = reduction(table, "without heads", "permuted", BY_HAND)
-    yield judge(
+    yield Evidence(hand, "control").claim(
         "by_hand",
         "Control: the model by hand answers false contexts rightly until its last layer, and wrongly then; without its "
         "induction head it has no gap.",
         answers.groupby("run").max() - answers.groupby("run").last(),
         "accuracy lost",
-        section="control",
-        rows=hand,
         at_least=0.99,
         also=[bound("share of the gap taken away", taken, at_least=0.99)],
-        source="ours",
     )
     start = ends(lens(table, UNTRAINED))
-    yield judge(
+    yield Evidence(values(table, UNTRAINED, "lens"), "control").claim(
         "untrained",
         "Control: before training there is next to no gap.",
         (start.true - start.permuted).abs(),
         "difference of accuracies",
-        section="control",
-        rows=values(table, UNTRAINED, "lens"),
         below=0.1,
-        source="ours",
     )

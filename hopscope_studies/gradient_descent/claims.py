@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, around, between, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, around, between, bound
 
 FIGURE_2 = "3, figure 2"
 
@@ -33,203 +33,155 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def constructed(table: DataFrame) -> Claim:
     """The hand-built positive control: its loss against the closed form, from the table's own losses of descent."""
     rows = of(table, "constructed")
-    return judge(
+    return Evidence(rows, "2, proposition 1").claim(
         "constructed_is_descent",
         "Positive control: the layer whose weights are written by hand gives the answers of a step of gradient descent "
         "computed without attention (proposition 1).",
         rows.model / rows.descent,
         "greatest difference of any answer over the mean size of answers",
-        section="2, proposition 1",
-        rows=rows,
         at_most=1e-5,
-        source="ours",
     )
 
 
 def at_home(table: DataFrame) -> Iterator[Claim]:
     """Loss, answers, sensitivities and weights on the sequences that were trained on."""
     rows = of(table, "loss")
-    yield judge(
+    yield Evidence(rows, FIGURE_2).claim(
         "one_layer_reaches_the_best_step",
         "A trained layer has the loss of one step of gradient descent at its best rate (paper: the curves coincide; in "
         "closed form .2062, where predicting 0 costs .4167).",
         share(rows),
         "loss over that of descent on the same sequences",
-        section=FIGURE_2,
-        rows=rows,
         within=around(1.0, 0.02),
-        source="ours",
     )
     rows = of(table, "distance of answers")
-    yield judge(
+    yield Evidence(rows, FIGURE_2).claim(
         "answers_agree",
         "A trained layer's answers are those of gradient descent (paper: their distance falls to about 0).",
         share(rows),
         "mean distance of answers over their mean size",
-        section=FIGURE_2,
-        rows=rows,
         at_most=0.1,
         also=[bound("correlation of answers", of(table, "correlation of answers").model, at_least=0.995)],
-        source="ours",
     )
     rows = of(table, "cosine of sensitivities")
-    yield judge(
+    yield Evidence(rows, FIGURE_2).claim(
         "sensitivities_point_alike",
         "Answers depend on the x that is asked about as descent's do (paper: the cosine rises to about 1).",
         rows.model,
         "mean cosine of sensitivities",
-        section=FIGURE_2,
-        rows=rows,
         at_least=0.99,
-        source="ours",
     )
     rows = of(table, "distance of sensitivities")
-    yield judge(
+    yield Evidence(rows, FIGURE_2).claim(
         "sensitivities_are_alike",
         "Answers depend on that x by as much as descent's do (paper: the L2 distance of sensitivities falls to about "
         "0).",
         share(rows),
         "mean distance of sensitivities over descent's mean length",
-        section=FIGURE_2,
-        rows=rows,
         at_most=0.1,
-        source="ours",
     )
     rows = of(table, "loss of interpolated weights")
-    yield judge(
+    yield Evidence(rows, FIGURE_2).claim(
         "interpolated_weights_do_as_well",
         "The mean of trained and constructed weights does as well as either (paper: the same loss).",
         share(rows),
         "loss of the mean over that of descent",
-        section=FIGURE_2,
-        rows=rows,
         within=around(1.0, 0.02),
-        source="ours",
     )
 
 
 def elsewhere(table: DataFrame) -> Iterator[Claim]:
     """Inputs and weights of other sizes, and the layer applied to its own tokens."""
     rows = of(table, "loss by input range")
-    yield judge(
+    yield Evidence(rows, "3, figure 2").claim(
         "other_inputs",
         "On inputs half as large to half again as large as it was trained on it still has descent's loss (paper: the "
         "curves coincide).",
         share(rows[rows["at"] <= 1.5]),
         "loss over that of descent",
-        section="3, figure 2",
-        rows=rows,
         within=around(1.0, 0.1),
-        source="ours",
     )
-    yield judge(
+    yield Evidence(rows, "3, figure 2").claim(
         "far_inputs",
         "On inputs twice as large it still has descent's loss, though both are worse than predicting 0 (paper: the "
         "curves coincide).",
         share(rows[rows["at"] == 2]),
         "loss over that of descent",
-        section="3, figure 2",
-        rows=rows,
         within=around(1.0, 0.1),
-        source="ours",
     )
     rows = of(table, "loss by weight scale")
-    yield judge(
+    yield Evidence(rows, "3, figure 2").claim(
         "other_weights",
         "Where the weights to be found are half to five times as large it still has descent's loss (paper: the curves "
         "coincide).",
         share(rows),
         "loss over that of descent",
-        section="3, figure 2",
-        rows=rows,
         within=around(1.0, 0.1),
-        source="ours",
     )
     rows = of(table, "loss repeated")
-    yield judge(
+    yield Evidence(rows, "4, figure 4").claim(
         "repeated_it_descends",
         "Applied to its own tokens ten times, damped by 0.75, the layer goes down as repeated descent does.",
         share(rows),
         "loss over that of descent after as many steps",
-        section="4, figure 4",
-        rows=rows,
         number="median",
         within=around(1.0, 0.1),
-        source="ours",
     )
     rows = of(table, "loss repeated on y alone")
-    yield judge(
+    yield Evidence(rows, "4, figure 4").claim(
         "repeated_on_y_alone_it_descends",
         "Applied ten times with only y rewritten, as in descent, the layer goes down as repeated descent does.",
         share(rows),
         "loss over that of descent after as many steps",
-        section="4, figure 4",
-        rows=rows,
         within=around(1.0, 0.1),
-        source="ours",
     )
 
 
 def several(table: DataFrame) -> Iterator[Claim]:
     """Two layers against two steps, plain or of GD++."""
     plain = [of(table, "loss against gradient descent", system) for system in ("two layers, looped", "two layers")]
-    yield judge(
+    yield Evidence(table[table.system.str.startswith("two layers")], "4, figure 4", source="paper").claim(
         "two_beat_two_steps",
         "Two layers, looped or not, beat two steps of gradient descent at their best rates (paper: they do).",
         [number for rows in plain for number in share(rows)],
         "loss over that of two steps",
-        section="4, figure 4",
-        rows=table[table.system.str.startswith("two layers")],
         below=1.0,
-        source="paper",
     )
     rows = of(table, "loss against GD++", "two layers, looped")
-    yield judge(
+    yield Evidence(rows, "4, figure 4").claim(
         "looped_is_gd_plus_plus",
         "Two layers with common weights have the loss of two steps of GD++ at the best common rates (paper: the curves "
         "coincide).",
         share(rows),
         "loss over that of GD++",
-        section="4, figure 4",
-        rows=rows,
         within=around(1.0, 0.05),
-        source="ours",
     )
     rows = of(table, "loss against GD++", "two layers")
-    yield judge(
+    yield Evidence(rows, "4, figure 4").claim(
         "own_weights_are_no_worse_than_gd_plus_plus",
         "Two layers with weights of their own are no worse than two steps of GD++, each at its own best rates.",
         share(rows),
         "loss over that of GD++",
-        section="4, figure 4",
-        rows=rows,
         at_most=1.02,
-        source="ours",
     )
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
     """What is no descent: weights as drawn, and labels that belong to other examples."""
     rows = of(table, "cosine of sensitivities", "untrained")
-    yield judge(
+    yield Evidence(rows, "ours").claim(
         "untrained_is_no_descent",
         "Control: of an untrained layer nothing of this holds: its sensitivities point anywhere.",
         rows.model,
         "mean cosine of sensitivities",
-        section="ours",
-        rows=rows,
         within=between(-0.3, 0.3),
         also=[bound("loss over that of descent", share(of(table, "loss", "untrained")), at_least=1.5)],
-        source="ours",
     )
     rows = of(table, "loss with shuffled labels")
-    yield judge(
+    yield Evidence(rows, "ours").claim(
         "shuffled_labels_teach_nothing",
         "Control: where every example has another's label, the trained layer does no better than predicting 0.",
         rows.model / rows.zero,
         "loss over that of predicting 0",
-        section="ours",
-        rows=rows,
         at_least=1.0,
-        source="ours",
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 HEADS = 4  # of a layer, at `cpu`
 UNEVEN = 0.9  # share of ln h below which gates count as uneven (ours)
@@ -22,15 +22,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield rival_claim(ends, "dropout", "dropout of one random head (the mixture with even gates)", "ablations")
     yield rival_claim(ends, "jointly", "the same mixture trained jointly", "ablations")
     yield from gate_claims(of(ends, "in turn"), ends)
-    yield judge(
+    yield Evidence(ends, "control").claim(
         "untrained_models_guess",
         "Control: before training no model, with or without the mixture of h − 1 heads, does better than a guess.",
         ends.start_loss / ends.guess,
         "loss at step 0, in times a guess's",
-        section="control",
-        rows=ends,
         above=0.95,
-        source="ours",
     )
 
 
@@ -47,21 +44,18 @@ def span(values: Series) -> str:
 def by_hand_claim(rows: DataFrame) -> Claim:
     """Gates of which every number is known."""
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
-    return judge(
+    return Evidence(rows, "control", source="exact").claim(
         "measures_know_gates_made_by_hand",
         "Control: the measures recognise gates set by hand to leave out one head of either kind (certain, "
         "distinguishing kinds, and at no cost), and even gates as none of these.",
         [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
         "departure from what is known",
-        section="control",
-        rows=rows,
         below=1e-3,
         also=[
             bound("area of even gates", even.auc, equals=0.5),
             bound("distance of even gates", even["apart"], below=1e-6),
             bound("entropy of even gates", even.entropy, above=math.log(HEADS) - 1e-3),
         ],
-        source="exact",
     )
 
 
@@ -70,58 +64,42 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
     block, other = of(ends, "in turn"), of(ends, rival)
     saved = (other.set_index("seed").loss - block.set_index("seed").loss).dropna()
     spread = float(other.loss.std()) if len(other) > 1 else 0.0
-    return judge(
+    return Evidence(block, section, among=ends).claim(
         f"in_turn_beats_{rival}",
         f"Trained in turn, the mixture of h − 1 heads reaches a lower loss on fresh sequences than {words}, by more "
         f"than the rival's standard deviation over seeds ({span(block.loss)} nats against {span(other.loss)}).",
         saved,
         "nats saved",
-        section=section,
-        rows=block,
-        among=ends,
         above=spread,
         of="mean",
-        source="ours",
     )
 
 
 def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Uneven, telling, and right about heads."""
-    yield judge(
+    yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_are_uneven",
         "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is clearly below "
         "ln h.",
         block.entropy / math.log(HEADS),
         "entropy in shares of ln h",
-        section="analysis (experts specialise)",
-        rows=block,
-        among=ends,
         below=UNEVEN,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_tell_kinds_apart",
         "The gates of the mixture of h − 1 heads depend on the kind of sequence, more than before training (mean "
         f"gates lie {span(block['apart'])} apart, before training {span(block.start_apart)}; before training the "
         f"area is {span(block.start_auc)}).",
         block.auc,
         "area by which a gate tells the kind",
-        section="analysis (experts specialise)",
-        rows=block,
-        among=ends,
         above=TOLD,
         also=[bound("gain in distance", block["apart"] - block.start_apart, above=0)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(block, "ours", among=ends).claim(
         "the_lightest_head_matters_least",
         "In the trained mixture of h − 1 heads, removing the head with the least weight costs less than removing a "
         f"random one ({span(block.cost_least)} nats against {span(block.cost_random)}).",
         block.cost_random - block.cost_least,
         "nats saved",
-        section="ours",
-        rows=block,
-        among=ends,
         above=0,
-        source="ours",
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame, Series
 
 from hopscope.experiments.benchmark_claims import ends, plainly, series, tested
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in two dozen numbers (ours)
 BEYOND = "true beyond shuffled"
@@ -44,149 +43,125 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     """What N hypotheses in each of T rounds find."""
-    told: dict[str, Any] = {"section": "2", "source": "ours"}
     every = of(rows, "found", labels="every rule")
-    yield judge(
+    yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
         "Eight examples leave one rule of the grammar: a proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
-        rows=every,
         at_least=1.0,
-        **told,
     )
     grid = of(rows[rows.labels.str.startswith("p ")], "found")
     grid = grid[grid.labels != "p 0 N 5 T 3"]
-    yield judge(
+    yield Evidence(grid, "2").claim(
         "found_by_closed_form",
         "A proposer that is right with probability p finds the rule with probability 1 − (1 − p)^(NT), with N "
         "hypotheses in each of T rounds.",
         as_foretold(grid),
         "means within four standard errors of the closed form",
         of="share of",
-        rows=grid,
         equals=1.0,
-        **told,
     )
     low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
-    yield judge(
+    yield Evidence(grid, "2").claim(
         "more_hypotheses_find_more",
         "A proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
         "rounds than with one hypothesis.",
         list(high.value.to_numpy() - low.value.to_numpy()),
         "difference of the shares",
-        rows=grid,
         also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
         above=0.0,
-        **told,
     )
     wrong = rows[rows.labels == "p 0 N 5 T 3"]
-    yield judge(
+    yield Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
         "A proposer that is never right never fits all examples, but its best rule gives some test outputs correctly.",
         series(of(wrong, "raw"), "value"),
         "raw accuracy",
-        rows=wrong,
         also=[
             bound("lower end of its interval", series(of(wrong, "raw"), "low"), above=0.0),
             bound("share of rules found", series(of(wrong, "found"), "value"), at_most=0.0),
             bound("share of examples kept", series(of(wrong, "examples kept"), "value"), below=1.0),
         ],
         above=0.0,
-        **told,
     )
 
 
 def about_noise(rows: DataFrame) -> Iterator[Claim]:
     """Examples of which some are wrong."""
-    told: dict[str, Any] = {"section": "4", "source": "ours"}
     fits = of(rows, "right rule fits")
-    yield judge(
+    yield Evidence(fits, "4").claim(
         "noise_breaks_exact_filtering",
         "If each of eight examples is corrupted with probability e, the right rule fits all of them with "
         "probability (1 − e)^8.",
         as_foretold(fits),
         "means within four standard errors of the closed form",
         of="share of",
-        rows=fits,
         equals=1.0,
-        **told,
     )
     quarter = rows[rows.labels == "noise 25"]
     best, exact = (of(quarter, f"found by what fits{best}") for best in (" best", ""))
-    yield judge(
+    yield Evidence(quarter, "4").claim(
         "the_best_fit_survives_noise",
         "With a quarter of the examples corrupted, the rule that fits most examples is the right one more often "
         "than a rule that must fit all of them.",
         list(best.value.to_numpy() - exact.value.to_numpy()),
         "difference of the shares",
-        rows=quarter,
         also=[bound("gap between their intervals", list(gap(best, exact)), above=0.0)],
         above=0.0,
-        **told,
     )
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     """The scores of models that are known beforehand."""
-    told: dict[str, Any] = {"section": "3", "source": "ours"}
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
-    yield judge(
+    yield Evidence(oracle, "3").claim(
         "whoever_knows_scores_one",
         "Control: a scripted model that knows the outputs scores 1 in every measure and by every reading.",
         oracle.value,
         "measure",
-        rows=oracle,
         at_least=1.0,
-        **told,
     )
     guesses = rows[(rows.model == "known:uniform") & (rows.labels != BEYOND) & rows.chance.notna()]
     guesses = guesses[guesses.measure.isin(["raw", "task"])]
-    yield judge(
+    yield Evidence(guesses, "3").claim(
         "guessing_scores_chance",
         "Control: a scripted model that answers as a random rule of the grammar would scores the mean over all rules.",
         as_foretold(guesses),
         "means within four standard errors of the mean over all rules",
         of="share of",
-        rows=guesses,
         equals=1.0,
-        **told,
     )
 
 
 def about_models(rows: DataFrame) -> Iterator[Claim]:
     """Language models, asked for outputs."""
     names = " and ".join(sorted(set(rows.model)))
-    told: dict[str, Any] = {"section": "3", "source": "ours"}
     lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
-    yield judge(
+    yield Evidence(lists, "3").claim(
         "lists_beyond_guessing",
         f"{names} gives the right output of a list function for a ninth list more often than a random rule of the "
         "grammar does.",
         [*(lists.low - lists.chance), *(lists.high - lists.chance)],
         "end of the interval, less the mean over all rules,",
         number=float((lists.value - lists.chance).mean()),
-        rows=lists,
         above=0.0,
         unanimous=True,
-        **told,
     )
     beyond, exercises = {"labels": BEYOND, "layout": "code"}, ("exercises", "3")
     shuffled = f"{names} {{}} more often than where the examples' outputs are shuffled."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", **beyond)
     yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, *exercises)
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
-    yield judge(
+    yield Evidence(lights, "3").claim(
         "lights_beyond_even",
         f"{names} gives the right one of the lights' states (on, off) the higher probability in more than half of "
         "the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
-        rows=lights,
         above=EVEN,
         unanimous=True,
-        **told,
     )
     some = of(rows, "choice", domain="lights", **beyond)
     yield tested(
@@ -197,15 +172,13 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     )
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, (plain, how) = form[form.layout == "code"], plainly(form)
-    yield judge(
+    yield Evidence(form, "3").claim(
         "form_of_lists",
         f"{names} answers with a list and nothing else when it continues an equation, and not {how}.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),
-        rows=form,
         also=[bound(f"end of that {how}", ends(plain), below=EVEN, unanimous=True)],
         above=EVEN,
         unanimous=True,
-        **told,
     )

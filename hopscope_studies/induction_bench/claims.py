@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
 from hopscope.experiments.benchmark_claims import ends, plainly, tested
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
 ALMOST_NONE = 0.2  # that the upper end of an interval of 20 functions can stay below (ours)
@@ -32,83 +31,68 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     """Exact on the whole sample, and not by chance on half of it."""
     whole = rows[(rows.labels == "true") & (rows.measure != "unseen strings")]
-    told: dict[str, Any] = {"section": "3", "source": "ours"}
-    yield judge(
+    yield Evidence(whole, "3").claim(
         "learner_exact",
         "A symbolic learner that sees all strings of up to k letters states exactly a string function's rules, and "
         "nothing else.",
         whole.value,
         "recall, precision and compatibility",
-        rows=whole,
         at_least=1.0,
-        **told,
     )
     unseen = of(rows, "unseen strings", labels="true")
-    yield judge(
+    yield Evidence(unseen, "3").claim(
         "learner_right_on_unseen_strings",
         "The symbolic learner's rules are right on strings of twelve letters, longer than any example.",
         unseen.value,
         "share of strings",
-        rows=unseen,
         at_least=1.0,
-        **told,
     )
     half = of(rows, "recall", labels="half")
-    yield judge(
+    yield Evidence(half, "3").claim(
         "half_the_examples_are_too_few",
         "From a random half of the examples the symbolic learner finds fewer rules.",
         half.value,
         "recall",
-        rows=half,
         also=[bound("upper end of its interval", half.high, below=1.0)],
         below=1.0,
-        **told,
     )
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     """The scores of models that are known beforehand."""
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != "true beyond shuffled")]
-    told: dict[str, Any] = {"section": "4", "source": "ours"}
-    yield judge(
+    yield Evidence(oracle, "4").claim(
         "whoever_knows_scores_one",
         "Control: a scripted model that states the rules scores 1 in every measure, by strict and by lenient reading.",
         oracle.value,
         "measure",
-        rows=oracle,
         at_least=1.0,
-        **told,
     )
     guesses = rows[(rows.model == "known:uniform") & rows.labels.isin(["true", "shuffled"]) & rows.chance.notna()]
     error = (guesses.chance * (1 - guesses.chance) / guesses.n) ** 0.5  # of 0 and 1; of shares it is smaller
     inside = (guesses.value - guesses.chance).abs() <= ERRORS * error
-    yield judge(
+    yield Evidence(guesses, "4").claim(
         "guessing_scores_chance",
         "Control: a scripted model that states R of the M possible rules at random scores as expected: each rule is "
         "right with probability R / M, and all R are with probability 1 / (M choose R).",
         inside,
         "means within four standard errors of the closed form",
         of="share of",
-        rows=guesses,
         equals=1.0,
-        **told,
     )
 
 
 def about_models(rows: DataFrame) -> Iterator[Claim]:
     """Language models."""
     names = " and ".join(sorted(set(rows.model)))
-    told: dict[str, Any] = {"section": "4", "source": "ours"}
     large = of(rows, "compatibility", labels="true", protocol="greedy_lenient", size="(2, 5, 3)")
-    yield judge(
+    yield Evidence(large, "4").claim(
         "compatibility_near_zero",
         f"{names} hardly ever states three rules that reproduce all examples, as Llama-3.1-8B never does.",
         large.value,
         "compatibility, by lenient reading,",
-        rows=large,
         also=[bound("upper end of its interval", large.high, below=ALMOST_NONE)],
         below=ALMOST_NONE,
-        **told,
     )
     for id, sentence, layout, protocol, measure in (
         ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
@@ -124,15 +108,13 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         yield tested(id, said, some, "functions", "4")
     strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
     (plain, how), shown = plainly(strict), strict[strict.layout == "few_shot"]
-    yield judge(
+    yield Evidence(strict, "4").claim(
         "form_needs_examples",
         f"{names} answers in the requested form after two solved functions, and not {how}.",
         ends(shown),
         "end of the interval of the format rate after two solved functions",
         number=float(shown.value.mean()),
-        rows=strict,
         also=[bound(f"end of that {how}", ends(plain), below=0.5, unanimous=True)],
         above=0.5,
         unanimous=True,
-        **told,
     )

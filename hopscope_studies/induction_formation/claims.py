@@ -9,8 +9,9 @@ from typing import Unpack
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Limit, Values, around, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, bound
 from hopscope.experiments.long_table import ratios, values
+from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PICKS_ONE = math.log(2)  # who picks one of the two labels of the context
@@ -24,25 +25,21 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from change(table)
     yield from heads(table)
     yield from parts(table)
-    yield judge(
+    yield Evidence(table[table.condition.isin(["labels", "classes"])], "5", source="paper", among=table).claim(
         "labels_delay_more_than_classes",
         "Three times the labels delay the phase change by more than four times the classes (paper: from .25 to 1.3 "
         "million sequences, and only mildly): the time with more labels over that with more classes, seed by seed.",
         ratios(table, "labels", "classes"),
         "time with more labels over time with more classes",
-        section="5",
-        rows=table[table.condition.isin(["labels", "classes"])],
-        among=table,
         above=1,
         of="median",
-        source="paper",
     )
     yield from controls(table)
 
 
 def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
     """Held to a threshold of ours, over the free runs."""
-    return judge(id, sentence, numbers, what, section="3", rows=rows, source="ours", **limit)
+    return Evidence(rows, "3").claim(id, sentence, numbers, what, **limit)
 
 
 def change(table: DataFrame) -> Iterator[Claim]:
@@ -191,16 +188,12 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     """The circuit as weights, and no training at all."""
     hand = values(table, BY_HAND, "accuracy", "whole")
     strong = values(table, BY_HAND, "strength")
-    yield judge(
+    yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
         "Control: the hand-set circuit answers everything, with strength 1.",
         hand.value,
         "accuracy",
-        section="ours",
-        rows=hand,
-        among=table,
         also=[bound("strength", strong.value, at_least=0.999)],
-        source="ours",
         at_least=0.999,
     )
     first = values(table[table.step == 0], "free", "seen", "induction")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.long_table import learnt, ratios, values
 
 #: Who is faster than whom, and what the paper found, in millions of sequences (section 5).
@@ -40,17 +40,13 @@ ORDER = {
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The order of speed, one step of it each; layer 0's part; the toy."""
     for id, (one, other, sentence) in ORDER.items():
-        yield judge(
+        yield Evidence(table[table.condition.isin([one, other])], "5", source="paper", among=table).claim(
             id,
             f"{sentence} The number is the ratio of the times, seed by seed.",
             ratios(table, one, other),
             "time over time",
-            section="5",
-            rows=table[table.condition.isin([one, other])],
-            among=table,
             below=1,
             of="median",
-            source="paper",
         )
     yield from first_layer(table)
     yield from toy(table)
@@ -59,30 +55,22 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def first_layer(table: DataFrame) -> Iterator[Claim]:
     """Without it there is no phase change; for patterns alone it is enough."""
     rows = values(table, "silent", "learnt")
-    yield judge(
+    yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
         "With layer 0 silenced there is no phase change while it is watched.",
         [math.isfinite(step) for step in learnt(table, "silent").values()],
         "runs that change",
-        section="ours",
-        rows=rows,
-        among=table,
         at_most=0,
         of="share of",
-        source="ours",
     )
     rows = values(table, "patterns", "learnt")
-    yield judge(
+    yield Evidence(rows, "ours", among=table).claim(
         "patterns_are_all_it_is_for",
         "If only patterns read layer 0, and values do not, every run has its phase change.",
         [math.isfinite(step) for step in learnt(table, "patterns").values()],
         "runs that change",
-        section="ours",
-        rows=rows,
-        among=table,
         at_least=1,
         of="share of",
-        source="ours",
     )
 
 
@@ -91,29 +79,21 @@ def toy(table: DataFrame) -> Iterator[Claim]:
     rows = values(table, "toy", "toy")
     medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
     shown = ", ".join(f"{median:g}" for median in medians)
-    yield judge(
+    yield Evidence(rows, "5", source="paper", among=table).claim(
         "toy_order",
         "The loss of a product of three vectors is halved sooner if more of them are clamped at their targets: "
         f"medians of steps with none, one and two clamped ({shown}), each over the one before.",
         [later / sooner for sooner, later in itertools.pairwise(medians)],
         "median over the median with one less",
-        section="5",
-        rows=rows,
-        among=table,
         below=1,
-        source="paper",
     )
     both = rows[rows.name == "bc"].set_index("run").value
     closed = values(table, "toy", "closed").set_index("run").value
-    yield judge(
+    yield Evidence(rows, "ours", among=table).claim(
         "toy_closed_form",
         "With two of three vectors clamped, the steps until the loss is halved equal the closed form.",
         (both - closed).abs(),
         "difference in steps",
-        section="ours",
-        rows=rows,
-        among=table,
-        source="ours",
         at_most=0,
         also=[bound("steps known", float(both.notna().sum()), above=0)],
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, around, bound, factor, judge
+from hopscope.experiments.judging import Claim, Evidence, around, bound, factor
 
 LEARNT = 0.5  # share of a guess's loss below which a hop counts as learnt (as the paper's 0.5 on retrieval)
 GAIN = 0.02  # nats of the same loss that do not count (ours)
@@ -25,15 +25,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
     )
     start = ends[ends.part == "induction"]
-    yield judge(
+    yield Evidence(start, "control").claim(
         "untrained_knows_nothing",
         "Control: before training, models for induction are right as often as any constant answer.",
         start.start_accuracy,
         "accuracy at step 0",
-        section="control",
-        rows=start,
         below=0.1,
-        source="ours",
     )
 
 
@@ -51,86 +48,62 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
 def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
     """One layer against one plain layer, and against two."""
     one, alone, two = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2)
-    yield judge(
+    yield Evidence(one, "section 3.2", among=ends).claim(
         "one_layer_is_an_induction_head",
         "A one-layer model of KV shifting attention solves induction.",
         one.accuracy,
         "final accuracy",
-        section="section 3.2",
-        rows=one,
-        among=ends,
         at_least=0.95,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(alone, "section 3.2", among=ends).claim(
         "one_plain_layer_is_none",
         "A one-layer model of plain attention does not learn induction.",
         alone.accuracy,
         "final accuracy",
-        section="section 3.2",
-        rows=alone,
-        among=ends,
         below=0.5,
-        source="ours",
     )
     sooner = (steps(two) - steps(one)).dropna()
-    yield judge(
+    yield Evidence(one, "section 3.2", among=ends).claim(
         "it_is_faster_than_two_plain_layers",
         "One layer of KV shifting attention learns induction sooner than two layers of plain attention, seed by "
         f"seed: in {median(one.learnt)} steps against {median(two.learnt)} (medians; two plain layers end at "
         f"accuracies of {span(two.accuracy)}).",
         sooner,
         "steps saved",
-        section="section 3.2",
-        rows=one,
-        among=ends,
         above=0,
-        source="ours",
     )
 
 
 def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     """What is learnt, what it does, and from which starts."""
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
-    yield judge(
+    yield Evidence(one, "section 3.1, theorem 2", among=ends).claim(
         "blends_are_the_construction",
         "One layer of KV shifting attention learns induction by the paper's construction: keys come from the token "
         f"before, values from the token itself (parts by absolute values; of values {span(one.values_here)}).",
         one.keys_before,
         "part of keys that is the token before",
-        section="section 3.1, theorem 2",
-        rows=one,
-        among=ends,
         above=0.8,
         also=[bound("part of values that is the token itself", one.values_here, above=0.8)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(one, "control", among=ends).claim(
         "keys_unshifted_it_guesses",
         "Control: a one-layer model of KV shifting attention that solves induction only guesses with its keys and "
         "values unshifted (with the construction's blends in place of the learnt ones, its accuracy is "
         f"{span(one.constructed)}).",
         one.unshifted,
         "accuracy unshifted",
-        section="control",
-        rows=one,
-        among=ends,
         below=0.5,
         also=[bound("accuracy with the construction's blends", one.constructed, at_least=0.9)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(drawn, "section 2.2 (drawn)", among=ends).claim(
         "a_drawn_start_does_as_well",
         "KV shifting attention learns induction as fast from randomly drawn blends as from blends of one half: "
         f"every run solves it, in {median(drawn.learnt)} steps (median) against {median(one.learnt)}.",
         float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
         "ratio of the median steps",
-        section="section 2.2 (drawn)",
-        rows=drawn,
-        among=ends,
         within=factor(1, 1.5),
         also=[bound("final accuracy of drawn starts", drawn.accuracy, at_least=0.95)],
-        source="ours",
     )
 
 
@@ -154,35 +127,28 @@ def n_gram_claim(ends: DataFrame) -> Claim:
     """The negative control."""
     one, plain = of(ends, "kv", 1), of(ends, "plain", 1)
     gain = plain.set_index("seed").loss - one.set_index("seed").loss
-    return judge(
+    return Evidence(one, "section 3.3", among=ends).claim(
         "no_gain_on_n_grams",
         "On text of a fixed 3-gram model, where the context tells nothing more, KV shifting attention ends with no "
         f"lower loss than plain attention: {span(one.loss)} nats against {span(plain.loss)} (lowest possible: "
         f"{ends.floor.min():.2f}).",
         gain.dropna(),
         "nats saved",
-        section="section 3.3",
-        rows=one,
-        among=ends,
         within=around(0, GAIN),
-        source="ours",
     )
 
 
 def theory_claim(rows: DataFrame) -> Claim:
     """Three ways to the same numbers."""
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
-    return judge(
+    return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
         "The formula for KV shifting attention's minimum depth agrees with exact search: with letting every token "
         f"attend to every other, and with trying every schedule of one head ({int(rows.search.notna().sum())} of "
         f"{len(rows)} chains).",
         apart,
         "difference in layers",
-        section="ours",
-        rows=rows,
         equals=0,
-        source="exact",
     )
 
 
@@ -193,28 +159,20 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     )
     reached, beyond = shares[shares.k <= shares.within], shares[shares.k > shares.within]
     kv, plain = reached[reached.attention == "kv"], reached[reached.attention == "plain"]
-    yield judge(
+    yield Evidence(kv, "ours, after appendix H", source="the paper of the problem", among=hops).claim(
         f"{name}_reach_the_least_depth",
         f"On {task}, models of KV shifting attention learn every hop within their depth: 1 with one layer, 3 with "
         f"two (plain models 1 with two: {span(plain.share)} of a guess's loss).",
         kv.share,
         "final loss as a share of a guess's",
-        section="ours, after appendix H",
-        rows=kv,
-        among=hops,
         below=LEARNT,
-        source="the paper of the problem",
     )
-    yield judge(
+    yield Evidence(beyond, "ours", source="the paper of the problem", among=hops).claim(
         f"{name}_go_no_further",
         f"On {task}, no model learns a hop beyond its depth, with KV shifting attention or with plain attention.",
         beyond.share,
         "final loss as a share of a guess's",
-        section="ours",
-        rows=beyond,
-        among=hops,
         above=LEARNT,
-        source="the paper of the problem",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, around, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 
 PAPER = "Akyürek et al. (2024)"
 NGRAM, PLAIN, LINEAR = "n-gram heads", "softmax", "linear"
@@ -20,11 +20,19 @@ def of(table: DataFrame, kind: str, quantity: str) -> Series:
 
 
 def about(
-    name: str, sentence: str, values: Any, what: str, table: DataFrame, kinds: tuple[str, ...], **more: Any
+    name: str,
+    sentence: str,
+    values: Any,
+    what: str,
+    table: DataFrame,
+    kinds: tuple[str, ...],
+    section: str = PAPER,
+    source: str = "ours",
+    **more: Any,
 ) -> Claim:
     """A claim about the runs of some kinds; its number is the mean."""
-    told: dict[str, Any] = {"number": "mean", "source": "ours", "section": PAPER, **more}
-    return judge(name, sentence, values, what, rows=table[table.kind.isin(kinds)], among=table, n=len(values), **told)
+    evidence = Evidence(table[table.kind.isin(kinds)], section, source, among=table)
+    return evidence.claim(name, sentence, values, what, n=len(values), number="mean", **more)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy
 from pandas import DataFrame
 
 from hopscope.experiments.capacity import ENOUGH
-from hopscope.experiments.judging import Claim, Limit, around, between, bound, factor, judge, power_law
+from hopscope.experiments.judging import Claim, Evidence, Limit, around, between, bound, factor
+from hopscope.experiments.values import power_law
 
 LEMMA, CAPACITY = "Bietti et al. (2023), lemma 1", "Nichani et al. (2024), 4"
 EXACT = 1e-10
@@ -62,49 +62,38 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
         rows = table[(table.kind == "lemma") & (table.memory == which)]
         sentence = f"{sentence} (Greatest difference {rows.error.max():.1e}.)"
         what = "difference to autograd's entries (float64)"
-        yield judge(name, sentence, rows.error, what, section=LEMMA, rows=rows, below=EXACT)
+        yield Evidence(rows, LEMMA, source="").claim(name, sentence, rows.error, what, below=EXACT)
 
 
 def recall_claims(table: DataFrame) -> Iterator[Claim]:
     """What is written in one go."""
     written = table[(table.kind == "recall") & (table.overlap == 0)]
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
-    yield judge(
+    yield Evidence(one, LEMMA, source="Bietti's talk: near-perfect", among=written).claim(
         "one_step_recalls",
         "After one gradient step from 0 on the population loss, a d × d matrix recalls all of N = d pairs, for "
         "orthonormal and for random embeddings (d ≥ 64).",
         one.recall,
         "recall",
-        section=LEMMA,
-        rows=one,
-        among=written,
         at_least=ENOUGH,
-        source="Bietti's talk: near-perfect",
     )
     control = written[written.memory == "random"]
-    yield judge(
+    yield Evidence(control, LEMMA).claim(
         "unwritten_recalls_nothing",
         "Control: a random matrix, into which nothing was written, recalls about one pair by chance.",
         control.recall,
         "recall",
-        section=LEMMA,
-        rows=control,
         number="mean",
         also=[bound("number of pairs recalled", control.recall * control.n, within=around(1, 5))],
-        source="ours",
     )
     curve = written[(written.memory == "outer_product") & (written.d >= 64)]
-    yield judge(
+    yield Evidence(curve, "ours", source="ours; the curve takes scores as independent", among=written).claim(
         "outer_product_curve",
         "A sum of outer products Σ u_i e_i^T recalls pairs as the curve for random embeddings predicts, from N = "
         "d/4 to 4 d (d ≥ 64).",
         (curve.recall - curve.expected).abs(),
         "difference of recall",
-        section="ours",
-        rows=curve,
-        among=written,
         below=0.1,
-        source="ours; the curve takes scores as independent",
     )
 
 
@@ -112,28 +101,22 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
     """Laws with their fitted exponents and constants."""
     outer, linear = searches(table, "outer_product"), searches(table, "linear")
     wide = outer[outer.d >= WIDE]
-    yield judge(
+    yield Evidence(wide, CAPACITY).claim(
         "outer_product_law",
         "The number of pairs that a sum of outer products holds grows nearly as the number of parameters d² (d ≥ "
         f"{WIDE}).",
         power_law(wide["size"], wide.capacity)[1],
         "exponent of N in d²",
-        section=CAPACITY,
-        rows=wide,
         within=between(0.75, 1.1),
-        source="ours",
     )
     both = linear.merge(outer[["d", "seed", "capacity"]], on=["d", "seed"], suffixes=("", "_untrained"))
-    yield judge(
+    yield Evidence(both, CAPACITY).claim(
         "trained_holds_more",
         "A trained matrix holds more pairs than a sum of outer products of the same width (number: how many times "
         "as many).",
         both.capacity / both.capacity_untrained,
         "ratio",
-        section=CAPACITY,
-        rows=both,
         above=1,
-        source="ours",
     )
     for (memory, n_classes), name in zip(LAWS, ("linear_law", "mlp_law", "mlp_32_answers_law"), strict=True):
         yield law(name, memory, searches(table, memory, n_classes), *LAWS[memory, n_classes])
@@ -145,20 +128,17 @@ def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) 
     shares = (found.law / found["size"]).dropna()
     ratio = float(numpy.exp(numpy.log(shares).mean())) / constant
     what, size = "N log N" if grows else "N", "m d" if memory == "mlp" else "d²"
-    return judge(
+    return Evidence(found, CAPACITY, source="paper's lines; bounds ours").claim(
         name,
         f"A trained {'MLP' if memory == 'mlp' else 'matrix'} holds {what} ≈ {size}/{1 / constant:.3g} pairs"
         f"{'' if grows else ' of 32 answers'} (fitted exponent of {size}: {exponent:.2f}; ours is {ratio:.2f} times "
         "the published constant).",
         shares,
         f"constant ({what} over {size})",
-        section=CAPACITY,
-        rows=found,
         number="mean",
         of="geometric mean",
         within=factor(constant, 1.5),
         also=[bound("the exponent", exponent, within=between(0.85, 1.15))],
-        source="paper's lines; bounds ours",
     )
 
 
@@ -184,5 +164,5 @@ def overlap_claims(table: DataFrame) -> Iterator[Claim]:
     )
     for name, memory, sentence, limit in kinds:
         part = most[most.memory == memory]
-        about: dict[str, Any] = {"section": "ours", "rows": part, "number": "mean", "source": "ours"}
-        yield judge(name, sentence, part.recall, "recall", **about, **limit)
+        evidence = Evidence(part, "ours")
+        yield evidence.claim(name, sentence, part.recall, "recall", number="mean", **limit)

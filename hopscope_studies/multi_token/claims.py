@@ -9,7 +9,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, bound, factor, judge, sign_test, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
 
 NO_MATTER = 1.25  # factor between times that counts as none (ours)
 NAMED = 0.85  # share of names, on fresh texts, from which they count as learnt at the end (ours)
@@ -39,41 +39,31 @@ def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
 def first_claims(table: DataFrame) -> Iterator[Claim]:
     """One head is plain training; it learns names, by an induction head."""
     identity = table[table.kind == "identity"]
-    yield judge(
+    yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
         "one_head_is_plain_training",
         "With one head, training is that of the plain model, bit for bit.",
         identity.value,
         "difference of any weight",
-        section="section 2 (n = 1)",
-        rows=identity,
         equals=0,
-        source="exact",
     )
     near = of(table, "end", "tokens", "near", "t+1")
-    yield judge(
+    yield Evidence(near, "section 4").claim(
         "names_are_learnt",
         "Asked for the next token alone, every model learns to finish a name that came before.",
         near.value,
         "accuracy at names",
-        section="section 4",
-        rows=near,
         at_least=NAMED,
-        source="ours",
     )
     attention = of(table, "attention", "tokens", "near", "best")
     last = attention[attention.step == attention.groupby("run").step.transform("max")]
     last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
-    yield judge(
+    yield Evidence(last, "section 4", among=near).claim(
         "an_induction_head_does_it",
         "If names are learnt, an induction head finishes them: it attends from a name's first token to the second "
         "tokens of earlier mentions.",
         last.value,
         "attention of the best head at the end",
-        section="section 4",
-        rows=last,
-        among=near,
         at_least=0.5,
-        source="ours",
     )
 
 
@@ -109,7 +99,13 @@ def told(found: dict[int, float]) -> str:
 
 
 def sooner(
-    table: DataFrame, id: str, sentence: str, one: tuple[str, str, str], other: tuple[str, str, str], **more: Any
+    table: DataFrame,
+    id: str,
+    sentence: str,
+    one: tuple[str, str, str],
+    other: tuple[str, str, str],
+    section: str,
+    **more: Any,
 ) -> Claim:
     """That one thing is learnt sooner than another: by the median of the ratios, and by a sign test over seeds.
 
@@ -118,18 +114,15 @@ def sooner(
     first, second = times(table, *one), times(table, *other)
     found = ratios(first, second)
     rows = of(table, "learnt", *one)
-    return judge(
+    return Evidence(rows, section, among=table).claim(
         id,
         f"{sentence}: median steps {told(first)} against {told(second)} (number: ratio of the times, seed by seed).",
         found,
         "ratio of times",
-        rows=rows,
-        among=table,
         n=len(found),
         below=1,
         of="median",
         also=[significant("fewer than half of the ratios above 1,", *signs(found))],
-        source="ours",
         **more,
     )
 
@@ -172,31 +165,23 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
         section="ours",
     )
     before = of(table, "end", "tokens", "before", "t+1")
-    yield judge(
+    yield Evidence(before, "ours", among=table).claim(
         "with_the_token_before_all_learn",
         "Asked for the next token and the one before, every model learns to finish names.",
         before.value,
         "accuracy at names",
-        section="ours",
-        rows=before,
-        among=table,
         at_least=NAMED,
-        source="ours",
     )
     same, near = times(table, "tokens", "same", "t+1"), times(table, *NEAR)
     found = ratios(same, near)
-    yield judge(
+    yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
         "a_second_head_alone_does_nothing",
         f"A second head that repeats the token at hand neither helps nor harms: median steps {told(same)} against "
         f"{told(near)} (number: ratio of the times, seed by seed).",
         found,
         "ratio of times",
-        section="control",
-        rows=of(table, "learnt", "tokens", "same", "t+1"),
-        among=table,
         within=factor(1, NO_MATTER),
         of="median",
-        source="ours",
     )
 
 
@@ -235,18 +220,14 @@ def trunk_claim(table: DataFrame) -> Claim:
     near, far = (of(some, "without", "tokens", "both", name) for name in names)
     ends = [of(some, "end", "tokens", "both", name).set_index("run").value for name in names]
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
-    return judge(
+    return Evidence(near, "ours", among=table).claim(
         "both_need_the_trunk",
         "If both are learnt, both heads need what they share: with the trunk's attention even, both lose more than "
         f"half of what they knew (left of the token two ahead: {span(left[1])}).",
         left[0],
         "share of accuracy left, of the next token",
-        section="ours",
-        rows=near,
-        among=table,
         below=0.5,
         also=[bound("share of accuracy left, of the token two ahead,", left[1], below=0.5)],
-        source="ours",
     )
 
 
@@ -259,25 +240,18 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     """By hand, and untrained."""
     hand = of(table, "end", "tokens", "by hand", "t+1")
     floor = of(table, "floor", "tokens", "by hand", "t+1").value
-    yield judge(
+    yield Evidence(hand, "control", among=table).claim(
         "by_hand",
         f"A hand-set induction head finishes names (a guess among the name tokens seen: {span(floor)}).",
         hand.value,
         "accuracy at names",
-        section="control",
-        rows=hand,
-        among=table,
         at_least=0.99,
-        source="ours",
     )
     start = of(table, "start", "tokens", "near", "t+1")
-    yield judge(
+    yield Evidence(start, "control").claim(
         "untrained_knows_nothing",
         "Before training names are finished by chance alone.",
         start.value,
         "accuracy at step 0",
-        section="control",
-        rows=start,
         below=0.1,
-        source="ours",
     )

@@ -10,7 +10,8 @@ import numpy
 from pandas import DataFrame, Index
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Bound, Claim, between, bound, judge, lags, power_law
+from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
+from hopscope.experiments.values import lags, power_law
 from hopscope_studies.noisy_bigram.official import TALK, official_claims
 from hopscope_studies.noisy_bigram.theory.associations import OneStep
 
@@ -80,7 +81,7 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         powers = [slope(needed(part, column)) for _, part in rows.groupby("seed")]
         known = [power for power in powers if math.isfinite(power)]
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
-        yield judge(
+        yield Evidence(rows, TALK).claim(
             id,
             f"{name} layers learn the noise association after {what} samples: a first gradient step recalls "
             f"{RECALLED:.0%} of it after {words_of(needs)}; its noise is as strong as its signal after "
@@ -88,12 +89,9 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
             "number is the power of N).",
             known,
             "power of N",
-            section=TALK,
-            rows=rows,
             n=len(known),
             within=between(*BOUNDS[layer]),
             provided=bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0),
-            source="ours",
         )
 
 
@@ -102,17 +100,14 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
-    yield judge(
+    yield Evidence(ends, TALK).claim(
         "even_noise_as_often_as_it_comes",
         "In our setting, where other tokens are alike, the full two-layer model predicts noise with probability α "
         f"({means}; the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
-        section=TALK,
-        rows=ends,
         number="mean",
         below=0.1,
-        source="ours",
     )
     moments = []
     for _, curve in rows[rows.trains != "all"].groupby("run"):
@@ -120,19 +115,16 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
         moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
     leads = lags(moments)  # recall without noise contradicts it
-    yield judge(
+    yield Evidence(rows, TALK).claim(
         "even_noise_before_recall",
         "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
         f"reaching α/2 and p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to "
         "the latter.",
         leads,
         "difference in steps",
-        section=TALK,
-        rows=rows,
         n=len(leads),
         number="mean",
         above=0,
-        source="ours",
     )
 
 
@@ -151,45 +143,35 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield from late_claims(whole, without, rows)
     yield low_rank_claim(rows, learnt)
     early = chosen(rows, "early", 0.0, ("both",))
-    yield judge(
+    yield Evidence(early, "control", among=rows).claim(
         "even_early_layer_is_no_substitute",
         "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model "
         "to the context, where both layers' are trained (the number is the margin log p(correct) − log p(noise) "
         "without them).",
         early.margin,
         "margin",
-        section="control",
-        rows=early,
-        among=rows,
         number="mean",
         at_most=0,
-        source="ours",
     )
     start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
-    yield judge(
+    yield Evidence(bare, "control").claim(
         "untrained_stays_untrained",
         "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
         "changes p(correct) (the number is the change).",
         (bare.correct - start.correct).abs(),
         "change",
-        section="control",
-        rows=bare,
         number="mean",
         below=0.05,
-        source="ours",
     )
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
-    yield judge(
+    yield Evidence(kept, "beyond").claim(
         "everywhere_if_all_is_trained",
         "In our setting, in a two-layer model with every weight trained, embeddings and biases too, the late "
         "feed-forward weights alone do not keep the noise association (the number is p(noise) without them; with "
         f"them {free.noise.mean():.2f}).",
         kept.noise,
         "p(noise)",
-        section="beyond",
-        rows=kept,
         also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
-        source="ours",
     )
 
 
@@ -198,7 +180,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
-    return judge(
+    return Evidence(best, TALK, among=rows).claim(
         "even_truncation_turns_to_the_context",
         "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank, by LASER, "
         "moves its prediction to the context (the number is the greatest margin log p(correct) − log p(noise) at 2 "
@@ -206,18 +188,14 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
         best.margin,
         "margin at the best rank, of a run that learnt to recall,",
-        section=TALK,
-        rows=best,
-        among=rows,
         number="mean",
         above=0,
-        source="ours",
     )
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """From global to in-context, and how far."""
-    yield judge(
+    yield Evidence(without, TALK, among=rows).claim(
         "even_removal_turns_to_the_context",
         "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
         f"global to in-context: p(noise) from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct "
@@ -225,27 +203,19 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
         "is the margin log p(correct) − log p(noise) without them).",
         without.margin,
         "margin of a run that learnt to recall",
-        section=TALK,
-        rows=without,
-        among=rows,
         number="mean",
         above=0,
         also=[bound("ratio of its p(noise) to what it was", without.noise / whole.noise, below=0.5)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(without, TALK, among=rows).claim(
         "even_removal_makes_recall_certain",
         "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
         f"surely (p(correct) with them {whole.correct.mean():.2f}; without, by what is trained: "
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,
         "p(correct) of a run that learnt to recall",
-        section=TALK,
-        rows=without,
-        among=rows,
         number="mean",
         above=0.9,
-        source="ours",
     )
 
 
@@ -256,7 +226,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     """SmolLM2 after "Madrid is located in", and after nine other cities."""
     if "skipped" in rows and rows.skipped.notna().any():
         words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
-        yield from (judge(id, words, [], section=TALK, rows=rows, provided=there) for id in LANGUAGE)
+        yield from (Evidence(rows, TALK, source="").claim(id, words, [], provided=there) for id in LANGUAGE)
         return
     odds = numpy.log(rows.correct / rows.noise)
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
@@ -265,7 +235,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     late_ones = madrid[madrid.late].sort_values("odds")
     best = late_ones.iloc[-1]  # chosen on Madrid, judged on the others
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
-    yield judge(
+    yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
         "smollm2_turns_to_spain",
         "The truncation of a late feed-forward layer that best turns SmolLM2-135M's answer about Madrid from "
         f'" the" to the country also turns most of {len(others)} other cities ({(others.odds > 0).sum()} turn). After '
@@ -276,29 +246,22 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         f"{best.noise_rank:.0f}). Of {len(late_ones)} late truncations {(late_ones.odds > 0).sum()} turn Madrid.",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
-        section=TALK,
-        rows=others,
-        among=madrid,
         n=len(others),
         of="median",
         above=0,
-        source="ours; talk: Madrid, Pythia-1B",
     )
     early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
     share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
     first = madrid[~madrid.late]
-    yield judge(
+    yield Evidence(madrid, "control").claim(
         "smollm2_late_layers_only",
         'No truncation of one layer in the first two thirds of SmolLM2-135M makes it put " Spain" before " the" after '
         '"Madrid is located in" (the number is the greatest log-odds there; the mean over cities rises in '
         f"{share_early:.0%} of the early truncations and {share_late:.0%} of the late ones).",
         first.odds,
         "log-odds",
-        section="control",
-        rows=madrid,
         n=len(first),
         at_most=0,
-        source="ours",
     )
 
 

@@ -14,7 +14,8 @@ from pandas import DataFrame
 
 from hopscope.core.seeds import generator
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
 from hopscope.measures.base import Observation
@@ -100,18 +101,15 @@ def official_claims(table: DataFrame) -> Iterator[Claim]:
 
 def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Where training ends, and in which order it gets there."""
-    yield judge(
+    yield Evidence(ends, TALK).claim(
         "noise_as_often_as_it_comes",
         "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
         f"comes (α = {ends.alpha.mean():g}; p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; "
         "the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
-        section=TALK,
-        rows=ends,
         number="mean",
         below=0.1,
-        source="ours",
     )
     moments = []
     for _, curve in curves.groupby("run"):
@@ -119,31 +117,25 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
         recall = crossing(steps, (-curve.attended).tolist(), -0.5 * float(curve.attended.max()))
         moments.append((crossing(steps, (-margin).tolist(), -1e-9), recall))
     leads = lags(moments)
-    yield judge(
+    yield Evidence(curves, PAPER).claim(
         "noise_before_recall",
         "In the paper's setting, feed-forward weights prefer noise long before attention finds answers: steps "
         "between the margin of noise in an MLP's output for the trigger alone passing 0 and layer 2's attention to "
         f"answers passing half its greatest (steps {', '.join(f'{a:.0f} and {b:.0f}' for a, b in moments)}).",
         leads,
         "difference in steps",
-        section=PAPER,
-        rows=curves,
         n=len(leads),
         number="mean",
         above=0,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(ends, PAPER).claim(
         "attention_leaves_noise_out",
         "In the paper's setting, layer 2's attention goes from triggers to answers, not to noise after earlier "
         f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
         ends.attended - ends.attended_noise,
         "difference in attention",
-        section=PAPER,
-        rows=ends,
         number="mean",
         above=0,
-        source="ours",
     )
 
 
@@ -151,7 +143,7 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     """What removing one matrix does (either of a layer's two removes its MLP, for there are no biases)."""
     late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
-    yield judge(
+    yield Evidence(late, PAPER).claim(
         "removal_turns_to_the_context",
         "In the paper's setting, removing the late feed-forward weights moves the prediction from global to "
         f"in-context: p(noise) from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from "
@@ -159,37 +151,28 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
         f"and then {late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
         late.margin,
         "margin without them",
-        section=PAPER,
-        rows=late,
         number="mean",
         above=0,
         also=[bound("ratio of p(noise) to what it was", late.noise / ends.noise, below=0.5)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(late, TALK).claim(
         "removal_makes_recall_certain",
         "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
         f"surely (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other characters).",
         late.correct,
         "p(correct)",
-        section=TALK,
-        rows=late,
         number="mean",
         above=0.9,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(early, PAPER).claim(
         "early_layer_is_no_substitute",
         "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model "
         f"to the context (p(correct) {early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is "
         "the margin without them).",
         early.margin,
         "margin",
-        section=PAPER,
-        rows=early,
         number="mean",
         at_most=0,
-        source="ours",
     )
 
 
@@ -206,16 +189,13 @@ def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
             f"{share:.0%}: {part.correct.mean():.2f} and {part.noise.mean():.2f}"
             for share, part in rows.groupby("share")
         )
-        yield judge(
+        yield Evidence(rows, TALK).claim(
             id,
             f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank, by "
             f"LASER, moves the prediction to the context (p(correct) and p(noise) at a kept share of {listed}; the "
             "number is the greatest margin log p(correct) − log p(noise)).",
             best.margin,
             "margin at the best rank",
-            section=TALK,
-            rows=rows,
             number="mean",
             above=0,
-            source="ours",
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 
 KNOWS = 0.9  # share of right answers from which a head knows its own task (ours)
 FAR = 0.3  # difference of shares that counts as above (ours)
@@ -53,18 +53,14 @@ def mean(rows: DataFrame) -> str:
 def learnt_claim(table: DataFrame) -> Claim:
     """Both heads do what they were trained on."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
-    return judge(
+    return Evidence(two, "ours", among=table).claim(
         "both_heads_learn_their_own",
         "Each head learns its own task: `middle` the one hop of sequences tagged `one`, `end` the two of those tagged "
         "`two`.",
         two.value,
         "accuracy of head end",
-        section="ours",
-        rows=two,
-        among=table,
         at_least=KNOWS,
         also=[bound("accuracy of head middle", one.value, at_least=KNOWS)],
-        source="ours",
     )
 
 
@@ -72,18 +68,14 @@ def named_claim(table: DataFrame) -> Claim:
     """The one head names the other's argument."""
     said, among = (of(table, "together", f"non-target{more}") for more in ("", " among middles"))
     ends = of(table, "together", "non-target says the end")
-    return judge(
+    return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
         "Of sequences tagged `two`, which it was never trained on, head `middle` names the middle of the chain, from "
         f"which head `end` goes on (it says the end in {mean(ends)}; of the middles of all chains it prefers the right "
         f"one in {mean(among)}).",
         said.value,
         "share in which it names the middle",
-        section="abstract",
-        rows=said,
-        among=table,
         at_least=0.5,
-        source="ours",
     )
 
 
@@ -98,45 +90,33 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     fitted = by_seed(table, "alone", "probe among middles")
     own = of(table, "alone", "probe, middle of one")
     beside, apart = (said - fitted).dropna(), of(table, "alone", "probe among middles")
-    yield judge(
+    yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
         "A head fitted afterwards, to a trunk that was trained with head `end` alone, prefers the right middle to the "
         f"others' less often (control; on its own sequences it is right in {mean(own)}). The share of the head trained "
         "together with head `end`, minus that of the one fitted afterwards.",
         beside,
         "difference of shares",
-        section="ours",
-        rows=apart[apart.seed.isin(beside.index)],
-        among=table,
         above=FAR,
         provided=enough(own),
-        source="ours",
     )
     other = of(table, "unrelated", "non-target among middles")
-    yield judge(
+    yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
         "A head trained together with head `end`, but on sequences of other tokens, prefers the right middle less "
         "often (control).",
         (said - by_seed(table, "unrelated", "non-target among middles")).dropna(),
         "difference of shares",
-        section="ours",
-        rows=other,
-        among=table,
         above=FAR,
         provided=enough(other),
-        source="ours",
     )
     alone, unrelated = (of(whole, name, "end of two") for name in ("alone", "unrelated"))
-    yield judge(
+    yield Evidence(whole[whole.condition.isin(["alone", "unrelated"])], "control", among=whole).claim(
         "the_controls_were_trained",
         "In both controls head `end` learnt its own task.",
         [*alone.value, *unrelated.value],
         "accuracy of head end",
-        section="control",
-        rows=whole[whole.condition.isin(["alone", "unrelated"])],
-        among=whole,
         at_least=KNOWS,
-        source="ours",
     )
 
 
@@ -145,47 +125,35 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     cut, random = (
         by_seed(table, "together", f"end, {which} cut") for which in ("middle's directions", "random directions")
     )
-    yield judge(
+    yield Evidence(of(table, "together", "end, middle's directions cut"), "ours", among=table).claim(
         "cutting_what_it_reads_harms",
         "Without the eight strongest directions that head `middle` reads in the stream before the last layer, at the "
         "query, head `end` fails more often than without as many random ones.",
         (random - cut).dropna(),
         "accuracy lost beyond that",
-        section="ours",
-        rows=of(table, "together", "end, middle's directions cut"),
-        among=table,
         above=0.05,
-        source="ours",
     )
     follows = of(table, "together", "end follows the exchanged middle")
     chance = of(table, "together", "end follows a random change")
-    yield judge(
+    yield Evidence(follows, "ours", among=table).claim(
         "the_other_head_follows_it",
         "If what head `middle` reads in that stream is exchanged for another chain's middle, head `end` names that "
         f"chain's end (random directions, changed as much: {mean(chance)}).",
         follows.value,
         "share in which it follows",
-        section="ours",
-        rows=follows,
-        among=table,
         at_least=0.5,
         also=[bound("share after a random change", chance.value, below=0.1)],
-        source="ours",
     )
     said = of(table, "ordered", "non-target")
     still = of(table, "ordered", "end follows the exchanged middle")
-    yield judge(
+    yield Evidence(said, "ours", among=table).claim(
         "it_names_what_is_not_used",
         "That a head names the middle does not show that the middle is used: if the first pair of a chain always comes "
         f"first, it is named as well, and head `end` does not follow an exchange (in {mean(still)}).",
         said.value,
         "share in which it names the middle",
-        section="ours",
-        rows=said,
-        among=table,
         at_least=0.5,
         also=[bound("share in which the end follows", still.value, below=0.25)],
-        source="ours",
     )
 
 
@@ -193,28 +161,20 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     """By hand and untrained."""
     hand = of(table, "by hand", "non-target")
     follows = of(table, "by hand", "end follows the exchanged middle")
-    yield judge(
+    yield Evidence(hand, "control", among=table).claim(
         "by_hand",
         "In a hand-set model with a place for the middle, head `middle` names it in every sequence, and head `end` "
         "follows every exchange (control).",
         hand.value,
         "share in which it names the middle",
-        section="control",
-        rows=hand,
-        among=table,
         at_least=0.999,
         also=[bound("share in which the end follows", follows.value, at_least=0.999)],
-        source="ours",
     )
     start = of(table, "together", "non-target", "start")
-    yield judge(
+    yield Evidence(start, "control", among=table).claim(
         "untrained_says_nothing",
         "Before training head `middle` names the middle no more than by chance.",
         start.value,
         "share in which it names the middle",
-        section="control",
-        rows=start,
-        among=table,
         below=0.15,
-        source="ours",
     )

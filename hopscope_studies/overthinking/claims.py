@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 CHANCE = 1 / 3
 ALIKE = 0.05  # gap below which answers are alike (ours)
@@ -50,68 +49,58 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
     """What is answered at the end."""
-    said: dict[str, Any] = {"section": "2", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "2")
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
-    yield judge(
+    yield evidence.claim(
         "false_demonstrations_mislead",
         f"{told(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
         ".389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; here "
         f"{ends[0]:.3f} to {ends[1]:.3f}).",
         last(table, "gap", "true less permuted", "low"),
         "lower end of the accuracy lost",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "true_ones_teach",
         "After demonstrations with true labels the model answers better than by chance.",
         last(table, "lens", "true", "low"),
         "lower end of the accuracy",
-        **said,
         above=CHANCE,
     )
-    yield judge(
+    yield evidence.claim(
         "a_consistent_lie_misleads_more",
         "Labels that are false in the same way for a whole class mislead more than shuffled ones, of which nothing can "
         "be learnt.",
         of(table, "random over permuted", column="low"),
         "lower end of the accuracy with random labels above that with permuted ones",
-        **said,
         above=0,
     )
 
 
 def about_layers(table: DataFrame) -> Iterator[Claim]:
     """Where the gap begins, and what earlier layers answer."""
-    said: dict[str, Any] = {"section": "3", "rows": table}
-    yield judge(
+    yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
         "In the first third of the layers answers do not depend on whether demonstrations are true: the mean gap there "
         "is small (95 %, upper end).",
         of(table, "first third", column="high"),
         "upper end of the gap",
-        **said,
-        source="ours",
         below=ALIKE,
     )
-    yield judge(
+    yield Evidence(table, "3", source="paper").claim(
         "the_gap_comes_late",
         "The critical layer, after which half of the gap is there, is in the second half of the model (paper: after 8 "
         "layers of 12, 12 of 24 and 14 of 28).",
         of(table, "critical") / of(table, "layers"),
         "share of the layers",
-        **said,
-        source="paper",
         at_least=0.5,
     )
-    yield judge(
+    yield Evidence(table, "3").claim(
         "false_labels_overthink",
         "With permuted labels an earlier layer, chosen on other texts, answers better than the last (paper: .63 after "
         "layer 5 and .36 at the end of GPT-2 small, .91 and .08 of GPT-J, on words of three kinds).",
         of(table, "overthinking"),
         "accuracy lost by thinking on",
-        **said,
-        source="ours",
         at_least=THOUGHT,
         also=[bound("lower end of it", of(table, "overthinking", column="low"), above=0)],
     )
@@ -119,45 +108,36 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
 
 def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
     """Which heads look at the labels of like words."""
-    said: dict[str, Any] = {"section": "4", "source": "ours"}
     floor = of(table, "classes mixed").groupby(level=0).max()
-    yield judge(
+    yield Evidence(table, "4").claim(
         "false_induction_heads",
         "Five heads look from the colon at labels of words of its class, more than at others: on texts by which they "
         "were not chosen the least of them is above the highest score of any head with classes mixed (ten times).",
         of(table, "chosen").groupby(level=0).min() - floor,
         "score above that with classes mixed",
-        rows=table,
-        **said,
         above=0,
     )
-    yield judge(
+    yield Evidence(language, "4").claim(
         "the_same_heads_in_other_words",
         "At least three of the five false induction heads are the same for other words of other kinds.",
         shared(language, other),
         "share of the chosen heads",
-        rows=language,
-        **said,
         at_least=MOST,
     )
-    yield judge(
+    yield Evidence(language, "4").claim(
         "they_are_induction_heads",
         "At least three of the five are among the eight heads with the most attention on repeated random tokens.",
         of(language, "induction heads") / of(language, "induction heads", column="other"),
         "share of the chosen heads",
-        rows=language,
-        **said,
         at_least=MOST,
     )
     middle = language[language.kind == "chosen"].groupby("run").step.median()
-    yield judge(
+    yield Evidence(language, "4").claim(
         "the_heads_are_late",
         "The middle one of the five heads is in the second half of the model (paper: false induction heads are in late "
         "layers).",
         middle / of(language, "layers"),
         "share of the layers",
-        rows=language,
-        **said,
         above=0.5,
     )
 
@@ -175,29 +155,24 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """The gap without the chosen heads, beside random ones."""
-    said: dict[str, Any] = {"section": "4", "rows": table}
     for id, control, rivals in (
         ("silencing_narrows_the_gap", "random", "ten random fives"),
         ("more_than_the_same_layers", "same layers", "ten fives of the same layers"),
     ):
-        yield judge(
+        yield Evidence(table, "4").claim(
             id,
             f"With the five silenced the gap narrows more than with the best of {rivals}.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
-            **said,
-            source="ours",
             above=0,
         )
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
-    yield judge(
+    yield Evidence(table, "4").claim(
         "more_than_random_on_average",
         "With the five silenced the gap narrows more than with random fives on average, as in the paper's comparison "
         "(GPT-J: 39.0 % and 4.0 %), and more than with fives of the same layers.",
         means[0],
         "lower end of what is taken of the gap above the mean of random fives",
-        **said,
-        source="ours",
         above=0,
         also=[bound("that above the mean of fives of the same layers", means[1], above=0)],
     )
@@ -205,33 +180,26 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     """How much of the gap goes, what it costs, and what late attention does."""
-    said: dict[str, Any] = {"section": "4", "rows": table}
-    yield judge(
+    yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
         "The five heads carry as large a share of the gap as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
         of(table, "share"),
         "share of the gap",
-        **said,
-        source="paper",
         at_least=GPT_J,
     )
-    yield judge(
+    yield Evidence(table, "4").claim(
         "true_answers_are_spared",
         "With the five silenced little is lost after true labels (paper: .013).",
         of(table, "true lost", column="high"),
         "upper end of the accuracy lost",
-        **said,
-        source="ours",
         below=SPARED,
     )
-    yield judge(
+    yield Evidence(table, "4").claim(
         "late_attention_not_mlps",
         "With permuted labels the model answers better without the attention of the critical layer and of later ones "
         "than without their MLPs, and than it does as a whole (paper: .374 becomes .476 and .380 of GPT-J).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
-        **said,
-        source="ours",
         above=0,
         also=[bound("lower end of that above the whole", of(table, "late attention", "over whole", "low"), above=0)],
     )
@@ -245,15 +213,12 @@ def of_draws(table: DataFrame, control: str) -> Series:
 
 def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """Beside the toy study's committed table."""
-    yield judge(
+    yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
         "In small models that were trained to know and to read (the table of `false_demonstrations`) two heads of "
         "eight take a larger share of the gap away, in every seed, than five heads take here.",
         of(toys, "toy", "share").min() - of(language, "share", column="high"),
         "lowest share of the toys above the upper end here",
-        section="beyond",
-        rows=language,
-        source="ours",
         above=0,
     )
 
@@ -261,15 +226,12 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     """What must be so for the rest to mean anything."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
-    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
-    yield judge(
+    yield Evidence(hand, "control (ours)").claim(
         "by_hand",
         "In a hand-set model the head that copies false labels has a score of 1. Without it the whole gap is gone, and "
         "true answers are as before.",
         of(hand, "chosen"),
         "score",
-        rows=hand,
-        **said,
         at_least=0.999,
         also=[
             bound("gap after the last layer", last(hand, "gap", "true less permuted"), equals=1),
@@ -278,22 +240,18 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
         ],
     )
     first = every[(every.kind == "gap") & (every.step == 0)]
-    yield judge(
+    yield Evidence(first, "control (ours)").claim(
         "no_gap_before_attention",
         "Before the first layer there is no gap, because all answers are read off the same colon.",
         first.value,
         "gap",
-        rows=first,
-        **said,
         equals=0,
     )
     ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
-    yield judge(
+    yield Evidence(idle, "control (ours)").claim(
         "untrained",
         "At initial weights there is no gap at the end (95 %).",
         last(idle, "gap", "true less permuted"),
         "gap",
-        rows=idle,
-        **said,
         also=[bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)],
     )

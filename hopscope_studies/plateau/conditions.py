@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, Limit, Values, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.values import Values
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, name_of
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times
@@ -57,16 +58,14 @@ def shared(
     rows = of(table, *conditions)
     steps = hop_times(rows, hop) if hop else times(rows)
     what = f"runs that learn {hop or 'every hop'}"
-    return judge(
-        id, sentence, steps.map(math.isfinite), what, section=section, rows=rows, among=table, source="ours", **limit
-    )
+    return Evidence(rows, section, among=table).claim(id, sentence, steps.map(math.isfinite), what, **limit)
 
 
 def held(
     id: str, sentence: str, values: Values, what: str, rows: DataFrame, among: DataFrame, **limit: Unpack[Limit]
 ) -> Claim:
     """Any values of these rows, held to a limit of ours."""
-    return judge(id, sentence, values, what, section="beyond (9.2)", rows=rows, among=among, source="ours", **limit)
+    return Evidence(rows, "beyond (9.2)", among=among).claim(id, sentence, values, what, **limit)
 
 
 @styled

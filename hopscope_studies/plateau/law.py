@@ -10,23 +10,11 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, around, bound, judge, power_law
+from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.values import power_law
 from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
-
-CLAIMS = (
-    "weak_starts_wait",
-    "strong_starts_learn",
-    "later_hops_follow",
-    "the_join_is_unlearnt",
-    "the_look_up_goes_too",
-    "what_learns_keeps_its_join",
-    "time_goes_as_one_over_the_join",
-    "the_model_predicts_the_threshold",
-    "the_model_predicts_the_times",
-    "growth_alone_has_no_threshold",
-)
 
 WEAK, STRONG = 1.0, 2.0  # starts up to the one, and from the other on; 1.5 lies between
 FIT = (1.0, 4.0)  # what the theory is fitted to
@@ -58,43 +46,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     """Who learns."""
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
-    yield judge(
+    yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
         f"With a weak prior (b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
-        section="beyond (9.2)",
-        rows=weak,
-        among=table,
         at_most=0,
         of="share of",
-        source="ours",
     )
-    yield judge(
+    yield Evidence(strong, "beyond (9.2)", among=table).claim(
         "strong_starts_learn",
         f"With a stronger prior (b ≥ {STRONG:g}) every run of the three-hop model learns x1 in 400 steps.",
         hop_times(strong, "x1").map(math.isfinite),
         "runs that learn x1",
-        section="beyond (9.2)",
-        rows=strong,
-        among=table,
         at_least=1,
         of="share of",
-        source="ours",
     )
     first, last = hop_times(table, "x1"), times(table)
     begun = first[first < math.inf].index
-    yield judge(
+    yield Evidence(table[table.run.isin(begun)], "beyond (9.2)", among=table).claim(
         "later_hops_follow",
         "Nine in ten of the three-hop models that learn x1 also learn x2 and x3 within the same 400 steps.",
         last[begun].map(math.isfinite),
         "runs that learn every hop",
-        section="beyond (9.2)",
-        rows=table[table.run.isin(begun)],
-        among=table,
         at_least=0.9,
         of="share of",
-        source="ours",
     )
 
 
@@ -103,40 +79,28 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     first = ends[ends.hop == "x1"]
     waits, learns = first[first.learnt.isna()], first[first.learnt.notna()]
     begun = waits[waits.start > 0]
-    yield judge(
+    yield Evidence(begun, "beyond (9.2)", among=first).claim(
         "the_join_is_unlearnt",
         "Where the three-hop model does not learn x1, it unlearns the join that its prior gave it: the join's "
         "attention at the end is less than 0.8 of that at the start.",
         begun["joined"] / begun.joined_start,
         "share of the join's attention that is left",
-        section="beyond (9.2)",
-        rows=begun,
-        among=first,
         below=0.8,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(waits, "beyond (9.2)", among=first).claim(
         "the_look_up_goes_too",
         "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
         "query to its first value reaches 1/N, which a model would have that finds the step by position.",
         waits.look_up,
         "look-up attention at the end",
-        section="beyond (9.2)",
-        rows=waits,
-        among=first,
         below=0.25,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(learns, "beyond (9.2)", among=first).claim(
         "what_learns_keeps_its_join",
         "Control: where the three-hop model learns x1, the join's attention is higher at the end than at the start.",
         learns["joined"] / learns.joined_start,
         "join's attention at the end over that at the start",
-        section="beyond (9.2)",
-        rows=learns,
-        among=first,
         above=1,
-        source="ours",
     )
 
 
@@ -145,18 +109,14 @@ def the_law(table: DataFrame) -> Claim:
     first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
     learns = first[first.learnt.notna()]
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
-    return judge(
+    return Evidence(learns, "beyond (9.2)", among=first).claim(
         "time_goes_as_one_over_the_join",
         "Among three-hop models that learn x1, the step at which they do is inversely proportional to the join's "
         "attention at the start.",
         exponents,
         "exponent of that attention",
-        section="beyond (9.2)",
-        rows=learns,
-        among=first,
         of="median",
         within=around(-1, 0.3),
-        source="ours",
     )
 
 
@@ -224,48 +184,36 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     share = share.groupby(table.drop_duplicates("run").set_index("run").start).mean() if len(table) else share
     never, always = share.index[share == 0].max(), share.index[share == 1].min()
     fit = f"fitted to b = {FIT[0]:g} and {FIT[1]:g} alone"
-    yield judge(
+    yield Evidence(table, "beyond", among=among).claim(
         "the_model_predicts_the_threshold",
         f"The two-factor model of join and look-up, {fit}, puts the threshold between the greatest b at which no run "
         f"learns x1 and the least at which all do ({never:g} and {always:g}).",
         [edge],
         "predicted threshold",
-        section="beyond",
-        rows=table,
-        among=among,
         also=[bound("predicted threshold", edge, above=never), bound("predicted threshold", edge, below=always)],
-        source="ours",
     )
     held = [start for start in (theory.seen if theory else {}) if start not in FIT and theory_told(theory, start)]
     ratios = [theory.predicted(start) / theory.seen[start].learnt for start in held] if theory else []
     told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
-    yield judge(
+    yield Evidence(table[table.start.isin(held)], "beyond", among=among).claim(
         "the_model_predicts_the_times",
         f"The two-factor model, {fit}, predicts within a factor of 2 when x1 is learnt from the other starts at which "
         f"most runs learn it (predicted over measured: {told}).",
         [max(ratio, 1 / ratio) for ratio in ratios],
         "factor between prediction and median",
-        section="beyond",
-        rows=table[table.start.isin(held)],
-        among=among,
         at_most=2,
-        source="ours",
     )
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
-    yield judge(
+    yield Evidence(table[table.start == FIT[0]], "beyond", among=among).claim(
         "growth_alone_has_no_threshold",
         f"Control: without the cost of the other duty and the decay of the look-up, the two-factor model predicts that "
         f"x1 is learnt from b = {FIT[0]:g}, which no run does.",
         [free],
         "predicted step",
-        section="beyond",
-        rows=table[table.start == FIT[0]],
-        among=among,
         also=[
             bound("predicted step", free, below=theory.steps if theory else math.nan),
             bound(f"share of runs with b = {FIT[0]:g} that learn x1", float(share.get(FIT[0], math.nan)), at_most=0),
         ],
-        source="ours",
     )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 KEPT = 0.8  # of the metric, that a circuit must keep, or that must be lost without it (ours)
 IDLE = 0.2  # of the metric, that random sets may keep or cost (ours)
@@ -67,22 +66,20 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     """Sufficient, necessary, small; and chance."""
-    said: dict[str, Any] = {"section": NODES, "rows": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(table, NODES)
+    yield evidence.claim(
         "the_question_moves_the_answer",
         f"{told(table)} answers one hop: the right answer's logit is above that of the paired question's (95 %).",
         of(table, "answers", "metric", "low"),
         "lower end (nats)",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "few_nodes_keep_it",
         f"A circuit of at most a tenth of {told(table)}'s heads and MLPs keeps at least 0.8 of its one-hop logit "
         "difference on facts that the search never saw, all others writing what they write for the paired question.",
         of(table, "kept", "nodes"),
         "share kept",
-        **said,
         at_least=KEPT,
         also=[
             bound(
@@ -90,21 +87,19 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
             )
         ],
     )
-    yield judge(
+    yield evidence.claim(
         "it_is_lost_without_them",
         f"Without the nodes of its one-hop circuit, {told(table)} loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "nodes"),
         "share lost",
-        **said,
         at_least=KEPT,
     )
-    yield judge(
+    yield evidence.claim(
         "it_is_lost_without_the_heads",
         f"Without the heads of its one-hop circuit alone, with the circuit's MLPs left in place, {told(table)} "
         "loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "heads"),
         "share lost",
-        **said,
         at_least=KEPT,
     )
     for id, kind, words in (
@@ -115,7 +110,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
         if kind == "lost":
             found = found.groupby(level=0).median()
         sentence = f"Control for {told(table)}'s one-hop circuit: {words} of the logit difference."
-        yield judge(id, sentence, found, f"share {kind}", **said, at_most=IDLE)
+        yield evidence.claim(id, sentence, found, f"share {kind}", at_most=IDLE)
 
 
 def told(table: DataFrame) -> str:
@@ -125,23 +120,21 @@ def told(table: DataFrame) -> str:
 
 def about_edges(table: DataFrame) -> Iterator[Claim]:
     """Places and edges between them."""
-    said: dict[str, Any] = {"section": "beyond (Conmy et al., 2023)", "rows": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(table, "beyond (Conmy et al., 2023)")
+    yield evidence.claim(
         "single_tokens_keep_it",
         f"The nodes of {told(table)}'s one-hop circuit need to compute at single tokens only: these node–token "
         "pairs keep at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "places"),
         "share kept",
-        **said,
         at_least=KEPT,
     )
-    yield judge(
+    yield evidence.claim(
         "half_of_the_edges_keep_it",
         f"At most half of the possible edges between the node–token pairs of {told(table)}'s one-hop circuit keep "
         "at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "edges"),
         "share kept",
-        **said,
         at_least=KEPT,
         also=[
             bound(
@@ -149,13 +142,12 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
             )
         ],
     )
-    yield judge(
+    yield evidence.claim(
         "random_edges_do_not",
         f"Control: as many random edges between the node–token pairs of {told(table)}'s one-hop circuit keep next "
         "to nothing of the logit difference.",
         of(table, "kept", "random edges"),
         "share kept",
-        **said,
         at_most=IDLE,
     )
 
@@ -168,27 +160,22 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     )
     acdc = [name for name in sizes if str(name).startswith("ACDC")]
     ours = table[(table.kind == "method kept") & (table.name == "ours")].set_index("run")
-    said: dict[str, Any] = {"rows": table, "source": "ours"}
-    yield judge(
+    yield Evidence(table, "beyond (Conmy et al., 2023)").claim(
         "smaller_than_acdc",
         f"ACDC over {told(table)}'s heads and MLPs, with τ at one per cent of the logit difference, ends with more "
         "nodes than our one-hop circuit has.",
         (sizes[acdc].min(axis=1) - ours.step).dropna(),
         "nodes more",
-        section="beyond (Conmy et al., 2023)",
-        **said,
         above=0,
     )
     gradients = [name for name in kept if str(name).startswith("EAP")]
     best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
-    yield judge(
+    yield Evidence(table, "beyond (Syed et al., 2023)").claim(
         "gradients_alone_keep_less",
         f"As many of {told(table)}'s nodes as our one-hop circuit has, taken in the order of EAP's scores, keep "
         "less of the logit difference on other facts than our circuit, which was pruned by exact tests.",
         (ours.value - best["EAP"]).dropna(),
         "share kept more",
-        section="beyond (Syed et al., 2023)",
-        **said,
         above=0,
     )
 
@@ -198,15 +185,12 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
     sets = [frozenset(rows.name) for _, rows in table[table.kind == "node"].groupby("run")]
     alike = [len(a & b) / len(a | b) for a, b in combinations(sets, 2)]
     core = sorted(frozenset.intersection(*sets)) if sets else []
-    yield judge(
+    yield Evidence(table, "beyond (8.2)").claim(
         "same_nodes_for_other_facts",
         f"Searches on different draws of facts find much the same one-hop circuit in {told(table)}; in all of them "
         f"are {', '.join(core) or 'none'}.",
         alike,
         "Jaccard similarity of two circuits",
-        section="beyond (8.2)",
-        rows=table,
-        source="ours",
         of="mean",
         at_least=ALIKE,
         provided=bound("the number of draws", len(sets), above=1),
@@ -218,84 +202,73 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     low = of(others, "answers", "metric", "low")
     done = others[others.run.isin(low[low > 0].index)]
     words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
-    yield judge(
+    yield Evidence(others, "beyond (4)", source="").claim(
         "one_hop_in_other_words",
         f"{told(main)} answers one hop in all other wordings, too; it does in {words}.",
         [value > 0 for value in low],
         "wordings in which it does",
-        section="beyond (4)",
-        rows=others,
         of="share of",
         equals=1,
     )
     first = [frozenset(rows.name) for _, rows in main[main.kind == "node"].groupby("run")]
     sets = {run: frozenset(rows.name) for run, rows in done[done.kind == "node"].groupby("run")}
     shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
-    yield judge(
+    yield Evidence(done, "beyond (8.2)", among=others).claim(
         "same_nodes_in_other_words",
         f"In the other wordings in which {told(main)} answers one hop, the circuit shares at least half of the "
         "smaller circuit's nodes with the circuit for equations.",
         shared,
         "share of the smaller circuit",
-        section="beyond (8.2)",
-        rows=done,
-        among=others,
-        source="ours",
         at_least=ALIKE,
     )
 
 
 def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     """Is the first hop's answer there, in time, and read?"""
-    said: dict[str, Any] = {"section": TWO, "rows": table, "source": "ours"}
+    evidence = Evidence(table, TWO)
     one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
-    yield judge(
+    yield evidence.claim(
         "two_hops_fail",
         f"Asked about x_0, two hops from the answer, {told(table)} reaches at most a quarter of the logit "
         "difference that it reaches when asked about x_1, one hop away, with the same facts.",
         both / one,
         "metric as a share of one hop's",
-        **said,
         at_most=0.25,
     )
     early = handed_in(table)
-    yield judge(
+    yield evidence.claim(
         "given_the_first_hop_it_does_the_second",
         f"With x_1's stream patched in at the two-hop query at a third of the depth, {told(table)} reaches at least "
         "half of one hop's logit difference (in time up to layer "
         f"{', '.join(f'{layer:g}' for layer in deadlines(table))}).",
         early / one,
         "metric as a share of one hop's",
-        **said,
         at_least=0.5,
     )
-    yield judge(
+    yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
         f"Asked two hops, {told(table)} does not hold x_1 at the query in time: up to the last layer at which "
         "patching helps, no probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table),
         "lower end of the accuracy less the best with shuffled labels",
-        **said,
         at_most=0,
     )
-    yield judge(
+    yield evidence.claim(
         "it_comes_when_it_is_too_late",
         f"Asked two hops, {told(table)} holds x_1 at the query too late: after the last layer at which patching "
         "helps, a probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table, late=True),
         "lower end of the accuracy less the best with shuffled labels",
-        **said,
         above=0,
     )
     best = of(table, "back-patching: metric", column="low")
     random = of(table, "back-patching of other rows").groupby(level=0).max()
-    yield judge(
+    yield evidence.claim(
         "running_layers_twice_does_not_help",
         f"Back-patching {told(table)}'s two-hop query, with the pair of layers that is best on other facts, does no "
         "better than patching in streams of other facts (lower end of the 95 % interval).",
         best - random,
         "lower end less the best of other rows (nats)",
-        **said,
         at_most=0,
     )
 
@@ -337,14 +310,11 @@ def about_change(table: DataFrame) -> Iterator[Claim]:
     for id, kind, name, factor, sentence in CHANGES:
         found = of(table, f"{kind}: metric", name)
         random = of(table, f"{kind}: metric", "random heads").groupby(level=0).max()
-        yield judge(
+        yield Evidence(table, "beyond (ours)").claim(
             id,
             f"{sentence.format(model=told(table))}, and higher than with the same change to as many random heads.",
             found / now,
             "times the metric as it is",
-            section="beyond (ours)",
-            rows=table,
-            source="ours",
             at_least=factor,
             also=[bound("metric beyond the best random set's (nats)", found - random, above=0)],
         )

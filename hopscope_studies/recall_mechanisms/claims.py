@@ -7,7 +7,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, around, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 
 ENOUGH = 12  # facts that a sentence must bring out (ours)
 MOST = 0.5  # of what heads write of the topic (ours)
@@ -46,60 +46,53 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
     """How many prompts are answered with the right word before all others."""
     rows = table[table.kind == "right"]
     first = rows[rows.run == rows.run.min()]
-    yield judge(
+    yield Evidence(rows, "3").claim(
         "enough_is_known",
         f"{' and '.join(sorted(set(table.model)))} answers {first.value.sum():.0f} of {first.step.sum():.0f} prompts "
         "with the right word before all others, in every sentence enough of them to judge by.",
         rows.value,
         "number of facts that a sentence brings out",
-        section="3",
-        rows=rows,
         at_least=ENOUGH,
-        source="ours",
     )
 
 
 def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     """Whether a few heads write the subject to the token that asks."""
-    said: dict[str, Any] = {"section": "4", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "4")
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
-    yield judge(
+    yield evidence.claim(
         "ten_heads_write_the_topic",
         "Ten heads write at least half of what all heads together write of the subject to the token that asks, and "
         "ten random ones next to nothing.",
         of(table, "topic: share", "topic"),
         "share of what is written",
-        **said,
         at_least=MOST,
         also=[bound(f"share of {name} heads", some.value, below=FEW) for name, some in zip(CONTROLS, chances,
                                                                                            strict=True)],
     )  # fmt: skip
-    yield judge(
+    yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
         "Topic heads write the subject, of which MLPs are to make the answer: they write more along the subject than "
         f"along the answer, each counted beside the other (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
-        **said,
         above=0,
     )
     above = [of(table, "topic: looks", "topic", "low") - beside(table, "topic: looks", name) for name in CONTROLS]
-    yield judge(
+    yield evidence.claim(
         "topic_heads_look_at_the_subject",
         "These heads attend to the subject more than the best of ten random tens, and of ten tens of the same layers.",
         above[0],
         "lower end of attention above that of random heads",
-        **said,
         above=0,
         also=[bound("that above heads of the same layers", above[1], above=0)],
     )
     chosen = table[(table.kind == "chosen") & (table.name == "topic")].groupby("run").step.median()
-    yield judge(
+    yield evidence.claim(
         "the_topic_comes_first",
         "The middle one of the topic heads is no later than the MLP that applies the function.",
         of(table, "function", "layer") - chosen,
         "number of layers in between",
-        **said,
         at_least=0,
     )
 
@@ -109,7 +102,7 @@ CONTROLS = ("random", "same layers")
 
 def about_exchange(table: DataFrame) -> Iterator[Claim]:
     """Other outputs in the place of topic heads."""
-    said: dict[str, Any] = {"section": "4", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "4")
     for id, kind, sentence in (
         (
             "topic_heads_are_needed",
@@ -132,12 +125,11 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]
         share = of(table, f"instead: {kind}", "topic")
-        yield judge(
+        yield evidence.claim(
             id,
             f"{sentence} (Share of the whole: {', '.join(f'{value:.2f}' for value in share)}.)",
             ends[0],
             "lower end of the share beyond random heads",
-            **said,
             above=0,
             also=[bound("that beyond heads of the same layers", ends[1], above=0)],
         )
@@ -148,34 +140,30 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
     layers = table[table.kind == "adds"].groupby("run").step.max() + 1
     where = of(table, "function", "layer")
     named = ", ".join(f"layer {layer:.0f}" for layer in where)
-    yield judge(
+    yield Evidence(table, "5").claim(
         "a_late_mlp_adds_the_answer",
         "One MLP, the same on groups that did not choose it, adds to the answer more than to other answers of its "
         f"relation; it is in the last third of the layers ({named}), and adds less to other subjects' answers.",
         of(table, "function", "adds", "low"),
         "lower end of what it adds (nats)",
-        section="5",
-        rows=table,
         above=0,
         also=[
             bound("its place among the layers", (where + 1) / layers, above=LATE),
             bound("that end above what it adds to mixed answers",
                   of(table, "function", "adds", "low") - beside(table, "function: mixed"), above=0),
         ],
-        source="ours",
     )  # fmt: skip
 
 
 def about_regression(table: DataFrame) -> Iterator[Claim]:
     """What the MLP's output is made of."""
-    said: dict[str, Any] = {"section": "5", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "5")
     mixed = table[table.kind == "regression: mixed"]
-    yield judge(
+    yield evidence.claim(
         "the_answer_is_in_it",
         "In the regression of its output the answer's direction has a positive number, above that of mixed answers.",
         of(table, "regression: number", "answer", "low"),
         "lower end of the answer's number",
-        **said,
         above=0,
         also=[
             bound(
@@ -185,13 +173,12 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
             )
         ],
     )
-    yield judge(
+    yield evidence.claim(
         "heads_explain_it",
         "What varies in its output between subjects is explained, on groups that were not fitted, by the heads' "
         "outputs and the rest of what it reads, each with a number (R²).",
         of(table, "regression", "read"),
         "R²",
-        **said,
         at_least=FEW,
         also=[
             bound(
@@ -203,23 +190,21 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     )
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
-    yield judge(
+    yield evidence.claim(
         "it_erases_and_amplifies",
         "It erases what some topic heads wrote and amplifies what others did: some numbers have intervals below "
         f"0 ({told(erased)} of {told(heads.groupby('run').size())} heads), and some above ({told(amplified)}).",
         erased,
         "number of heads that are erased",
-        **said,
         at_least=1,
         also=[bound("number of heads that are amplified", amplified, at_least=1)],
     )
-    yield judge(
+    yield evidence.claim(
         "the_intercept_points_to_the_kind",
         "Its intercept, which is the same for all subjects, adds to answers of the relation that were not fitted more "
         "than to those of other relations.",
         of(table, "intercept", "own kind", "low"),
         "lower end of what it adds (nats)",
-        **said,
         above=0,
     )
 
@@ -231,54 +216,47 @@ def told(counts: Series) -> str:
 
 def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
     """Whether it suppresses the answer."""
-    said: dict[str, Any] = {"section": "6", "rows": table}
-    yield judge(
+    yield Evidence(table, "6", source="paper's direction, our bound").claim(
         "the_last_layer_suppresses",
         "The last layer lowers the right answer's logit in more than three quarters of the prompts (paper: in all "
         f"models; here it adds {', '.join(f'{value:.2f}' for value in of(table, 'last layer', 'answer'))} nats).",
         of(table, "last layer", "negative"),
         "share of the prompts",
-        **said,
         above=OFTEN,
         also=[bound("upper end of what it adds", of(table, "last layer", "answer", "high"), below=0)],
-        source="paper's direction, our bound",
     )
-    yield judge(
+    yield Evidence(table, "6", source="paper's direction").claim(
         "halving_it_helps",
         "With half of what the last layer adds, the right answer is more probable (paper: suppression can be mended).",
         of(table, "last layer", "halving adds", "low"),
         "lower end of the probability gained",
-        **said,
         above=0,
-        source="paper's direction",
     )
 
 
 def about_toys(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """Beside the toy study's committed table."""
-    said: dict[str, Any] = {"section": "beyond", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "beyond")
     steps = [of(toys, "toy: halved after", name).mean() for name in ("relation", "subject")]
     layers = [of(table, "halved after", name).mean() for name in ("relation", "subject")]
-    yield judge(
+    yield evidence.claim(
         "the_kind_before_the_fact",
         "Layers go through what the toys of `facts` learn by steps: first the relation's part of the loss halves, then "
         f"the subject's (toys: steps {steps[0]:.0f} and {steps[1]:.0f}; here layers {layers[0]:.0f} and "
         f"{layers[1]:.0f}).",
         of(table, "halved after", "subject later", "low"),
         "lower end of the layers in between",
-        **said,
         above=0,
     )
     cells = toys[toys.kind == "toy: recall"]
     alone = cells[cells.other == "MLP 0"].value
-    yield judge(
+    yield evidence.claim(
         "mlps_add_more_than_heads",
         "MLPs add more of what is known of the subject than heads do. (In the toys of `facts` either may hold it: "
         f"attention alone recalls {alone.min():.2f} to {alone.max():.2f} of 144 facts, by its size, and with the "
         f"widest MLP the smaller ones recall up to {widest(cells):.2f}.)",
         of(table, "share", "mlps", "low"),
         "lower end of the MLPs' share",
-        **said,
         above=0.5,
     )
 
@@ -292,15 +270,12 @@ def widest(cells: DataFrame) -> float:
 def about_controls(table: DataFrame) -> Iterator[Claim]:
     """What must be so for the rest to mean anything."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
-    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
-    yield judge(
+    yield Evidence(hand, "control (ours)").claim(
         "by_hand",
         "In a model made by hand the planted topic head writes all of the topic, the planted memory adds all of the "
         "answer and has the number that was planted, and the planted suppression is found in every prompt.",
         of(hand, "topic: share", "topic"),
         "share of the topic head",
-        rows=hand,
-        **said,
         within=around(1, 1e-3),
         also=[
             bound("share exchanged with it", of(hand, "instead: exchanged", "topic"), within=around(1, 1e-3)),
@@ -311,14 +286,12 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
             bound("probability gained by halving", of(hand, "last layer", "halving adds"), above=0),
         ],
     )  # fmt: skip
-    yield judge(
+    yield Evidence(idle, "control (ours)").claim(
         "untrained",
         "At initial weights nothing adds the answer: the MLP that is chosen adds nothing on other groups (95 %), the "
         "answer's number has an interval with 0 in it, and the last layer lowers as many answers as it raises.",
         of(idle, "function", "adds"),
         "number of nats",
-        rows=idle,
-        **said,
         also=[
             *spans(idle, "what it adds", "function", "adds"),
             *spans(idle, "the answer's number", "regression: number", "answer"),

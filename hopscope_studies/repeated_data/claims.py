@@ -9,7 +9,7 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 PAPER = "Hernandez et al., abstract"
 
@@ -23,17 +23,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     hurt = by_seed(mixed[mixed.pool == worst])
     told = ", ".join(f"{pool:g}: {loss:.2f}" for pool, loss in mixed.groupby("pool").loss.mean().items())
     few, many = (by_seed(mixed[mixed.pool == pool]) for pool in (pools[-1], pools[0]))
-    yield judge(
+    yield Evidence(hurt, PAPER).claim(
         "middle_repetition_is_worst",
         "Held-out loss is worst at an intermediate number of repetitions: it is above that of both the most often "
         f"and the least often repeated data (mean losses by pool: {told}; paper: a double descent in repetitions).",
         (hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1)).dropna(),
         "nats above the worse of the two ends",
-        section=PAPER,
-        rows=hurt,
         above=0,
         unanimous=True,
-        source="ours",
     )
     yield from harm_claims(hurt, by_seed(fresh), by_seed(alone))
     yield size_claim(hurt, table[(table.pool == 0) & ~table.alone])
@@ -47,41 +44,32 @@ def by_seed(rows: DataFrame) -> DataFrame:
 
 def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[Claim]:
     """The worst pool against no repetition, and against the fresh sequences alone; each by seed."""
-    yield judge(
+    yield Evidence(hurt, PAPER).claim(
         "induction_is_hurt",
         "At the worst pool the induction head attends less than in the same seed without repetition (paper: copying "
         "and induction heads are hurt disproportionately, which cannot be judged here, where copying is all that is "
         "asked).",
         (base.induction - hurt.induction).dropna(),
         "attention lost",
-        section=PAPER,
-        rows=hurt,
         above=0,
         unanimous=True,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(hurt, PAPER).claim(
         "repetition_hurts",
         "At the worst pool the loss on fresh segments is above that of as many sequences without repetition.",
         (hurt.loss - base.loss).dropna(),
         "nats above no repetition",
-        section=PAPER,
-        rows=hurt,
         above=0,
         unanimous=True,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(hurt, PAPER).claim(
         "worse_than_leaving_it_out",
         "At the worst pool the loss is above that of a model that sees the fresh sequences alone, so repetition does "
         "harm rather than no good.",
         (hurt.loss - alone.loss).dropna(),
         "nats above the fresh sequences alone",
-        section=PAPER,
-        rows=hurt,
         above=0,
         unanimous=True,
-        source="ours",
     )
 
 
@@ -89,18 +77,15 @@ def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
     """The worst pool's losses as sizes of models without repetition."""
     rungs = ladder.groupby("parameters").loss.median()
     told = ", ".join(f"{size:g}: {loss:.2f}" for size, loss in rungs.items())
-    return judge(
+    return Evidence(hurt, PAPER).claim(
         "acts_like_a_smaller_model",
         "A model that sees repeated data does no better than a smaller one without (paper: repeating 0.1 % of the data "
         "100 times makes 800M parameters act like 400M, a share of .5). The share of its parameters at which models "
         f"without repetition have its loss; median losses of those by parameters: {told}.",
         shares_of_size(hurt.loss, rungs),
         "share of the parameters",
-        section=PAPER,
-        rows=hurt,
         below=0.75,
         of="median",
-        source="ours",
     )
 
 
@@ -116,35 +101,26 @@ def shares_of_size(losses: Series, rungs: Series) -> list[float]:
 
 def control_claims(many: DataFrame, fresh: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     """What must be so for anything to be seen."""
-    yield judge(
+    yield Evidence(many, "control").claim(
         "the_pool_is_learnt",
         "The most often repeated segments are known by heart: in their first copy errors are fewer than in fresh ones.",
         (many.fresh_known_error - many.known_error).dropna(),
         "share of errors fewer",
-        section="control",
-        rows=many,
         above=0.1,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(fresh, "control").claim(
         "without_repetition_copies",
         "Without repetition the models copy fresh segments (else nothing could be hurt).",
         fresh.error,
         "error on fresh segments",
-        section="control",
-        rows=fresh,
         of="median",
         below=0.1,
         also=[bound("attention of the induction head", fresh.induction, of="median", above=0.5)],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(whole, "control").claim(
         "untrained_guesses",
         "Before training no model copies.",
         whole.untrained_error,
         "error on fresh segments",
-        section="control",
-        rows=whole,
         above=0.9,
-        source="ours",
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 FEW = 0.05  # share of all heads (paper)
 ALWAYS = 0.95  # of the asks
@@ -53,37 +52,28 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     ):
         share = of(table, f"sparsity {way}", "share")
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
-        yield judge(
+        yield Evidence(table, "2", source="paper").claim(
             id,
             f"In {told(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
             [value for end in ends for value in end],
             "end of the interval of the share of heads",
-            section="2",
-            rows=table,
-            source="paper",
             number=share.mean(),
             below=FEW,
             unanimous=True,
         )
-    yield judge(
+    yield Evidence(published, "2 (released scores)", source="paper").claim(
         "published_fewer_than_one_in_twenty",
         "In each of the seven models whose scores are released fewer than 5 % of all heads are retrieval heads.",
         of(published, "share"),
         "share of heads",
-        section="2 (released scores)",
-        rows=published,
-        source="paper",
         n=len(of(published, "share")),
         below=FEW,
     )
-    yield judge(
+    yield Evidence(table, "3.1").claim(
         "some_retrieve_most",
         f"{told(table)} has heads that hit half of the needle or more, as every model of the paper has.",
         of(table, "sparsity forced", "half or more"),
         "number of heads",
-        section="3.1",
-        rows=table,
-        source="ours",
         at_least=1,
     )
 
@@ -99,14 +89,11 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
             "The model's own answers give the same retrieval heads as the answers supplied",
         ),
     ):
-        yield judge(
+        yield Evidence(table, section).claim(
             id,
             f"{words}: at least six of the eight highest are shared.",
             of(table, "shared tops", name) / of(table, "shared tops", name, "other"),
             "share of the eight highest heads",
-            section=section,
-            rows=table,
-            source="ours",
             at_least=SAME,
         )
 
@@ -114,23 +101,21 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
 def about_firing(table: DataFrame) -> Iterator[Claim]:
     """Always on, or by context."""
     active = table[table.kind == "active"]
-    said: dict[str, Any] = {"section": "3.2", "rows": table, "source": "paper"}
-    yield judge(
+    evidence = Evidence(table, "3.2", source="paper")
+    yield evidence.claim(
         "some_are_always_on",
         "Some retrieval heads hit something of the needle in more than 95 % of the asks.",
         (of(active, "active") > ALWAYS).groupby(level=0).sum(),
         "number of heads",
-        **said,
         at_least=1,
     )
-    yield judge(
+    yield evidence.claim(
         "others_fire_by_context",
         "Other retrieval heads are not always on. For at least one of them, which asks it hits depends beyond chance "
         "on the needle, its depth or the length of the hay (permutations, p < 0.05 over all heads and the three "
         "together).",
         by_context(table),
         "number of heads that depend on context",
-        **said,
         at_least=1,
         also=[
             bound("number of heads that are not always on", (of(active, "active") <= ALWAYS).groupby(level=0).sum(),
@@ -156,7 +141,7 @@ def beyond(table: DataFrame, measure: str, control: str = "random", name: str = 
 def about_masking(table: DataFrame) -> Iterator[Claim]:
     """What masked heads cost, judged on needles by which they were not chosen; of the runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "masked"].run)]
-    said: dict[str, Any] = {"section": "4.1", "rows": table, "source": "ours"}
+    evidence = Evidence(table, "4.1")
     for id, measure, control, words in (
         (
             "masking_costs_more_than_random",
@@ -180,52 +165,47 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
             "sets.",
         ),
     ):
-        yield judge(id, words, beyond(table, measure, control), "lower end of nats per token", **said, above=0)
-    yield judge(
+        yield evidence.claim(id, words, beyond(table, measure, control), "lower end of nats per token", above=0)
+    yield evidence.claim(
         "masking_costs_more_at_every_size",
         "Masking the highest 1, 4 or 16 heads also costs more than the worst of ten random sets of as many.",
         beyond(table, "log_p", name="retrieval"),
         "lower end of nats per token",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "masked_it_answers_less",
         "With the highest eight masked the model itself finds fewer needles than with the worst of ten random sets.",
         beyond(table, "answered"),
         "lower end of the share of needles",
-        **said,
         above=0,
     )
     main = table[table.name == "retrieval 8"]
-    yield judge(
+    yield evidence.claim(
         "plain_text_is_spared",
         "On plain text, where nothing is looked up, masking the eight highest costs at most a quarter of what it "
         "costs the needle.",
         of(main, "lost: aside") / of(main, "lost: log_p"),
         "nats lost on text as a share of those on needles",
-        **said,
         at_most=0.25,
     )
 
 
 def about_induction(table: DataFrame) -> Iterator[Claim]:
     """Beside induction scores on repeated random tokens."""
-    said: dict[str, Any] = {"section": "beyond (Olsson et al., 2022)", "rows": table, "source": "ours"}
-    yield judge(
+    evidence = Evidence(table, "beyond (Olsson et al., 2022)")
+    yield evidence.claim(
         "ranks_like_induction",
         "Heads with higher induction scores have higher retrieval scores (Spearman, 95 % over heads, lower end).",
         of(table, "ranks", "induction", "low"),
         "lower end of the rank correlation",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "the_top_are_induction_heads",
         "At least half of the eight highest heads are among the eight highest induction heads.",
         of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
         "share of the eight highest heads",
-        **said,
         at_least=0.5,
     )
 
@@ -233,47 +213,37 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
 def about_controls(table: DataFrame) -> Iterator[Claim]:
     """What must have a score of 1, and what none."""
     hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
-    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
-    yield judge(
+    yield Evidence(hand, "control (ours)").claim(
         "by_hand_one",
         "In a hand-set model the head that copies has a score of 1, with the answer given and with its own, and no "
         "other head has any.",
         [*highest(hand), *highest(hand, "free")],
         "highest score",
-        rows=hand,
-        **said,
         equals=1,
         also=[bound("second highest score", second, equals=0)],
     )
-    yield judge(
+    yield Evidence(idle, "control (ours)").claim(
         "untrained_none",
         "At initial weights no head is a retrieval head.",
         highest(idle),
         "highest score",
-        rows=idle,
-        **said,
         below=NOTHING,
     )
     errors = of(toys, "error")
     copying = toys[toys.run.isin(errors[errors < COPIES].index)]
-    yield judge(
+    yield Evidence(copying, "control (ours)", among=toys).claim(
         "toys_that_copy",
         "Small models that copy have a head that hits nine tokens in ten or more.",
         highest(copying),
         "highest score",
-        rows=copying,
-        among=toys,
-        **said,
         at_least=0.9,
         provided=bound("the number of models that copy", len(copying.run.unique()), at_least=1),
     )
-    yield judge(
+    yield Evidence(early, "control (ours)").claim(
         "untrained_toys_none",
         "Before training no head of these small models is a retrieval head.",
         highest(early),
         "highest score",
-        rows=early,
-        **said,
         below=NOTHING,
     )

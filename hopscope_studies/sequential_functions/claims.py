@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, around, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 
 #: Trivial predictions of what comes next.
 TRIVIAL = ("the last label", "minus the last label", "the label before the last")
@@ -39,77 +39,59 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     rows = table[(table.kind == "source") & (table.place >= 4)]
     errors = rows.pivot_table(index=["seed", "place"], columns="who", values="error")
     released = errors.get("released model", Series(dtype=float))
-    yield judge(
+    yield Evidence(rows, "released code").claim(
         "source_is_degenerate",
         "On the source's own linear sequences the value two places before the one asked is a better prediction, from "
         "the fourth place on, than the released model (its squared error: .25 at the fourth place, .07 at the last).",
         errors.get("two places before", Series(dtype=float)) / released,
         "error over the released model's",
-        section="released code",
-        rows=rows,
         below=1.0,
-        source="ours",
     )
     trivial = [last(table, name) / last(table, "zero") for name in TRIVIAL]
-    yield judge(
+    yield Evidence(table[table.who.isin(TRIVIAL)], "ours").claim(
         "here_trivial_predictions_fail",
         "On our sequences the last label, its negative and the label before it are worse predictions than 0.",
         [ratio for ratios in trivial for ratio in ratios],
         "error over that of 0 at the last place",
-        section="ours",
-        rows=table[table.who.isin(TRIVIAL)],
         above=1.0,
-        source="ours",
     )
 
 
 def clean(table: DataFrame) -> Iterator[Claim]:
     """Trained and asked on genuine labels."""
     mine = last(table, CLEAN)
-    yield judge(
+    yield Evidence(models(table), "abstract").claim(
         "learnt_in_context",
         "A transformer learns the function from the sequence that it makes (the source's falls from 1.00 to .07).",
         mine / last(table, "zero"),
         "error over that of 0 at the last place",
-        section="abstract",
-        rows=models(table),
         below=0.2,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(models(table), "ours").claim(
         "near_least_squares_at_the_end",
         "At the last place the transformer's error is less than .2 above that of least squares on the windows.",
         mine - last(table, "least squares"),
         "error less that of least squares",
-        section="ours",
-        rows=models(table),
         below=0.2,
-        source="ours",
     )
     at_peak = peak(table, CLEAN) / peak(table, "least squares")
-    yield judge(
+    yield Evidence(models(table), "ours").claim(
         "no_peak",
         "With as many labels as unknowns least squares is at its worst, and the transformer is not.",
         at_peak,
         "error over that of least squares there",
-        section="ours",
-        rows=models(table),
         below=0.5,
         also=[
             bound("error there over that at the place before", peak(table, CLEAN) / peak(table, CLEAN, -1), below=1.0)
         ],
-        source="ours",
     )
-    yield judge(
+    yield Evidence(models(table), "ours").claim(
         "above_the_posterior_mean",
         "The transformer's error stays above that of the posterior mean, the least possible, by less than .15.",
         mine - last(table, "posterior mean"),
         "error less that of the posterior mean at the last place",
-        section="ours",
-        rows=models(table),
         below=0.15,
         also=[bound("error over the posterior mean's", mine / last(table, "posterior mean"), above=1.0)],
-        source="ours",
     )
 
 
@@ -125,46 +107,35 @@ def random(table: DataFrame) -> Iterator[Claim]:
     """Asked, and trained, with random labels among the genuine."""
     shares = sorted(table[table.kind == "model"].share.unique())
     rises = [last(table, CLEAN, more) - last(table, CLEAN, less) for less, more in pairwise(shares)]
-    yield judge(
+    yield Evidence(models(table), "abstract", source="paper").claim(
         "random_labels_cost",
         "The more labels are random, the worse the answers of a model trained on genuine ones (paper: they degrade).",
         [rise for each in rises for rise in each],
         "rise of the error from one share of random labels to the next",
-        section="abstract",
-        rows=models(table),
         above=0.0,
-        source="paper",
     )
     at = shares[1] if len(shares) > 1 else 0.0
-    yield judge(
+    yield Evidence(models(table), "abstract").claim(
         "less_than_least_squares_pays",
         "A quarter of random labels costs the transformer less than it costs least squares (paper: it degrades less "
         "than feared).",
         slope(table, CLEAN, at) / slope(table, "least squares", at),
         "rise of its error over that of least squares",
-        section="abstract",
-        rows=models(table),
         below=1.0,
-        source="ours",
     )
     both = [last(table, RANDOM, share) / last(table, CLEAN, share) for share in shares[1:]]
-    yield judge(
+    yield Evidence(models(table, RANDOM), "ours").claim(
         "training_with_them_helps",
         "A model that saw random labels in training is less harmed by them.",
         [ratio for each in both for ratio in each],
         "error over that of a model trained on genuine labels",
-        section="ours",
-        rows=models(table, RANDOM),
         below=1.0,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(models(table, RANDOM), "ours").claim(
         "below_ridge_with_random_labels",
         "A model trained with random labels beats ridge regression, which takes every label as genuine.",
         last(table, RANDOM, at) / last(table, "ridge", at),
         "error over that of ridge regression",
-        section="ours",
-        rows=models(table, RANDOM),
         below=1.0,
         also=[
             bound(
@@ -174,7 +145,6 @@ def random(table: DataFrame) -> Iterator[Claim]:
                 of="mean",
             )
         ],
-        source="ours",
     )
 
 
@@ -187,35 +157,26 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     """A network by hand whose answers are known, an untrained one, and sequences without their order."""
     kind = table.kind == "reference"
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
-    yield judge(
+    yield Evidence(table[kind & (table.who == "one step by hand")], "ours").claim(
         "by_hand_is_a_step_of_descent",
         "Positive control: the hand-set transformer has, place by place, the error of one step of gradient "
         "descent computed without attention.",
         pairs.get("one step by hand", Series(dtype=float)) / pairs.get("one step of descent", Series(dtype=float)),
         "error over that of the step",
-        section="ours",
-        rows=table[kind & (table.who == "one step by hand")],
         within=around(1.0, 1e-4),
-        source="ours",
     )
-    yield judge(
+    yield Evidence(models(table, "untrained"), "ours").claim(
         "untrained_knows_nothing",
         "Control: an untrained transformer is no better than predicting 0.",
         last(table, "untrained") / last(table, "zero"),
         "error over that of 0",
-        section="ours",
-        rows=models(table, "untrained"),
         at_least=0.95,
-        source="ours",
     )
     lost = table[(table.kind == "foreign") & (table.who == CLEAN)]
-    yield judge(
+    yield Evidence(lost, "ours").claim(
         "foreign_examples_tell_nothing",
         "Control: after the examples of another function, the trained transformer is no better than predicting 0.",
         lost.set_index("seed").error.sort_index() / last(table, "zero"),
         "error over that of 0",
-        section="ours",
-        rows=lost,
         at_least=0.95,
-        source="ours",
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pandas import DataFrame
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, Limit, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop.cells import CONDITIONS
 
@@ -76,15 +76,11 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
     last = rows.sort_values("step").groupby("run").value.last()
     level: Limit = {**limit}  # type: ignore[typeddict-item]
     steps = rows.groupby("run").step.max()
-    return judge(
+    return Evidence(rows, "beyond", among=table).claim(
         name,
         f"{words} (steps: {', '.join(f'{step:.0f}' for step in sorted(steps)) or 'none'}).",
         last,
         "final loss of x2 (nats; a guess among ends costs ln 5 = 1.609)",
-        section="beyond",
-        rows=rows,
-        among=table,
-        source="ours",
         **level,
     )
 
@@ -105,17 +101,13 @@ def middle_first(table: DataFrame) -> Claim:
     for condition in ("prior", "KV shift", "distractors"):
         first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
         lags += [second[seed] - first[seed] for seed in second if second[seed] < math.inf]
-    return judge(
+    return Evidence(rows, "beyond", among=table).claim(
         "the_middle_comes_first",
         f"The middle of a chain is learnt before its end, in every run that learns both ({len(lags)} runs).",
         lags,
         "number of steps from x1 to x2",
-        section="beyond",
-        rows=rows,
-        among=table,
         above=0,
         number="median",
-        source="ours",
     )
 
 
@@ -126,17 +118,13 @@ def abrupt(table: DataFrame) -> Claim:
     for condition in ("prior", "KV shift"):
         high, low = (learnt(curve(table, condition), level) for level in (STALLED, 0.3))
         falls += [low[seed] - high[seed] for seed in high if low[seed] < math.inf]
-    return judge(
+    return Evidence(rows, "3", among=table).claim(
         "it_is_abrupt",
         f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
         f"({len(falls)} runs).",
         falls,
         "number of steps from 90 % of a guess's loss to 0.3",
-        section="3",
-        rows=rows,
-        among=table,
         at_most=ABRUPT,
-        source="ours",
     )
 
 
@@ -145,16 +133,12 @@ def plateau(table: DataFrame) -> Claim:
     names = ("end alone", "KV shift, end alone")
     rows = table[table.condition.isin(names)]
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
-    return judge(
+    return Evidence(rows, "3", among=table).claim(
         "plateau_among_ends",
         f"Asked for the end alone, models stay at a guess among ends, within 0.1 of ln 5, for {LONG} steps.",
         stays,
         "longest stretch there, in steps",
-        section="3",
-        rows=rows,
-        among=table,
         at_least=LONG,
-        source="ours",
     )
 
 
@@ -174,32 +158,24 @@ def told_apart(table: DataFrame) -> Claim:
     """Whether a model with other chains in context answers the one that is asked."""
     rows = table[(table.kind == "right") & (table.condition == "distractors")]
     words = ", ".join(f"{n:.0f}: {part.value.min():.2f}" for n, part in rows.groupby("chains"))
-    return judge(
+    return Evidence(rows, "2 and 3", among=table).claim(
         "distractors_are_told_apart",
         "Trained among distractors, models name the right end whatever the number of chains, where a guess among ends "
         f"is right in 1/chains (lowest share of right answers, by number of chains: {words or 'none'}).",
         rows.value,
         "share of right answers",
-        section="2 and 3",
-        rows=rows,
-        among=table,
         at_least=RIGHT,
-        source="ours",
     )
 
 
 def untrained(table: DataFrame) -> Claim:
     """Before training."""
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
-    return judge(
+    return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",
         "Before training all tokens are equally likely.",
         rows.value / math.log(OFFICIAL.d_vocab),
         "loss over ln 30",
-        section="beyond",
-        rows=rows,
-        among=table,
         at_least=0.9,
         provided=bound("number of conditions", rows.condition.nunique(), at_least=1),
-        source="ours",
     )

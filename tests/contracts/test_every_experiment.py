@@ -67,7 +67,6 @@ def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     claims = json.loads((reproduced.results / "claims.json").read_text())
     assert claims
     assert len({row["id"] for row in claims}) == len(claims)
-    assert {row["id"] for row in claims} <= set(experiment(reproduced.name).CLAIMS)
     for row in claims:
         assert row.keys() == {
             *("id", "section", "sentence", "scale", "number", "spread", "n", "seeds"),

@@ -189,7 +189,7 @@ def test_an_error_while_it_runs_is_one_sentence_too(lab, capsys):
 def test_an_experiment_that_is_not_whole_says_what_it_lacks(lab, capsys):
     (lab / "studies" / "parity" / "experiments" / "half.py").write_text('"""Half (ours)."""\nSECONDS = {}\n')
     assert main(["reproduce", "half"]) == 2
-    assert "half.py must define runs, table, figure, claims, CLAIMS" in capsys.readouterr().err
+    assert "half.py must define runs, table, figure, claims" in capsys.readouterr().err
 
 
 # Records ----------------------------------------------------------------------------------------------------------

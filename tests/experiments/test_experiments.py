@@ -175,7 +175,7 @@ def declare(monkeypatch, source):
 
 def test_a_budget_holds_for_work_and_the_same_command_goes_on(tmp_path, monkeypatch):
     source = SimpleNamespace(
-        **dict.fromkeys(("figure", "claims", "CLAIMS")),
+        **dict.fromkeys(("figure", "claims")),
         SECONDS={"quick": 1},
         runs=lambda scale: [Counting(2), Counting(5)],
         table=lambda finished, scale: DataFrame({"counted": [len((f.path / "lines").read_text()) for f in finished]}),
@@ -270,7 +270,7 @@ def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):
     source = SimpleNamespace(
         runs=lambda scale: [config],
         table=lambda runs, scale: hop_curves_of(runs),
-        **dict.fromkeys(("figure", "claims", "CLAIMS")),
+        **dict.fromkeys(("figure", "claims")),
         SECONDS={"cpu": 1},
         PARTIAL=True,
     )

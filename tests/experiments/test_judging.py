@@ -1,4 +1,4 @@
-"""Claims: those of every committed table are judged today as they were, and `judge` against sums done by hand."""
+"""Claims: those of every committed table are judged today as they were, and `Evidence` against sums done by hand."""
 
 from __future__ import annotations
 
@@ -13,19 +13,9 @@ from pandas import DataFrame, Series
 
 import hopscope
 from hopscope.experiments.base import SCALES, experiment
-from hopscope.experiments.judging import (
-    Bound,
-    Claim,
-    around,
-    between,
-    bound,
-    factor,
-    judge,
-    lags,
-    power_law,
-    significant,
-)
+from hopscope.experiments.judging import Bound, Claim, Evidence, around, between, bound, factor, judge, significant
 from hopscope.experiments.results import judged, results_in, rooms, table_in
+from hopscope.experiments.values import lags, power_law
 
 PACKAGE = Path(hopscope.__file__).parent
 COMMITTED = [folder for folder in results_in(*rooms()) if (folder / "claims.json").is_file()]
@@ -56,15 +46,27 @@ def calls(path: Path) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
-def test_every_claim_is_made_by_judge():
+def test_every_claim_is_made_where_it_is_judged():
     """None is put together by hand, where number, verdict and words could part ways."""
     judging = PACKAGE / "experiments" / "judging.py"
     assert "Claim" in calls(judging)
-    assert [path for path in PACKAGE.rglob("*.py") if path != judging and "Claim" in calls(path)] == []
+    files = [path for folder in (PACKAGE, PACKAGE.parent / "hopscope_studies") for path in folder.rglob("*.py")]
+    assert [path for path in files if path != judging and "Claim" in calls(path)] == []
 
 
 def one(values, what: str = "loss", **more: Any) -> Claim:
-    return judge("id", "A sentence.", values, what, **{"section": "7.2", "rows": ROWS, **more})
+    of = {name: more.pop(name) for name in ("section", "rows", "among") if name in more}
+    evidence = Evidence(**{"section": "7.2", "rows": ROWS, "source": more.pop("source", ""), **of})
+    return evidence.claim("id", "A sentence.", values, what, **more)
+
+
+def test_a_call_of_before_makes_the_same_claim():
+    """Plug-ins say rows, section and source with each claim; whose threshold it is had no default."""
+    how = {"at_least": 0.5, "of": "median", "n": 7}
+    then = judge("id", "A sentence.", [0.5, 0.75], "loss", section="8", rows=ROWS[:0], among=ROWS, source="ours", **how)
+    assert then == Evidence(ROWS[:0], "8", among=ROWS).claim("id", "A sentence.", [0.5, 0.75], "loss", **how)
+    plain = judge("id", "A sentence.", [0.5], "loss", section="8", rows=ROWS, above=0)
+    assert plain.threshold == "lowest loss > 0" and plain.seeds == (0, 3)
 
 
 # The values, their number and their spread -----------------------------------------------------------------------

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pandas import DataFrame
 
 from hopscope.cli import main
 from hopscope.cli.commands import report
 from hopscope.core import catalogue
 from hopscope.core.places import is_installed
-from hopscope.experiments.results import all_claims, results_in, room, rooms, today
+from hopscope.experiments.judging import judge
+from hopscope.experiments.results import all_claims, claim_ids, judged, results_in, room, rooms, today
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +30,20 @@ def test_what_is_installed_is_no_place_for_what_a_person_makes(monkeypatch):
     assert is_installed(study.path) and not is_installed(ROOT)
     monkeypatch.setattr(catalogue, "home", lambda *_: study)
     assert room("birth") == Path("results")
+
+
+def test_ids_of_claims_are_those_of_the_study_s_results_and_none_before_it_has_any(monkeypatch, tmp_path):
+    committed = json.loads((room("curricula") / "curricula" / "claims.json").read_text())
+    assert claim_ids("curricula") == list(dict.fromkeys(row["id"] for row in committed)) != []
+    monkeypatch.setattr(catalogue, "home", lambda *_: catalogue.Root("new", tmp_path))
+    assert claim_ids("curricula") == []
+
+
+def test_two_claims_with_one_id_are_refused():
+    rows = DataFrame({"run": ["a"], "seed": [0], "version": ["v"]})
+    twice = lambda table: [judge("same", "It is.", 1.0, section="1", rows=table, above=0)] * 2  # noqa: E731
+    with pytest.raises(TypeError, match="two claims with the id same; each needs its own"):
+        list(judged(SimpleNamespace(__name__="study", claims=twice), rows, "cpu"))
 
 
 def test_results_of_a_study_of_studies_and_of_a_folder_are_found_alike(tmp_path):

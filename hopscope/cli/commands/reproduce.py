@@ -32,7 +32,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count, duration
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import claims_in, outstanding, room
+from hopscope.experiments.results import claim_ids, claims_in, outstanding, room
 from hopscope.experiments.runner import Outcome, reproduce, run_folder
 from hopscope.experiments.work import Work
 from hopscope.runs.demand import check_together, gib
@@ -182,7 +182,7 @@ def show_list(as_json: bool) -> None:
         {
             "name": name,
             "summary": catalogue.summary("experiments", name),
-            "claims": list(experiment(name).CLAIMS),
+            "claims": claim_ids(name),
             "seconds": experiment(name).SECONDS,
         }
         for name in catalogue.names("experiments")
@@ -192,5 +192,6 @@ def show_list(as_json: bool) -> None:
         return
     for one in found:
         times = ", ".join(f"{scale} {spent} s" for scale, spent in one["seconds"].items())
-        claims = textwrap.fill(", ".join(one["claims"]), 116, initial_indent="    judges ", subsequent_indent="      ")
+        ids = ", ".join(one["claims"]) or "nothing yet: it has no results"
+        claims = textwrap.fill(ids, 116, initial_indent="    judges ", subsequent_indent="      ")
         say(f"{one['name']}: {one['summary']}\n{claims}\n    takes {times}")

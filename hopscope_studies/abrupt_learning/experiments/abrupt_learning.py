@@ -26,25 +26,12 @@ from hopscope_studies.abrupt_learning.claims import BY_HAND, claims
 from hopscope_studies.abrupt_learning.figure import figure
 from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 500, "paper": 100_000}
 #: By hand and trained models stand in one table.
 COMPARES_RUNS = True
-CLAIMS = (
-    "a_label_of_the_context_first",
-    "it_ends_abruptly",
-    "the_head_forms_at_the_change",
-    "it_reads_the_context",
-    "even_stays",
-    "adam_leaves_even",
-    "repeats_leave_even",
-    "nested_logits_change",
-    "nested_logits_wait",
-    "by_hand",
-    "untrained",
-)
 SEEDS = {"quick": 1, "cpu": 5, "paper": 6}
 #: Pairs and labels of the nested logits.
 NESTED = ((8, 8), (8, 9), (8, 10), (8, 12), (8, 16), (8, 32))

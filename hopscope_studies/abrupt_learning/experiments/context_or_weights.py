@@ -19,18 +19,10 @@ from hopscope_studies.abrupt_learning.cells import TRADE, cells, namer
 from hopscope_studies.abrupt_learning.figure import trade_figure as figure
 from hopscope_studies.abrupt_learning.trade_claims import claims
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 100_000}
-CLAIMS = (
-    "more_classes_favour_the_context",
-    "few_classes_favour_the_weights",
-    "bursts_favour_the_context",
-    "noise_favours_the_context",
-    "one_at_the_cost_of_the_other",
-    "untouched_by_labels_known",
-)
 SEEDS = {"quick": 1, "cpu": 5, "paper": 6}
 
 

@@ -10,6 +10,7 @@ from pandas import DataFrame
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.experiments.results import claim_ids
 from hopscope.measures.base import observe
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.item_labels import ItemLabels
@@ -87,7 +88,7 @@ OTHERS = {
 
 def verdicts(of: DataFrame) -> dict[str, str]:
     claims = list(abrupt_learning.claims(of))
-    assert [claim.id for claim in claims] == list(abrupt_learning.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids("abrupt_learning")
     return {claim.id: claim.verdict for claim in claims}
 
 

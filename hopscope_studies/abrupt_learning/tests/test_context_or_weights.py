@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pandas import DataFrame
 
+from hopscope.experiments.results import claim_ids
 from hopscope_studies.abrupt_learning.experiments import context_or_weights
 
 #: By condition: IC, IC2, IW, as Reddy has it and turned round.
@@ -45,7 +46,7 @@ def table(numbers) -> DataFrame:
 
 def verdicts(rows: DataFrame) -> dict[str, str]:
     claims = list(context_or_weights.claims(rows))
-    assert [claim.id for claim in claims] == list(context_or_weights.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids("context_or_weights")
     return {claim.id: claim.verdict for claim in claims}
 
 

@@ -28,22 +28,12 @@ from hopscope_studies.architectures.claims import claims
 from hopscope_studies.architectures.depths import least
 from hopscope_studies.architectures.figure import figure
 
-__all__ = ["CELL_SECONDS", "CLAIMS", "PARTIAL", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["CELL_SECONDS", "PARTIAL", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "long": 4000, "paper": 80_000}
 CELL_SECONDS = 60
 PARTIAL = True
-CLAIMS = (
-    "nothing_below_the_minimum",
-    "plain_attention_reaches_its_minimum",
-    "every_rule_reaches_its_minimum",
-    "kv_shift_goes_further",
-    "the_prior_is_needed",
-    "seeds_agree",
-    "parameters_are_equal",
-    "untrained_knows_nothing",
-)
 
 
 def runs(scale: str) -> Iterator[Config]:

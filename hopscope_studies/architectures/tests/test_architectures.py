@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.core import catalogue, outside
 from hopscope.experiments.base import CELL_BY_CELL
-from hopscope.experiments.results import room, table_in
+from hopscope.experiments.results import claim_ids, room, table_in
 from hopscope.experiments.runner import carry_out, run_folder
 from hopscope_studies.architectures import cells
 from hopscope_studies.architectures.candidates import (
@@ -159,7 +159,7 @@ def test_a_new_rule_of_attention_is_in_the_bench_without_an_edit(tmp_path, monke
     assert set(table.candidate) == {"twice"} and table.least.tolist() == [2, 3]
     assert overview(table).splitlines()[-1].startswith("| twice | ")
     assert len(bench.figure(table).axes) == 2
-    assert [claim.id for claim in claims(table)] == list(bench.CLAIMS)
+    assert [claim.id for claim in claims(table)] == claim_ids("hops_by_architecture")
 
 
 def test_a_rule_that_joins_tokens_itself_is_also_there_without_the_prior(tmp_path, monkeypatch):
@@ -213,12 +213,14 @@ def made(bad: bool = False) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made())}
-    assert tuple(found) == bench.CLAIMS
+    assert list(found) == claim_ids("hops_by_architecture")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
-    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(bench.CLAIMS, "fails")
+    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(
+        claim_ids("hops_by_architecture"), "fails"
+    )
 
 
 def test_half_of_the_small_bench_decides_nothing_that_needs_all_of_it():

@@ -26,34 +26,10 @@ from hopscope_studies.attention_saes.known import toy_report
 from hopscope_studies.attention_saes.measured import Known, Layer, Prefixes
 from hopscope_studies.attention_saes.reading import known
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 480, "paper": 7200}
-CLAIMS = (
-    "known_features_recovered",
-    "not_recovered_by_chance",
-    "features_are_of_the_right_head",
-    "known_prefixes_told",
-    "toy_features_recovered",
-    "toy_features_explain_more_than_components",
-    "loss_recovered",
-    "few_features_at_once",
-    "few_dead_features",
-    "better_than_random_dictionaries",
-    "better_than_components",
-    "better_than_shuffled",
-    "better_than_the_mean",
-    "some_want_long_prefixes",
-    "others_do_not",
-    "the_kinds_differ",
-    "direct_effects_differ",
-    "long_ones_want_the_order",
-    "none_where_lengths_are_shuffled",
-    "short_ones_serve_short_prefixes",
-    "long_ones_serve_long_prefixes",
-    "long_ones_gain_with_length",
-)
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}  # of prefixes, directions, and toys but for one more of these
 FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds in which heads are cut

@@ -18,21 +18,10 @@ from hopscope_studies.attention_saes.experiments.attention_saes import FULL, SEE
 from hopscope_studies.attention_saes.figure import heads_figure as figure
 from hopscope_studies.attention_saes.measured import Prefixes
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 3600}
-CLAIMS = (
-    "some_want_long_prefixes",
-    "others_do_not",
-    "the_kinds_differ",
-    "direct_effects_differ",
-    "long_ones_want_the_order",
-    "none_where_lengths_are_shuffled",
-    "short_ones_serve_short_prefixes",
-    "long_ones_serve_long_prefixes",
-    "long_ones_gain_with_length",
-)
 
 
 def runs(scale: str) -> Iterator[Work]:

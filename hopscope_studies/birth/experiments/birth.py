@@ -26,26 +26,10 @@ from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchit
 from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
 from hopscope_studies.birth.three_steps import ThreeSteps
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}
-CLAIMS = (
-    "one_layer_fails",
-    "two_layers_succeed",
-    "basic_model_succeeds",
-    "memories_in_order",
-    "memories_in_order_small",
-    "memories_in_order_drawn",
-    "memories_in_order_of_all",
-    "second_layer_first",
-    "bigrams_before_context",
-    "joint_learning_is_faster",
-    "first_memory_is_faster_jointly",
-    "three_steps_suffice",
-    "three_whole_steps",
-    "circuit_is_an_induction_head",
-)
 
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 MEASURES = "retrieval_accuracy,previous_token_score,induction_score"

@@ -28,24 +28,10 @@ from hopscope_studies.causal_structure.readings import SEQUENCES, at_the_end
 from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSequences
 from hopscope_studies.causal_structure.work import Construction, Information
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 40_000}
-CLAIMS = (
-    "information_finds_parents",
-    "made_by_hand",
-    "sgd_attends_to_parents",
-    "adamw_does_not",
-    "at_the_same_loss",
-    "adamw_keeps_it_in_layer_1",
-    "whose_layer_0",
-    "sgd_circuit",
-    "adamw_circuit",
-    "reference_is_not_bayes",
-    "none_below_bayes",
-    "two_parents_split",
-)
 
 SEEDS = {"quick": 1, "cpu": 5, "paper": 20}
 #: By scale: states and positions of trees, and of graphs of two parents.

@@ -21,10 +21,10 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.classes import written
 from hopscope_studies.census.cells import cells
-from hopscope_studies.census.claims import CLAIMS, claims
+from hopscope_studies.census.claims import claims
 from hopscope_studies.census.figure import figure
 
-__all__ = ["CELL_SECONDS", "CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["CELL_SECONDS", "SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 4000, "paper": 30_000}

@@ -23,25 +23,10 @@ from hopscope_studies.composition.claims import claims
 from hopscope_studies.composition.figure import figure
 from hopscope_studies.composition.scores import batches, errors, heads, matches, projections
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
-CLAIMS = (
-    "one_layer_fails_elsewhere",
-    "two_layers_succeed_elsewhere",
-    "shift_rises_as_the_error_falls",
-    "induction_rises_as_the_error_falls",
-    "match_rises_as_the_error_falls",
-    "weights_match",
-    "subspaces_match",
-    "bridge_is_needed",
-    "bridge_is_enough",
-    "small_pools_are_memorised",
-    "large_pools_are_not",
-    "critical_pool",
-    "untrained_knows_nothing",
-)
 
 #: Seeds of two layers, of one, of each pool.
 SEEDS = {"quick": (1, 1, 1), "cpu": (8, 5, 5), "paper": (8, 5, 3)}

@@ -19,30 +19,10 @@ from hopscope_studies.composition.language.claims import claims
 from hopscope_studies.composition.language.figure import figure
 from hopscope_studies.composition.language.measured import Bridges, ToyBridges
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 300, "paper": 7200}
-CLAIMS = (
-    "cutting_costs_more_than_random",
-    "cutting_costs_more_than_the_same_layers",
-    "cutting_costs_more_nats",
-    "sixteen_cost_more_than_random",
-    "copying_is_gone",
-    "random_heads_are_spared",
-    "previous_token_heads_are_needed",
-    "plain_text_is_spared",
-    "subspaces_match",
-    "more_than_turned_at_random",
-    "the_best_match_more",
-    "the_best_are_previous_token_heads",
-    "previous_token_heads_come_first",
-    "overlap_ranks_with_induction",
-    "weights_match",
-    "closer_in_the_toy",
-    "by_hand",
-    "untrained",
-)
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured
 COUNT = {"quick": 4, "cpu": 24, "paper": 100}

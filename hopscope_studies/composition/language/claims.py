@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 
 SONG = "4 (language models)"
 MAIN, RANK = "induction 8", 10
@@ -46,7 +45,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
     """What copying loses."""
-    said: dict[str, Any] = {"section": SONG, "rows": table, "source": "ours"}
+    evidence = Evidence(table, SONG)
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than the worst of ten "
@@ -59,42 +58,38 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
          "Sixteen cost more log-probability than the worst of ten random sixteens", "nats per token"),
     ):  # fmt: skip
         values = of(table, f"beyond the worst {control}: {measure}", name, "low")
-        yield judge(id, f"{words}.", values, f"lower end of {what}", **said, above=0)
+        yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", above=0)
     whole = of(table, "accuracy", "whole")
-    yield judge(
+    yield evidence.claim(
         "copying_is_gone",
         f"With the eight cut hardly any token of the second copy is right (whole: {whole.mean():.2f}).",
         of(table, "accuracy", MAIN, "high") / whole,
         "upper end of the share of the accuracy that is left",
-        **said,
         below=GONE,
     )
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
-    yield judge(
+    yield evidence.claim(
         "random_heads_are_spared",
         "With random eights cut most of the accuracy is left on average (paper: .82 of .91, which is nine tenths).",
         random / whole,
         "share of the accuracy that is left",
-        **said,
         at_least=SPARED,
     )
-    yield judge(
+    yield evidence.claim(
         "previous_token_heads_are_needed",
         "Cutting the eight highest previous-token heads, too, costs more accuracy than the worst of ten random eights.",
         of(table, "beyond the worst random: accuracy", "previous", "low"),
         "lower end of share of tokens",
-        **said,
         above=0,
     )
     text = of(table, "lost log_p on plain text", MAIN)
     lost = of(table, "lost log_p", MAIN)
-    yield judge(
+    yield evidence.claim(
         "plain_text_is_spared",
         "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs the second "
         "copy.",
         (text / lost).dropna(),
         "nats lost on text as a share of those on copies",
-        **said,
         at_most=PLAIN,
     )
 
@@ -105,83 +100,72 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
     mean = of(table, "overlap", "induction on previous", rank=RANK).mean()
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
-    yield judge(
+    yield Evidence(table, SONG).claim(
         "subspaces_match",
         "What the eight previous-token heads write overlaps with what the eight induction heads ask keys for "
         f"({mean:.2f}; 10 directions each) more than in the best of twenty draws of random heads of the same layers "
         f"({random.mean():.2f} on average).",
         low - highest(random),
         "distance of the lower end from the best draw",
-        section=SONG,
-        rows=table,
-        source="ours",
         above=0,
     )
-    yield judge(
+    yield Evidence(table, SONG).claim(
         "more_than_turned_at_random",
         f"It is more than with the written directions turned at random, twenty times ({turned.mean():.2f}).",
         low - highest(turned),
         "distance of the lower end from the best draw",
-        section=SONG,
-        rows=table,
-        source="ours",
         above=0,
     )
 
 
 def about_pairs(table: DataFrame) -> Iterator[Claim]:
     """Which pairs have a bridge."""
-    said: dict[str, Any] = {"section": SONG, "rows": table, "source": "ours"}
+    evidence = Evidence(table, SONG)
     low = of(table, "best overlap", "induction on previous", "low", RANK)
     others = drawn(table, "best overlap", "random earlier", RANK)
-    yield judge(
+    yield evidence.claim(
         "the_best_match_more",
         "Each induction head overlaps with the previous-token head that is best for it "
         f"({of(table, 'best overlap', 'induction on previous', rank=RANK).mean():.2f} on average) more than with the "
         f"best of eight random heads of the same layers ({others.mean():.2f}), in each of twenty draws.",
         low - highest(others),
         "distance of the lower end from the best draw",
-        **said,
         above=0,
     )
     best = table[table.kind == "best"].assign(own=table.run.map(previous_heads(table)))
-    yield judge(
+    yield evidence.claim(
         "the_best_are_previous_token_heads",
         "Of all heads of earlier layers the one that overlaps most with an induction head is one of the eight "
         "previous-token heads, for at least half of the eight.",
         Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
         "induction heads of which this is so",
-        **said,
         of="share of",
         at_least=0.5,
     )
-    yield judge(
+    yield evidence.claim(
         "previous_token_heads_come_first",
         "Of all heads of earlier layers more than half overlap less with an induction head than a previous-token head "
         "does, on average over pairs.",
         of(table, "place", column="low"),
         "lower end of the share of heads that overlap less",
-        **said,
         above=0.5,
     )
-    yield judge(
+    yield evidence.claim(
         "overlap_ranks_with_induction",
         "Over all heads behind the first previous-token head, those that overlap more with previous-token heads have "
         "higher induction scores (Spearman).",
         of(table, "ranks", column="low"),
         "lower end of the rank correlation",
-        **said,
         above=0,
     )
     diagonal = of(table, "diagonal", "induction on previous", "low")
     chance = pandas.concat([drawn(table, "diagonal", name) for name in ("random", "shuffled")])
-    yield judge(
+    yield evidence.claim(
         "weights_match",
         "The diagonal score of W_QK W_OV is higher than for random heads of the same layers and with W_OV shuffled "
         f"({chance.mean():.2f} on average), ten times each.",
         diagonal - highest(chance),
         "distance of the lower end from the best draw",
-        **said,
         above=0,
     )
 
@@ -204,26 +188,20 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     best = excess(of(language, "best overlap", "induction on previous", rank=RANK), floor).mean()
     each = Series(of(toys, "overlap", "toy").to_numpy())
     theirs = excess(each, Series(of(toys, "overlap", "in theory").to_numpy()))
-    yield judge(
+    yield Evidence(pandas.concat([language, toys]), "beside the toy models").claim(
         "closer_in_the_toy",
         "Beyond chance the toy models' two heads share more of their subspaces than induction heads share with the "
         f"best previous-token head here ({theirs.median():.2f} in the median against {best:.2f}, of 1).",
         theirs.median() - best,
         "difference of the shares",
-        section="beside the toy models",
-        rows=pandas.concat([language, toys]),
-        source="ours",
         above=0,
     )
-    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
-    yield judge(
+    yield Evidence(hand, "control (ours)").claim(
         "by_hand",
         "In a hand-set model the two heads share one subspace, other pairs none; with the head that copies cut nothing "
         "is right, with the other of its layer everything.",
         of(hand, "overlap", "induction on previous"),
         "overlap",
-        rows=hand,
-        **said,
         above=0.99,
         also=[
             bound("overlap of random heads", highest(drawn(hand, "overlap", "random")), below=0.01),
@@ -232,12 +210,10 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
         ],
     )
     chance = drawn(idle, "overlap", "turned", RANK)
-    yield judge(
+    yield Evidence(idle, "control (ours)").claim(
         "untrained",
         "At initial weights the heads with the highest scores overlap as subspaces turned at random do.",
         of(idle, "overlap", "induction on previous", rank=RANK) - chance.mean(),
         "difference of the overlaps",
-        rows=idle,
-        **said,
         below=0.02,
     )

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.measures import observe
 from hopscope.measures.lag_attention import by_lag, by_offset, lag_attention
 from hopscope.models.transformer import Architecture, Transformer
@@ -17,7 +18,6 @@ from hopscope_studies.composition import bridge
 from hopscope_studies.composition.by_hand import by_hand
 from hopscope_studies.composition.cells import elsewhere
 from hopscope_studies.composition.claims import claims, critical_pools, halfway
-from hopscope_studies.composition.experiments import composition
 from hopscope_studies.composition.scores import batches, changed, error, errors, heads
 
 # The positive control ---------------------------------------------------------------------------------------------
@@ -173,12 +173,14 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == composition.CLAIMS
+    assert list(found) == claim_ids("composition")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
-    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(composition.CLAIMS, "fails")
+    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(
+        claim_ids("composition"), "fails"
+    )
 
 
 def test_halfway_is_interpolated():

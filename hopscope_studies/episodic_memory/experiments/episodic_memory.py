@@ -29,26 +29,12 @@ from hopscope_studies.episodic_memory.figure import figure
 from hopscope_studies.episodic_memory.fit import Fitter
 from hopscope_studies.episodic_memory.response import Lists, answers, asymmetry, contiguity, heads_by_lag, lists
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Heads are compared with the simulations.
 COMPARES_RUNS = True
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 100, "paper": 30_000}
-CLAIMS = (
-    "simulation_is_the_closed_form",
-    "random_curves_are_near",
-    "copying_heads_recall",
-    "every_model_has_one",
-    "other_heads_do_not",
-    "distance_falls",
-    "answers_are_contiguous",
-    "answers_lean_forward",
-    "contiguity_comes_with_induction",
-    "contiguity_needs_the_heads",
-    "one_of_several_is_spared",
-    "untrained_is_flat",
-)
 
 #: Seeds of models of one head a layer, and of four.
 SEEDS = {"quick": (1, 1), "cpu": (8, 5), "paper": (8, 5)}

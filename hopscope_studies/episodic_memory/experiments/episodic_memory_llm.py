@@ -19,35 +19,10 @@ from hopscope_studies.episodic_memory.language.claims import claims
 from hopscope_studies.episodic_memory.language.figure import figure
 from hopscope_studies.episodic_memory.language.measured import Recall, ToyRecall
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 400, "paper": 7200}
-CLAIMS = (
-    "induction_heads_recall",
-    "more_than_shuffled",
-    "more_than_from_unrelated_places",
-    "others_are_at_the_floor",
-    "ranks_with_matching",
-    "ranks_among_others",
-    "ranks_again",
-    "they_lean_forward",
-    "drift_fits_better_than_chaining",
-    "attention_falls_off",
-    "nearer_in_the_toy",
-    "answers_are_contiguous",
-    "answers_lean_forward",
-    "contiguity_needs_the_heads",
-    "more_than_the_same_layers",
-    "contiguity_needs_heads_like_recall",
-    "as_gone_as_in_the_toy",
-    "random_curves_are_near",
-    "by_hand",
-    "untrained_heads_do_not",
-    "more_near_than_untrained",
-    "more_like_recall_than_untrained",
-    "untrained_is_flat",
-)
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 COUNT = {"quick": 4, "cpu": 24, "paper": 100}
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.episodic_memory.experiments.episodic_memory_llm import CLAIMS, recalled, table
+from hopscope_studies.episodic_memory.experiments.episodic_memory_llm import recalled, table
 from hopscope_studies.episodic_memory.language.claims import claims
 from hopscope_studies.episodic_memory.language.figure import figure
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 500, "paper": 7200}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Limit, between, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
 from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, COPIES, EMERGENCE
 from hopscope_studies.episodic_memory.fit import NEAR
 
 RELIABLE = 0.5  # rank correlation of two halves (ours)
 GONE = 0.1  # share of contiguity left (the toy study's bound)
 RARE = 0.1  # share of heads (ours)
+CONTROL = "control (ours)"
 
 
 def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
@@ -48,15 +48,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def about_distances(table: DataFrame) -> Iterator[Claim]:
     """How many heads are near a model of recall, and how many would be by chance."""
     like = of_chosen(table, "like recall")
-    yield judge(
+    yield Evidence(table, CMR, source="paper").claim(
         "induction_heads_recall",
         "The eight heads with the highest matching scores on one half of the sequences are CMR-like on the other, and "
         "prefer lag +1 (paper: so are induction heads).",
         of_chosen(table, "distance", "high"),
         "upper end of the CMR distance",
-        section=CMR,
-        rows=table,
-        source="paper",
         below=NEAR,
         also=[bound("that are like recall", like, of="share of", at_least=1)],
     )
@@ -64,137 +61,112 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
         ("more_than_shuffled", "shuffled", "their own curves with lags shuffled"),
         ("more_than_from_unrelated_places", "unrelated", "their curves from places that have nothing to do with it"),
     ):
-        yield judge(
+        yield Evidence(table, "control").claim(
             id,
             f"More heads are like recall than {words} (95 % over heads, lower end).",
             of(table, "share like recall: all heads", f"beyond {control}", "low"),
             "lower end of the difference of shares",
-            section="control",
-            rows=table,
-            source="ours",
             above=0,
         )
     quiet = "share near: heads that do not copy"
-    yield judge(
+    yield Evidence(table, CMR).claim(
         "others_are_at_the_floor",
         f"Heads that do not copy (attention at lag +1 below {COPIES:g}) are CMR-like no more often than their curves "
         f"with lags shuffled ({of(table, quiet, 'heads').mean():.0%} and {of(table, quiet, 'shuffled').mean():.0%}).",
         of(table, quiet, "beyond shuffled", "low"),
         "lower end of the difference of shares",
-        section=CMR,
-        rows=table,
-        source="ours",
         at_most=0,
     )
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
     """Nearness to recall beside matching scores, of other sequences."""
-    said: dict[str, Any] = {"section": CMR, "rows": table, "source": "ours"}
+    evidence = Evidence(table, CMR)
     shuffled = of(table, "ranks", "shuffled").groupby(level=0).max()
     low = of(table, "ranks", "matching", "low")
-    yield judge(
+    yield evidence.claim(
         "ranks_with_matching",
         "Heads with higher matching scores are nearer to recall (Spearman, 95 % over heads, lower end), more than with "
         "lags shuffled.",
         low,
         "lower end of the rank correlation",
-        **said,
         above=0,
         also=[bound("distance of it from the highest with lags shuffled", low - shuffled, above=0)],
     )
-    yield judge(
+    yield evidence.claim(
         "ranks_among_others",
         f"So they are among heads with a matching score below {COPIES:g}.",
         of(table, "ranks", "matching: heads that do not copy", "low"),
         "lower end of the rank correlation",
-        **said,
         above=0,
     )
-    yield judge(
+    yield evidence.claim(
         "ranks_again",
         "Distances on one half of the sequences rank heads as those on the other do.",
         of(table, "ranks", "both halves", "low"),
         "lower end of the rank correlation",
-        **said,
         above=RELIABLE,
     )
 
 
 def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """The curves of the highest eight."""
-    said: dict[str, Any] = {"section": CMR, "rows": table}
-    yield judge(
+    yield Evidence(table, CMR, source="paper").claim(
         "they_lean_forward",
         "Each of the eight attends to lag +1 more than to −1.",
         of_chosen(table, "asymmetry", "low"),
         "lower end of the difference",
-        **said,
-        source="paper",
         above=0,
     )
-    yield judge(
+    yield Evidence(table, CMR).claim(
         "drift_fits_better_than_chaining",
         "At least half of the eight are nearer to the model of recall that the other half chose than to pure chaining, "
         "attention at +1 and nothing else (paper: language models' heads have intermediate β_enc).",
         of_chosen(table, "drift", "low") > 0,
         "heads whose lower end is above 0",
-        **said,
-        source="ours",
         of="share of",
         at_least=0.5,
     )
-    yield judge(
+    yield Evidence(table, CMR).claim(
         "attention_falls_off",
         "At least half of the eight attend to lag +2 more than to lags 4 to 8, as people recall.",
         of_chosen(table, "falling off", "low") > 0,
         "heads whose lower end is above 0",
-        **said,
-        source="ours",
         of="share of",
         at_least=0.5,
     )
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
-    yield judge(
+    yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
         f"Copying heads of the toy models are nearer to recall ({near.median():.4f} in the median) than the eight here "
         f"({far:.4f} in the median).",
         near.median() - far,
         "difference of the medians",
-        section="beside the toy models",
-        rows=pandas.concat([table, toys]),
-        source="ours",
         below=0,
     )
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
     """What is answered on a list in another order."""
-    yield judge(
+    yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
         "After a token of the list, answers go to what followed it there (CRP at +1 over the mean at lags 2 to 5).",
         of(table, "contiguity", "whole", "low"),
         "lower end of contiguity",
-        section=EMERGENCE,
-        rows=table,
-        source="ours",
         above=CONTIGUOUS,
     )
-    yield judge(
+    yield Evidence(table, EMERGENCE).claim(
         "answers_lean_forward",
         "Answers go forward in the list rather than back.",
         of(table, "asymmetry", "whole", "low"),
         "lower end of asymmetry",
-        section=EMERGENCE,
-        rows=table,
-        source="ours",
         above=0,
     )
 
 
 def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """What contiguity needs."""
-    said: dict[str, Any] = {"section": EMERGENCE, "rows": table, "source": "ours", "above": 0}
+    evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
         ("contiguity_needs_the_heads", "random", "matching", "with the eight highest matching scores silenced less "
          "contiguity is left than with the worst of ten random eights"),
@@ -204,23 +176,20 @@ def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
          "less is left than without the worst of ten random eights (paper: so with the score of learning in context)"),
     ):  # fmt: skip
         mean = of(table, f"left: {MEASURE}", name).mean()
-        yield judge(
+        yield evidence.claim(
             id,
             f"{words[0].upper()}{words[1:]} (95 % over lists, lower end; {mean:.0%} are left).",
             of(table, f"beyond the worst {control}: {MEASURE}", name, "low"),
             "lower end of the difference of shares",
-            **said,
+            above=0,
         )
     gone: Limit = {"at_most": GONE}
-    yield judge(
+    yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
         f"Without the eight contiguity is gone, as in the toy models without theirs (there {toy_left(toys):.1%} are "
         "left in the median).",
         of(table, f"left: {MEASURE}", "matching", "high"),
         "upper end of the share left",
-        section=EMERGENCE,
-        rows=table,
-        source="the toy study",
         **gone,
     )
 
@@ -236,53 +205,43 @@ def toy_left(toys: DataFrame) -> float:
 def about_controls(table: DataFrame) -> Iterator[Claim]:
     """What must be near, and what must not."""
     language, hand, idle = (table[table.part == part] for part in ("language", "by hand", "untrained"))
-    said: dict[str, Any] = {"section": "control (ours)", "source": "ours"}
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
-    yield judge(
+    yield Evidence(language, "control").claim(
         "random_curves_are_near",
         "A few per cent of random curves are CMR-like.",
         shares,
         "share of random curves",
-        section="control",
-        rows=language,
-        source="ours",
         within=between(0.01, 0.1),
     )
-    yield judge(
+    yield Evidence(hand, CONTROL).claim(
         "by_hand",
         "In a hand-set model the head that copies is at distance 0 and like recall; without it recall is even.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
-        rows=hand,
-        **said,
         below=0.02,
         also=[
             bound("that is like recall", of_chosen(hand, "like recall"), of="share of", at_least=1),
             bound("share left", of(hand, f"left: {MEASURE}", "matching"), below=GONE),
         ],
     )
-    yield judge(
+    yield Evidence(idle, CONTROL).claim(
         "untrained_heads_do_not",
         "At initial weights hardly any head is like recall (95 % over heads, upper end).",
         of(idle, "share like recall: all heads", "heads", "high"),
         "upper end of the share of heads",
-        rows=idle,
-        **said,
         below=RARE,
     )
-    yield from above_untrained(language, idle, said)
-    yield judge(
+    yield from above_untrained(language, idle)
+    yield Evidence(idle, CONTROL).claim(
         "untrained_is_flat",
         "At initial weights recall is even.",
         of(idle, "contiguity", "whole"),
         "contiguity",
-        rows=idle,
-        **said,
         within=between(0.8, 1.25),
     )
 
 
-def above_untrained(language: DataFrame, idle: DataFrame, said: dict[str, Any]) -> Iterator[Claim]:
+def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     """Whether more heads are like recall than at initial weights, by the paper's criterion and by ours."""
     for id, which, words in (
         ("more_near_than_untrained", "near", "CMR-like, as the paper has it,"),
@@ -290,13 +249,11 @@ def above_untrained(language: DataFrame, idle: DataFrame, said: dict[str, Any]) 
     ):
         kind = f"share {which}: all heads"
         shares, floor = of(language, kind, "heads", "low"), of(idle, kind, "heads", "high").max()
-        yield judge(
+        yield Evidence(language, CONTROL).claim(
             id,
             f"More heads are {words} than at initial weights ({of(language, kind, 'heads').mean():.0%} and "
             f"{of(idle, kind, 'heads').mean():.0%}; lower end against upper end).",
             shares - floor,
             "difference of the ends",
-            rows=language,
-            **said,
             above=0,
         )

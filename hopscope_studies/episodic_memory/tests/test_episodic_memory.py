@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.episodic_memory import context_maintenance as cmr
 from hopscope_studies.episodic_memory.claims import claims
 from hopscope_studies.episodic_memory.context_maintenance import Memory
-from hopscope_studies.episodic_memory.experiments import episodic_memory
 from hopscope_studies.episodic_memory.fit import Fit, Fitter
 from hopscope_studies.episodic_memory.response import (
     answers,
@@ -230,10 +230,10 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == episodic_memory.CLAIMS
+    assert list(found) == claim_ids("episodic_memory")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
     found = {claim.id: claim.verdict for claim in claims(made(bad=True))}
-    assert found == dict.fromkeys(episodic_memory.CLAIMS, "fails")
+    assert found == dict.fromkeys(claim_ids("episodic_memory"), "fails")

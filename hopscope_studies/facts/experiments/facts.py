@@ -25,25 +25,10 @@ from hopscope_studies.facts.models.linear_recall import LinearArchitecture
 from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
 from hopscope_studies.facts.tasks.factual_recall import FactualRecall
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 440, "paper": 200_000}
-CLAIMS = (
-    "starts_at_chance",
-    "three_phases",
-    "hallucination_at_ln_d",
-    "subject_is_ignored",
-    "answers_from_relation",
-    "when_phases_change",
-    "ends_solved",
-    "random_facts_too",
-    "control_has_no_phase",
-    "facts_per_parameter",
-    "short_training_is_why",
-    "attention_alone_suffices",
-    "mlp_replaces_heads",
-)
 
 #: Runs of the linear model: seeds with even facts; its settings; seeds with facts that are drawn, where not only the
 #: data differ from seed to seed. Shapes of the capacity sweep, and those trained for longer; the trade-off's grid.

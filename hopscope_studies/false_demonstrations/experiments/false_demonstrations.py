@@ -40,27 +40,12 @@ from hopscope_studies.false_demonstrations.removal import (
     scores,
 )
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 130, "paper": 40_000}
 #: By hand and trained models stand in one table.
 COMPARES_RUNS = True
-CLAIMS = (
-    "false_demonstrations_mislead",
-    "the_gap_comes_late",
-    "false_labels_overthink",
-    "false_induction_heads",
-    "the_heads_are_late",
-    "half_and_random_labels",
-    "late_attention_not_mlps",
-    "knows_both",
-    "patterns_of_others_a_guess",
-    "no_gap_before_attention",
-    "contexts_of_other_classes",
-    "by_hand",
-    "untrained",
-)
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 SIZE = {"quick": 200, "cpu": 2000, "paper": 2000}  # sequences behind every number
 HEADS = 2  # that are silenced: a quarter of the cpu scale's

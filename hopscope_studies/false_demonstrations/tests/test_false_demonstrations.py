@@ -7,6 +7,7 @@ import torch
 from pandas import DataFrame
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.interventions.parts import Part, silenced
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.false_demonstrations.by_hand import overthinker
@@ -162,7 +163,7 @@ def made(bad: bool) -> DataFrame:
 @pytest.mark.parametrize(("bad", "verdict"), [(False, "holds"), (True, "fails")])
 def test_claims_hold_of_what_bears_them_out_and_fail_of_what_does_not(bad, verdict):
     found = {claim.id: claim.verdict for claim in false_demonstrations.claims(made(bad))}
-    assert found == dict.fromkeys(false_demonstrations.CLAIMS, verdict)
+    assert found == dict.fromkeys(claim_ids("false_demonstrations"), verdict)
 
 
 def test_without_runs_nothing_is_decided():

@@ -19,28 +19,10 @@ from hopscope_studies.gradient_descent.figure import figure
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttentionShape
 from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 150, "paper": 1500}
-CLAIMS = (
-    "constructed_is_descent",
-    "one_layer_reaches_the_best_step",
-    "answers_agree",
-    "sensitivities_point_alike",
-    "sensitivities_are_alike",
-    "interpolated_weights_do_as_well",
-    "other_inputs",
-    "far_inputs",
-    "other_weights",
-    "repeated_it_descends",
-    "repeated_on_y_alone_it_descends",
-    "two_beat_two_steps",
-    "looped_is_gd_plus_plus",
-    "own_weights_are_no_worse_than_gd_plus_plus",
-    "untrained_is_no_descent",
-    "shuffled_labels_teach_nothing",
-)
 
 #: The paper's sizes, which are those of every scale.
 TASK = LinearRegression()

@@ -12,6 +12,7 @@ from pandas import DataFrame
 from hopscope import BadInput, Config, Training, train
 from hopscope.circuits.words import symbols_at
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.explorer.describing import describe
 from hopscope.measures.base import unmet
 from hopscope.tasks.retrieval import Retrieval
@@ -274,7 +275,7 @@ def rows_of(one: dict, off: float, two: tuple[float, float, float], untrained: t
 
 def judged(table: DataFrame) -> dict[str, str]:
     claims = list(gradient_descent.claims(table))
-    assert [claim.id for claim in claims] == list(gradient_descent.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids("gradient_descent")
     return {claim.id: claim.verdict for claim in claims}
 
 

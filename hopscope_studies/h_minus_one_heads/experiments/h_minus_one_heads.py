@@ -24,20 +24,10 @@ from hopscope_studies.h_minus_one_heads.figure import figure
 from hopscope_studies.h_minus_one_heads.scores import asked, dropping, gate_means, gate_numbers, losses
 from hopscope_studies.h_minus_one_heads.work import MadeByHand
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
-CLAIMS = (
-    "measures_know_gates_made_by_hand",
-    "in_turn_beats_plain",
-    "in_turn_beats_dropout",
-    "in_turn_beats_jointly",
-    "gates_are_uneven",
-    "gates_tell_kinds_apart",
-    "the_lightest_head_matters_least",
-    "untrained_models_guess",
-)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of models trained in these ways whose circuits are searched for
 SEARCHED_IN = ("plain", "in turn")
 BY_HAND = {"quick": MadeByHand(32), "cpu": MadeByHand(), "paper": MadeByHand()}

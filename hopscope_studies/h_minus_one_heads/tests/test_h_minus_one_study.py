@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.tasks.base import NOT_ASKED
 from hopscope_studies.h_minus_one_heads import cells
 from hopscope_studies.h_minus_one_heads.by_hand import by_hand
 from hopscope_studies.h_minus_one_heads.claims import claims
-from hopscope_studies.h_minus_one_heads.experiments import h_minus_one_heads
 from hopscope_studies.h_minus_one_heads.scores import area, dropping, gate_numbers, gates, losses
 from hopscope_studies.h_minus_one_heads.tasks.two_kinds import TwoKinds
 
@@ -120,10 +120,10 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == h_minus_one_heads.CLAIMS
+    assert list(found) == claim_ids("h_minus_one_heads")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
     verdicts = {claim.id: claim.verdict for claim in claims(made(bad=True))}
-    assert verdicts == dict.fromkeys(h_minus_one_heads.CLAIMS, "fails")
+    assert verdicts == dict.fromkeys(claim_ids("h_minus_one_heads"), "fails")

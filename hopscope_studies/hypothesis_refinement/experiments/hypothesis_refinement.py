@@ -19,25 +19,10 @@ from hopscope_studies.hypothesis_refinement.claims import claims
 from hopscope_studies.hypothesis_refinement.figure import figure
 from hopscope_studies.hypothesis_refinement.measured import REPORT, Asked, Proposals
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 7200}
-CLAIMS = (
-    "every_rule_tried_is_exact",
-    "found_by_closed_form",
-    "more_hypotheses_find_more",
-    "wrong_rules_fall_to_the_best_partial",
-    "noise_breaks_exact_filtering",
-    "the_best_fit_survives_noise",
-    "whoever_knows_scores_one",
-    "guessing_scores_chance",
-    "lists_beyond_guessing",
-    "lists_beyond_shuffled",
-    "lights_beyond_even",
-    "lights_beyond_shuffled",
-    "form_of_lists",
-)
 DOMAINS = ("lists", "lights")
 SCRIPTED = {"quick": 4, "cpu": 400, "paper": 2000}
 MODELS = {"quick": ("known:last_line",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}

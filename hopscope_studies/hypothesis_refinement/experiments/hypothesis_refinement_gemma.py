@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
 from hopscope_studies.hypothesis_refinement.claims import claims
-from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import CLAIMS, asked, table
+from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import asked, table
 from hopscope_studies.hypothesis_refinement.figure import figure
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}

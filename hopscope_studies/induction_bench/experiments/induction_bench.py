@@ -19,22 +19,10 @@ from hopscope_studies.induction_bench.claims import claims
 from hopscope_studies.induction_bench.figure import figure
 from hopscope_studies.induction_bench.measured import REPORT, Asked, Learned
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 600, "paper": 7200}
-CLAIMS = (
-    "learner_exact",
-    "learner_right_on_unseen_strings",
-    "half_the_examples_are_too_few",
-    "whoever_knows_scores_one",
-    "guessing_scores_chance",
-    "compatibility_near_zero",
-    "recall_beyond_shuffled",
-    "recall_beyond_shuffled_after_examples",
-    "chooses_beyond_shuffled",
-    "form_needs_examples",
-)
 #: (k, letters, rules): those of the paper's grid that are learned, and those that are asked.
 GRID = {"quick": ((2, 5, 3),), "cpu": ((2, 5, 3), (3, 5, 4), (3, 8, 5), (4, 5, 5))}
 GRID["paper"] = tuple((k, letters, rules) for k in (2, 3, 4) for letters in (5, 8) for rules in (3, 4, 5))

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
 from hopscope_studies.induction_bench.claims import claims
-from hopscope_studies.induction_bench.experiments.induction_bench import CLAIMS, asked, table
+from hopscope_studies.induction_bench.experiments.induction_bench import asked, table
 from hopscope_studies.induction_bench.figure import figure
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 700, "paper": 7200}

@@ -21,20 +21,10 @@ from hopscope_studies.induction_formation.clamp_claims import claims
 from hopscope_studies.induction_formation.figure import clamps_figure as figure
 from hopscope_studies.induction_formation.theory.product import Product
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 5, "cpu": 360, "paper": 60_000}
-CLAIMS = (
-    "previous_token_is_faster",
-    "perfect_layer_is_faster_still",
-    "copying_is_faster_than_layer_0",
-    "matching_is_fastest",
-    "no_layer_0_no_change",
-    "patterns_are_all_it_is_for",
-    "toy_order",
-    "toy_closed_form",
-)
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 
 

@@ -22,26 +22,12 @@ from hopscope_studies.induction_formation.claims import BY_HAND, claims
 from hopscope_studies.induction_formation.figure import figure
 from hopscope_studies.induction_formation.heads import judged
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 15_000}
 #: By hand and trained models stand in one table.
 COMPARES_RUNS = True
-CLAIMS = (
-    "plateau_at_ln_2",
-    "it_ends_abruptly",
-    "several_heads",
-    "the_best_alone_is_less",
-    "heads_add_up",
-    "layer_0_serves_patterns",
-    "without_layer_0_a_guess",
-    "patterns_of_others_a_guess",
-    "withheld_labels",
-    "labels_delay_more_than_classes",
-    "by_hand",
-    "untrained",
-)
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 
 

@@ -11,6 +11,7 @@ from pandas import DataFrame
 
 from hopscope.builds.item_induction import induction
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.measures.base import observe
 from hopscope.models import Architecture
 from hopscope.tasks.item_labels import ItemLabels
@@ -33,7 +34,7 @@ def row(condition: str, seed: int, kind: str, name: str, value: float, step: int
 
 def verdicts(source, rows: list[dict]) -> dict[str, str]:
     claims = list(source.claims(DataFrame(rows)))
-    assert [claim.id for claim in claims] == list(source.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids(source.__name__.rpartition(".")[2])
     return {claim.id: claim.verdict for claim in claims}
 
 

@@ -21,7 +21,8 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
@@ -31,19 +32,6 @@ from hopscope_studies.k_hop.curves_and_costs import costs, curves
 SECONDS = {"quick": 6, "cpu": 480, "long": 1430, "paper": 40_000}
 #: Of one run of `long`, the longest, on one core.
 CELL_SECONDS = 150
-CLAIMS = (
-    "k_hops_alone_stay_at_chance",
-    "all_together_solve",
-    "eight_hops_together",
-    "mixture_solves",
-    "cumulative_stages_solve",
-    "stages_solve",
-    "frozen_stages_solve",
-    "stages_forget",
-    "freezing_helps",
-    "hops_in_order",
-    "growth_is_slower_with_easy_data",
-)
 
 PAPER = "Bietti's talk on arXiv:2505.23683"
 SYMBOLS = {"quick": 3, "cpu": 4, "paper": 8}
@@ -168,10 +156,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield growth(table)
 
 
-def over_runs(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
+def over_runs(
+    name: str, sentence: str, values: Series, what: str, rows: DataFrame, section: str = PAPER, **more: Any
+) -> Claim:
     """A claim over values, of which there are n; its number is their median."""
-    about: dict[str, Any] = {"section": PAPER, "rows": rows, "n": len(values), "number": "median", "source": "ours"}
-    return judge(name, sentence, values, what, **(about | more))
+    return Evidence(rows, section).claim(name, sentence, values, what, **{"n": len(values), "number": "median", **more})
 
 
 def solved(id: str, rows: DataFrame, words: str) -> Claim:

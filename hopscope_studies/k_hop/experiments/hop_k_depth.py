@@ -19,7 +19,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.measures import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -27,12 +27,6 @@ from hopscope.tasks.hop_k import HopK
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "paper": 200_000}
-CLAIMS = (
-    "each_depth_learns_its_hops",
-    "errors_rise_with_hops",
-    "deeper_is_better_beyond",
-    "order_as_published",
-)
 
 PAPER = "Sanford, Hsu and Telgarsky (2024), experiments"
 #: Error (share of defined answers) by layers and k, read off the authors' results with four heads.
@@ -173,9 +167,11 @@ def worded(errors: dict[int, dict[int, float]]) -> str:
     return f"median errors at k = {', '.join(map(str, hops))}, by layers: {'; '.join(rows)}"
 
 
-def told(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
+def told(
+    name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
+) -> Claim:
     """A claim of the paper's experiments."""
-    return judge(name, sentence, values, what, section=PAPER, rows=rows, n=len(values), **{"source": "ours", **more})
+    return Evidence(rows, PAPER, source).claim(name, sentence, values, what, n=len(values), **more)
 
 
 @styled

@@ -20,7 +20,8 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags, power_law
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags, power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
@@ -28,15 +29,6 @@ from hopscope_studies.k_hop.curves_and_costs import costs, curves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 560, "paper": 20_000}
-CLAIMS = (
-    "k_hops_alone_stay_at_chance",
-    "curriculum_solves",
-    "mixture_solves",
-    "hops_in_order",
-    "layer_by_layer",
-    "cost_alone",
-    "cost_of_a_mixture",
-)
 
 N_SYMBOLS = {"quick": 3, "cpu": 4, "paper": 5}
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
@@ -140,14 +132,8 @@ def over_runs(
     name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
 ) -> Claim:
     """A claim of Bietti's talk on the paper; its number is the median over values, of which there are n."""
-    about: dict[str, Any] = {
-        "section": "Bietti's talk on arXiv:2505.23683",
-        "rows": rows,
-        "n": len(values),
-        "number": "median",
-        "source": source,
-    }
-    return judge(name, sentence, values, what, **about, **more)
+    evidence = Evidence(rows, "Bietti's talk on arXiv:2505.23683", source=source)
+    return evidence.claim(name, sentence, values, what, n=len(values), number="median", **more)
 
 
 def alone(rows: DataFrame) -> Claim:

@@ -11,6 +11,7 @@ from pandas import DataFrame
 from hopscope import Config, Training, train
 from hopscope.configuration.freezing import parse_frozen
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.models import Architecture
 from hopscope.tasks.hop_k import HopK
 from hopscope_studies.k_hop.experiments import easy_to_hard, hop_k_depth
@@ -60,7 +61,7 @@ def test_growth_is_compared_with_growth():
     rows += curves("mixture", 4, {1: 50, 2: 100, 4: 300}) + curves("cumulative", 4, {1: 50, 2: 100, 4: 300})
     rows += curves("layerwise", 4, {1: None, 2: 100, 4: None}) + curves("frozen", 4, {1: 50, 2: 100, 4: 300}, last=0.1)
     found = {claim.id: claim for claim in easy_to_hard.claims(DataFrame(rows))}
-    assert set(found) == set(easy_to_hard.CLAIMS)
+    assert set(found) == set(claim_ids("easy_to_hard"))
     growth = found["growth_is_slower_with_easy_data"]
     assert (growth.verdict, growth.number) == ("holds", pytest.approx((1000 / 95) / (295 / 95)))
     assert "more than 10.5 times" in growth.sentence and "k = 8: never" in growth.sentence
@@ -110,6 +111,6 @@ def test_the_published_table_holds_its_own_claims():
     """With gaps of the published table filled in; and a table in which depth does not help fails."""
     published = {2: [0.0, 0.01, 0.14, 0.346, 0.423], 3: [0.0, 0.0, 0.01, 0.048, 0.15], 4: [0.0, 0.0, 0.0, 0.01, 0.015]}
     found = {claim.id: claim.verdict for claim in hop_k_depth.claims(errors(published))}
-    assert set(found) == set(hop_k_depth.CLAIMS) and set(found.values()) == {"holds"}
+    assert set(found) == set(claim_ids("hop_k_depth")) and set(found.values()) == {"holds"}
     shallow = {layers: [0.5, 0.4, 0.3, 0.2, 0.1] for layers in (2, 3, 4)}
     assert set({claim.id: claim.verdict for claim in hop_k_depth.claims(errors(shallow))}.values()) == {"fails"}

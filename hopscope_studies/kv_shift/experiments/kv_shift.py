@@ -25,25 +25,10 @@ from hopscope_studies.kv_shift.figure import figure
 from hopscope_studies.kv_shift.scores import accuracy, asked, blends, with_blends
 from hopscope_studies.kv_shift.work import LeastDepths
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
-CLAIMS = (
-    "one_layer_is_an_induction_head",
-    "one_plain_layer_is_none",
-    "it_is_faster_than_two_plain_layers",
-    "blends_are_the_construction",
-    "keys_unshifted_it_guesses",
-    "a_drawn_start_does_as_well",
-    "no_gain_on_n_grams",
-    "least_depths_are_exact",
-    "letters_reach_the_least_depth",
-    "letters_go_no_further",
-    "chains_reach_the_least_depth",
-    "chains_go_no_further",
-    "untrained_knows_nothing",
-)
 
 ENOUGH = 0.95  # accuracy from which induction counts as learnt (Xu et al.'s curves; ours)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of these cells whose circuits are searched for

@@ -24,19 +24,10 @@ from hopscope_studies.language_learning.figure import figure
 from hopscope_studies.language_learning.readings import ORDERS, of_model, of_n_grams
 from hopscope_studies.language_learning.tasks.automaton_strings import AutomatonStrings
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 360, "paper": 40_000}
-CLAIMS = (
-    "n_gram_heads_help",
-    "as_good_as_the_table",
-    "attention_alone_is_below",
-    "recurrence_is_below_attention",
-    "longer_contexts_are_legal",
-    "the_source_is_far",
-    "untrained_knows_nothing",
-)
 
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 #: By name, the attention of each model.

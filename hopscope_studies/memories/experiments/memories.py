@@ -20,24 +20,10 @@ from hopscope_studies.memories.claims import claims
 from hopscope_studies.memories.figure import LOADS, figure
 from hopscope_studies.memories.work import Lemma, Recall, TrainedCapacity, WrittenCapacity
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 100_000}
-CLAIMS = (
-    "gradient_is_a_memory",
-    "deep_gradient_is_a_memory",
-    "one_step_recalls",
-    "unwritten_recalls_nothing",
-    "outer_product_curve",
-    "outer_product_law",
-    "trained_holds_more",
-    "linear_law",
-    "mlp_law",
-    "mlp_32_answers_law",
-    "overlap_costs_outer_products",
-    "one_step_withstands_overlap",
-)
 
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {

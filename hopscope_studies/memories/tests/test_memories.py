@@ -13,7 +13,7 @@ from hopscope.cli import main
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.experiments.capacity import Search, capacity
-from hopscope.experiments.judging import power_law
+from hopscope.experiments.values import power_law
 from hopscope.experiments.work import Stopped
 from hopscope.tasks.induction import Induction
 from hopscope.theory import memories

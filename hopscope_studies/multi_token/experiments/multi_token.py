@@ -27,29 +27,12 @@ from hopscope_studies.multi_token.scores import accuracies, guessed, without_tru
 from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 from hopscope_studies.multi_token.work import OneHead
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 610, "paper": 300_000}
 #: By hand and trained models stand in one table.
 COMPARES_RUNS = True
-CLAIMS = (
-    "one_head_is_plain_training",
-    "names_are_learnt",
-    "an_induction_head_does_it",
-    "two_tokens_are_sooner",
-    "four_tokens_are_sooner",
-    "two_ahead_is_worth_more_than_itself",
-    "the_token_before_is_worth_more_than_itself",
-    "with_the_token_before_all_learn",
-    "a_second_head_alone_does_nothing",
-    "near_helps_far_in_tokens",
-    "near_helps_far_in_hops",
-    "far_helps_near_in_hops",
-    "both_need_the_trunk",
-    "by_hand",
-    "untrained_knows_nothing",
-)
 ENOUGH = 0.5  # share of names, from which they count as learnt (section 4's figures; ours)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
 SEARCHED = (("tokens", "near"), ("tokens", "both"), ("hops", "both"))

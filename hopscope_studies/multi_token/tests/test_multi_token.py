@@ -12,6 +12,7 @@ import torch
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.experiments.results import claim_ids
 from hopscope.measures import observe
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import NOT_ASKED
@@ -20,7 +21,6 @@ from hopscope.training.trainer import Trainer
 from hopscope_studies.multi_token import cells
 from hopscope_studies.multi_token.by_hand import by_hand
 from hopscope_studies.multi_token.claims import claims, ratios, signs
-from hopscope_studies.multi_token.experiments import multi_token
 from hopscope_studies.multi_token.measures.name_accuracy import name_accuracy
 from hopscope_studies.multi_token.measures.name_attention import name_attention
 from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitecture
@@ -298,13 +298,13 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == multi_token.CLAIMS
+    assert list(found) == claim_ids("multi_token")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
     found = {claim.id: claim.verdict for claim in claims(made(bad=True))}
-    assert found == dict.fromkeys(multi_token.CLAIMS, "fails")
+    assert found == dict.fromkeys(claim_ids("multi_token"), "fails")
 
 
 def test_seeds_that_disagree_are_undecided():

@@ -40,34 +40,12 @@ from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 900, "paper": 40_000}
 #: Of one run of `long`, the longest, on one core.
 CELL_SECONDS = 150
-CLAIMS = (
-    "feed_forward_needs_few_samples",
-    "attention_needs_samples_as_tokens",
-    "noise_as_often_as_it_comes",
-    "noise_before_recall",
-    "attention_leaves_noise_out",
-    "removal_turns_to_the_context",
-    "removal_makes_recall_certain",
-    "early_layer_is_no_substitute",
-    "truncation_turns_to_the_context",
-    "output_truncation_turns_too",
-    "even_noise_as_often_as_it_comes",
-    "even_noise_before_recall",
-    "even_removal_turns_to_the_context",
-    "even_removal_makes_recall_certain",
-    "even_truncation_turns_to_the_context",
-    "even_early_layer_is_no_substitute",
-    "untrained_stays_untrained",
-    "everywhere_if_all_is_trained",
-    "smollm2_turns_to_spain",
-    "smollm2_late_layers_only",
-)
 
 ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what the model of arXiv:2306.00802 leaves as drawn
 FROZEN = {"last": f"{ATTENTION_AND}, blocks.0.mlp.*", "both": ATTENTION_AND, "all": ""}

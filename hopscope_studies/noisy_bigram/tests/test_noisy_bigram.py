@@ -13,6 +13,7 @@ from hopscope import Config, Training, train
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.experiments.results import claim_ids
 from hopscope.experiments.work import Stopped
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
@@ -474,7 +475,7 @@ def test_claims_hold_where_they_should():
     steps = curve([0.06, 0.5, 0.5, 0.5], [0.06, 0.04, 0.04, 0.46])
     found = judged(DataFrame([*sampled(1), *official((0.02, 0.95)), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
     assert {verdict for verdict, _ in found.values()} == {"holds"}
-    assert set(found) == set(experiment.CLAIMS)
+    assert set(found) == set(claim_ids("noisy_bigram"))
     assert found["feed_forward_needs_few_samples"][1] == pytest.approx(0.0, abs=1e-6)
     assert found["attention_needs_samples_as_tokens"][1] == pytest.approx(1.0, abs=1e-6)
     # noise passes ¼ after 10 · 0.19 / 0.44 steps, recall after 20 + 10 · 0.21 / 0.42

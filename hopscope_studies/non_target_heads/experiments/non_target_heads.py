@@ -23,24 +23,12 @@ from hopscope_studies.non_target_heads.figure import figure
 from hopscope_studies.non_target_heads.scores import cuts, probed, readings, swaps
 from hopscope_studies.non_target_heads.tasks.tagged_hops import TaggedHops
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 300, "paper": 100_000}
 #: By hand and trained models stand in one table.
 COMPARES_RUNS = True
-CLAIMS = (
-    "both_heads_learn_their_own",
-    "it_names_the_argument",
-    "above_a_head_fitted_afterwards",
-    "above_heads_of_unrelated_sequences",
-    "the_controls_were_trained",
-    "cutting_what_it_reads_harms",
-    "the_other_head_follows_it",
-    "it_names_what_is_not_used",
-    "by_hand",
-    "untrained_says_nothing",
-)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
 SEARCHED = ("together", "alone", "ordered")
 

@@ -8,12 +8,12 @@ import torch
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.experiments.results import claim_ids
 from hopscope.problem.roles import ABSENT
 from hopscope.tasks.base import NOT_ASKED
 from hopscope_studies.non_target_heads import cells, scores
 from hopscope_studies.non_target_heads.by_hand import by_hand
 from hopscope_studies.non_target_heads.claims import claims
-from hopscope_studies.non_target_heads.experiments import non_target_heads
 from hopscope_studies.non_target_heads.tasks.tagged_hops import END, MIDDLE, TaggedHops
 
 # The task -----------------------------------------------------------------------------------------------------------
@@ -200,13 +200,13 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == non_target_heads.CLAIMS
+    assert list(found) == claim_ids("non_target_heads")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
     found = {claim.id: claim.verdict for claim in claims(made(bad=True))}
-    assert found == dict.fromkeys(non_target_heads.CLAIMS, "fails")
+    assert found == dict.fromkeys(claim_ids("non_target_heads"), "fails")
 
 
 def test_of_runs_that_learnt_nothing_nothing_is_said():

@@ -18,32 +18,10 @@ from hopscope_studies.overthinking.claims import claims
 from hopscope_studies.overthinking.figure import figure
 from hopscope_studies.overthinking.measured import Demonstrations, Toy
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
-CLAIMS = (
-    "false_demonstrations_mislead",
-    "true_ones_teach",
-    "a_consistent_lie_misleads_more",
-    "alike_in_the_first_third",
-    "the_gap_comes_late",
-    "false_labels_overthink",
-    "false_induction_heads",
-    "the_same_heads_in_other_words",
-    "they_are_induction_heads",
-    "the_heads_are_late",
-    "silencing_narrows_the_gap",
-    "more_than_the_same_layers",
-    "more_than_random_on_average",
-    "as_much_as_in_gpt_j",
-    "true_answers_are_spared",
-    "late_attention_not_mlps",
-    "sharper_in_the_toy",
-    "by_hand",
-    "no_gap_before_attention",
-    "untrained",
-)
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 COUNT = {"quick": 12, "cpu": 48, "paper": 252}
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
 from hopscope_studies.overthinking.claims import claims
-from hopscope_studies.overthinking.experiments.overthinking import CLAIMS, shown, table
+from hopscope_studies.overthinking.experiments.overthinking import shown, table
 from hopscope_studies.overthinking.figure import figure
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 330, "paper": 7200}

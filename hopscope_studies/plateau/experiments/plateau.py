@@ -26,7 +26,6 @@ from hopscope_studies.plateau.figure import plateau_figure
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 10_500, "paper": 3_000_000}
 CELL_SECONDS = 160
-CLAIMS = law.CLAIMS
 
 STARTS = {"quick": (4, 1), "cpu": (4, 3, 2, 1.5, 1, 0), "long": (4, 2, 1, 0), "paper": (4, 3, 2, 1.5, 1, 0)}
 SEEDS = {"quick": 1, "cpu": 5, "long": 3, "paper": 8}

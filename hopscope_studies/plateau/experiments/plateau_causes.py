@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, Limit, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
 from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
@@ -27,25 +27,6 @@ from hopscope_studies.plateau.theory.two_factor import Places
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "paper": 1_500_000}
-CLAIMS = (
-    "without_a_prior_it_waits",
-    "whole_facts_suffice",
-    "without_a_look_up_the_join_goes",
-    "a_weak_join_is_not_enough_though_it_stays",
-    "a_strong_join_is_enough_though_it_stays",
-    "the_other_duty_holds_it_back",
-    "the_other_duty_is_not_all",
-    "a_second_head_does_not_help",
-    "without_the_detour_the_join_grows",
-    "the_join_may_form_later",
-    "codes_in_the_inputs_or_turned_wait",
-    "learnt_positions_need_no_prior",
-    "fewer_chains_wait_too",
-    "one_hop_does_not_wait",
-    "released_it_falls_apart",
-    "released_it_forms_again",
-    "the_model_foretells_who_learns",
-)
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 
 HOPS = (1, 2, 3)
@@ -296,16 +277,12 @@ def foretold(table: DataFrame) -> Claim:
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
-    return judge(
+    return Evidence(table[table.condition.isin(right)], "beyond", among=table).claim(
         "the_model_foretells_who_learns",
         "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at "
         f"least four in five of {len(right)} other conditions whether most runs learn x1 in time (wrong: {wrong}).",
         right.values(),
         "conditions told rightly",
-        section="beyond",
-        rows=table[table.condition.isin(right)],
-        among=table,
         at_least=0.8,
         of="share of",
-        source="ours",
     )

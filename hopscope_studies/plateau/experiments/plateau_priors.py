@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, factor, power_law
+from hopscope.experiments.judging import Claim, factor
+from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
 from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
@@ -21,17 +22,6 @@ from hopscope_studies.plateau.course import endings
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 800_000}
-CLAIMS = (
-    "without_a_prior_it_waits",
-    "the_code_beside_does_not_help",
-    "biased_start_suffices",
-    "kv_shift_suffices",
-    "initial_weights_suffice",
-    "learnt_positions_suffice",
-    "a_little_of_them_is_not_enough",
-    "a_released_clamp_needs_longer",
-    "it_matters_how_much_not_how",
-)
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 
 PRIORS: dict[str, Changes] = {

@@ -24,13 +24,6 @@ from hopscope_studies.plateau.gradients import pulls, read_by_queries
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 450, "paper": 40_000}
-CLAIMS = (
-    "queries_pull_the_join_down",
-    "first_values_pull_it_up",
-    "the_pull_grows_with_the_join",
-    "the_plateau_reads_the_keys_of_step_2",
-    "what_learns_reads_the_values_of_step_1",
-)
 
 STARTS = {"quick": (1, 4), "cpu": (0, 1, 2, 4), "paper": (0, 1, 2, 4)}
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}

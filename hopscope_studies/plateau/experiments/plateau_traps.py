@@ -21,20 +21,6 @@ from hopscope_studies.plateau.conditions import conditions_figure, conditions_of
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 2400, "paper": 2_000_000}
 CELL_SECONDS = 220
-CLAIMS = (
-    "nearest_first_stalls",
-    "whole_facts_do_not_free_it",
-    "sight_of_later_facts_frees_it",
-    "no_mask_does_no_harm",
-    "without_look_ahead_deepest_first_stalls",
-    "the_last_hop_alone_waits",
-    "one_look_up_given_is_not_enough",
-    "two_look_ups_given_are",
-    "five_hops_stall_with_one_head",
-    "eight_heads_free_them",
-    "so_does_no_mlp",
-    "so_do_whole_facts",
-)
 SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
 
 STRONG = {"model": bias(4)}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from pandas import DataFrame
 
+from hopscope.experiments.results import claim_ids
 from hopscope_studies.plateau.experiments import plateau_causes, plateau_priors, plateau_traps
 from hopscope_studies.plateau.tests.test_plateau import run_of
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
@@ -41,7 +42,7 @@ def ends(condition: str, learnt: float | tuple[float, ...], joined=(0.3, 0.2), l
 
 def judged(source, rows: list[dict]) -> dict[str, str]:
     claims = list(source.claims(DataFrame(rows)))
-    assert [claim.id for claim in claims] == list(source.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids(source.__name__.rpartition(".")[2])
     return {claim.id: claim.verdict for claim in claims}
 
 

@@ -8,6 +8,7 @@ import numpy
 import pytest
 from pandas import DataFrame
 
+from hopscope.experiments.results import claim_ids
 from hopscope_studies.plateau import law
 from hopscope_studies.plateau.cells import bias, cell, combined, name_of, start_of, whole
 from hopscope_studies.plateau.conditions import learns, waits
@@ -73,7 +74,7 @@ def test_a_world_of_two_factors_bears_out_every_claim(table):
     edge = TRUTH.threshold(400, stride=5)
     assert 1 < edge < 2, "the rates of this test must part the starts that the claims name"
     found = judged(table)
-    assert list(found) == list(law.CLAIMS)
+    assert list(found) == claim_ids("plateau")
     exponent = found.pop("time_goes_as_one_over_the_join")  # whether this one holds depends on the rates
     assert exponent[1] < 0
     assert {verdict for verdict, _ in found.values()} == {"holds"}
@@ -96,7 +97,7 @@ def test_where_none_learns_nothing_is_said_of_times(table):
     assert found["weak_starts_wait"] == ("holds", 0.0)
     others = ("strong_starts_learn", "time_goes_as_one_over_the_join", "the_model_predicts_the_times")
     assert {found[name][0] for name in others} == {"undecided"}
-    assert list(judged(table[table.run == "none"])) == list(law.CLAIMS)
+    assert list(judged(table[table.run == "none"])) == claim_ids("plateau")
 
 
 def test_a_strong_start_that_waits_is_no_law(table):

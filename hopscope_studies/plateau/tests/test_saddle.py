@@ -7,6 +7,7 @@ import torch
 from pandas import DataFrame
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.interventions.clamps import parse_clamps, replacements
 from hopscope.models import Architecture
 from hopscope.tasks.retrieval import Retrieval
@@ -83,7 +84,7 @@ def judged(table: DataFrame) -> dict[str, tuple]:
 
 def test_the_claims_hold_where_they_should():
     found = judged(saddle(0.5, -0.1, -3, 0.95))
-    assert list(found) == list(plateau_saddle.CLAIMS)
+    assert list(found) == claim_ids("plateau_saddle")
     assert {verdict for verdict, _ in found.values()} == {"holds"}
     assert found["the_pull_grows_with_the_join"][1] == pytest.approx(-30)
 

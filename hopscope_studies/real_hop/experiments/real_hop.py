@@ -18,34 +18,10 @@ from hopscope_studies.real_hop.claims import claims
 from hopscope_studies.real_hop.figure import figure
 from hopscope_studies.real_hop.measured import OneHop, TwoHops
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 700, "paper": 3000}
-CLAIMS = (
-    "the_question_moves_the_answer",
-    "few_nodes_keep_it",
-    "it_is_lost_without_them",
-    "it_is_lost_without_the_heads",
-    "random_nodes_keep_nothing",
-    "random_nodes_cost_little",
-    "single_tokens_keep_it",
-    "half_of_the_edges_keep_it",
-    "random_edges_do_not",
-    "smaller_than_acdc",
-    "gradients_alone_keep_less",
-    "same_nodes_for_other_facts",
-    "one_hop_in_other_words",
-    "same_nodes_in_other_words",
-    "two_hops_fail",
-    "given_the_first_hop_it_does_the_second",
-    "the_first_hop_is_not_there_in_time",
-    "it_comes_when_it_is_too_late",
-    "running_layers_twice_does_not_help",
-    "perfect_lookups_suffice",
-    "louder_heads_help",
-    "quieter_opponents_help",
-)
 SEEDS = {"quick": 2, "cpu": 3, "paper": 8}
 FULL = {"quick": 1, "cpu": 2, "paper": 8}  # seeds of which all is measured; of the others the circuit in nodes
 COUNT = {"quick": 48, "cpu": 48, "paper": 128}

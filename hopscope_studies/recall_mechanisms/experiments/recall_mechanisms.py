@@ -18,31 +18,10 @@ from hopscope_studies.recall_mechanisms.claims import claims
 from hopscope_studies.recall_mechanisms.figure import figure
 from hopscope_studies.recall_mechanisms.measured import Recalled, Toy
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 180, "paper": 900}
-CLAIMS = (
-    "enough_is_known",
-    "ten_heads_write_the_topic",
-    "they_write_the_subject_more_than_the_answer",
-    "topic_heads_look_at_the_subject",
-    "the_topic_comes_first",
-    "topic_heads_are_needed",
-    "topic_heads_carry_the_argument",
-    "mlps_apply_it_to_the_argument",
-    "a_late_mlp_adds_the_answer",
-    "the_answer_is_in_it",
-    "heads_explain_it",
-    "it_erases_and_amplifies",
-    "the_intercept_points_to_the_kind",
-    "the_last_layer_suppresses",
-    "halving_it_helps",
-    "the_kind_before_the_fact",
-    "mlps_add_more_than_heads",
-    "by_hand",
-    "untrained",
-)
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 
 

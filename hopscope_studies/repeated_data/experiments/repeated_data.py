@@ -28,20 +28,10 @@ from hopscope.tasks.base import Batch
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.repeated_data.claims import claims
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 5, "cpu": 360, "paper": 40_000}
-CLAIMS = (
-    "middle_repetition_is_worst",
-    "induction_is_hurt",
-    "repetition_hurts",
-    "worse_than_leaving_it_out",
-    "acts_like_a_smaller_model",
-    "the_pool_is_learnt",
-    "without_repetition_copies",
-    "untrained_guesses",
-)
 
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 POOLS = {"quick": (2, 4, 8), "cpu": (2, 8, 64, 512, 4096), "paper": (8, 32, 128, 512, 2048, 8192, 32768)}

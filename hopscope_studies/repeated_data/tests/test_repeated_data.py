@@ -8,10 +8,10 @@ import pandas
 import pytest
 import torch
 
+from hopscope.experiments.results import claim_ids
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.composition.by_hand import by_hand
 from hopscope_studies.repeated_data.claims import claims, shares_of_size
-from hopscope_studies.repeated_data.experiments import repeated_data
 from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, known_error
 
 
@@ -85,4 +85,4 @@ def made(bad: bool) -> pandas.DataFrame:
 @pytest.mark.parametrize(("bad", "verdict"), [(False, "holds"), (True, "fails")])
 def test_claims_hold_of_what_bears_them_out_and_fail_of_what_does_not(bad, verdict):
     found = {claim.id: claim.verdict for claim in claims(made(bad))}
-    assert found == dict.fromkeys(repeated_data.CLAIMS, verdict)
+    assert found == dict.fromkeys(claim_ids("repeated_data"), verdict)

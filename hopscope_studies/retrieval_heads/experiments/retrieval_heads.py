@@ -25,32 +25,10 @@ from hopscope_studies.retrieval_heads.figure import figure
 from hopscope_studies.retrieval_heads.measured import Needles, Published
 from hopscope_studies.retrieval_heads.toys import drawn, toy_scores
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
-CLAIMS = (
-    "fewer_than_one_in_twenty",
-    "fewer_where_it_writes_itself",
-    "published_fewer_than_one_in_twenty",
-    "some_retrieve_most",
-    "same_for_other_needles",
-    "same_by_force_and_free",
-    "some_are_always_on",
-    "others_fire_by_context",
-    "masking_costs_more_than_random",
-    "masking_costs_more_than_the_same_layers",
-    "zeroing_costs_more_than_random",
-    "masking_costs_more_at_every_size",
-    "masked_it_answers_less",
-    "plain_text_is_spared",
-    "ranks_like_induction",
-    "the_top_are_induction_heads",
-    "by_hand_one",
-    "untrained_none",
-    "toys_that_copy",
-    "untrained_toys_none",
-)
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured; of the others scores alone
 COUNT = {"quick": 4, "cpu": 10, "paper": 32}

@@ -26,25 +26,10 @@ from hopscope_studies.sequential_functions.tasks.self_generated import SelfGener
 from hopscope_studies.sequential_functions.theory.references import RELEASED
 from hopscope_studies.sequential_functions.work import References, Source, model_errors, sequences
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 280, "paper": 100_000}
-CLAIMS = (
-    "source_is_degenerate",
-    "here_trivial_predictions_fail",
-    "learnt_in_context",
-    "near_least_squares_at_the_end",
-    "no_peak",
-    "above_the_posterior_mean",
-    "random_labels_cost",
-    "less_than_least_squares_pays",
-    "training_with_them_helps",
-    "below_ridge_with_random_labels",
-    "by_hand_is_a_step_of_descent",
-    "untrained_knows_nothing",
-    "foreign_examples_tell_nothing",
-)
 
 #: By scale: the task, the model, training, seeds, and sequences per seed.
 TASK = SelfGenerated(d_x=3, length=14, noise=0.25)

@@ -11,6 +11,7 @@ import torch
 from pandas import DataFrame
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.results import claim_ids
 from hopscope.theory.least_squares import least_squares, ridge
 from hopscope_studies.sequential_functions.construction import descent_by_hand
 from hopscope_studies.sequential_functions.experiments import sequential_functions
@@ -251,7 +252,7 @@ def table_of(numbers: dict[str, tuple[float, ...]], trivial: float, lost: float)
 
 def judged(table: DataFrame) -> dict[str, str]:
     claims = list(sequential_functions.claims(table))
-    assert [claim.id for claim in claims] == list(sequential_functions.CLAIMS)
+    assert [claim.id for claim in claims] == claim_ids("sequential_functions")
     return {claim.id: claim.verdict for claim in claims}
 
 

@@ -23,7 +23,8 @@ from hopscope.drawing.style import colour, picture, styled
 from hopscope.emergence.onset import Onset
 from hopscope.experiments.circuit_tables import NONE, UNSOLVED
 from hopscope.experiments.curves import LEARNT
-from hopscope.experiments.judging import Claim, judge, lags
+from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import minimum_depth
 from hopscope_studies.stacked_heads.experiments.minimum_depth import least
@@ -33,15 +34,6 @@ from hopscope_studies.stacked_heads.named_circuits import parts_of
 SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
 CELL_SECONDS = 300
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
-CLAIMS = (
-    "circuits_are_schedules",
-    "one_hop_per_layer",
-    "facts_look_ahead",
-    "doubling_at_the_minimum",
-    "more_heads_than_needed",
-    *(f"hops_in_order_{order}" for order in ORDERS),
-    "look_ahead_comes_later",
-)
 
 #: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
 CELLS = {
@@ -169,69 +161,53 @@ def by_order(circuits: DataFrame) -> str:
 def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether the theory's paths account for what is found."""
     of = table[table.kind == "circuit"]
-    return judge(
+    return Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
         "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
         f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
         circuits.name != NONE,
         "circuits that do",
-        section="5, 8.2",
-        rows=circuits,
-        among=table,
         of="share of",
         equals=1,
-        source="ours",
     )
 
 
 def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """The paper's description."""
-    return judge(
+    return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
         "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
         f"follows the chain by itself, one fact after the other, as the paper describes ({by_order(circuits)}).",
         circuits.name == "linear, by the query",
         "circuits that do",
-        section="8.2, 9.2",
-        rows=circuits,
-        among=table,
         of="share of",
         equals=1,
-        source="paper",
     )
 
 
 def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
     """What deepest first makes possible."""
-    return judge(
+    return Evidence(circuits, "beyond", among=table).claim(
         "facts_look_ahead",
         "With deepest facts first, every circuit of D = 3 to 5 joins facts to those that follow from them before "
         f"the query reads them ({counted(circuits)}).",
         circuits.ahead,
         "number of merges by facts",
-        section="beyond",
-        rows=circuits,
-        among=table,
         at_least=1,
-        source="ours",
     )
 
 
 def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """What the least depth forces."""
     cells = ", ".join(f"D = {hops}: {counted(part)}" for hops, part in circuits.groupby("D"))
-    return judge(
+    return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
         "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires "
         f"({cells or 'none'}).",
         circuits.name.str.startswith("doubling"),
         "circuits that are",
-        section="beyond (5)",
-        rows=circuits,
-        among=table,
         of="share of",
         equals=1,
-        source="ours",
     )
 
 
@@ -239,15 +215,12 @@ def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
     """Heads against the optimum."""
     beyond = circuits.heads - circuits.fewest
     counts = ", ".join(f"{n:.0f} more: {times}" for n, times in beyond.value_counts().sort_index().items())
-    return judge(
+    return Evidence(circuits, "8.2 (ii)", source="", among=table).claim(
         "more_heads_than_needed",
         "No circuit of a model with more layers than the minimum depth uses as few heads as the exact optimum "
         f"({counts or 'no circuit'}).",
         beyond,
         "number of heads beyond the exact optimum",
-        section="8.2 (ii)",
-        rows=circuits,
-        among=table,
         at_least=1,
     )
 
@@ -256,35 +229,27 @@ def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
     """Hop order in one order of the facts: where it holds in all three it is the hops', not their positions'."""
     learnt = hops.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     two = learnt.notna().sum(axis=1) >= 2
-    return judge(
+    return Evidence(hops, "7.2, 9.2", source="paper", among=table).claim(
         f"hops_in_order_{order}",
         f"With facts {order.replace('_', ' ')}, every one-head-per-layer model learns its hops in the order of the "
         f"chain ({two.sum()} of {len(learnt)} runs learnt two or more).",
         lags(learnt[two].to_numpy()),
         "number of steps from one hop to the next",
-        section="7.2, 9.2",
-        rows=hops,
-        among=table,
         at_least=0,
-        source="paper",
     )
 
 
 def later(paths: DataFrame, table: DataFrame) -> Claim:
     """When the parts of what looks ahead come."""
     waits = [first_of(part, "ahead") - first_of(part, "read") for _, part in paths.groupby("run") if ahead_in(part)]
-    return judge(
+    return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
         "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
         f"fact ({len(waits)} circuits of D = 3 to 5; a path has emerged when its mean attention is above 0.5).",
         waits,
         "number of steps from the first read to the first merge ahead",
-        section="beyond (9.2)",
-        rows=paths,
-        among=table,
         n=len(waits),
         above=0,
-        source="ours",
     )
 
 

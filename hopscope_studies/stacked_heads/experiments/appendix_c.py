@@ -18,14 +18,13 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig5
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
-CLAIMS = ("circuits_are_seen", "what_is_seen_is_used")
 
 FAINT = 0.02  # attention below which a map's entry is not kept
 SEEN = 0.5  # mean attention that nobody overlooks (the paper's threshold of emergence, section 9.1)
@@ -112,27 +111,21 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether maps show circuits: all of them, and nothing else."""
     rows = table[(table.kind == "path") & (table.verdict == "circuit")]
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
-    yield judge(
+    yield Evidence(rows, "8.2, C", source="", among=table).claim(
         "circuits_are_seen",
         "The attention maps of 12-layer models show what a circuit uses: the mean attention on every path of every "
         "three-hop circuit is above 0.5.",
         used.attention,
         "mean attention on a path of a circuit",
-        section="8.2, C",
-        rows=rows,
-        among=table,
         above=SEEN,
     )
     loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
-    yield judge(
+    yield Evidence(rows, "beyond (E)", source="", among=table).claim(
         "what_is_seen_is_used",
         "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above "
         "0.5 is outside its model's three-hop circuit (the number is the most such paths in one model).",
         loud,
         "number of strong paths outside a circuit",
-        section="beyond (E)",
-        rows=rows,
-        among=table,
         of="highest",
         equals=0,
     )

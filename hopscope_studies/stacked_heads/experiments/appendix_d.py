@@ -14,7 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
@@ -22,7 +22,6 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-CLAIMS = ("paths_end_strong", "paths_stay")
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 EMERGED = 0.5  # paper, section 9.1
@@ -85,28 +84,21 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """How paths come."""
     own = table[table.in_circuit.astype(bool)].sort_values("step")
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
-    yield judge(
+    yield Evidence(own, "9.1, D", source="paper", among=table).claim(
         "paths_end_strong",
         f"Every path of a circuit in a 24-layer model ends training with a mean attention above 0.5 ({len(curves)} "
         "paths).",
         [curve[-1] for curve in curves],
         "final mean attention",
-        section="9.1, D",
-        rows=own,
-        among=table,
         above=EMERGED,
-        source="paper",
     )
     emerged = [curve for curve in curves if (curve > EMERGED).any()]
-    yield judge(
+    yield Evidence(own, "9.1, D", source="", among=table).claim(
         "paths_stay",
         "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 "
         f"during training ({len(emerged)} of {len(curves)} paths emerge).",
         [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
         "number of times that a path falls back",
-        section="9.1, D",
-        rows=own,
-        among=table,
         of="highest",
         equals=0,
     )

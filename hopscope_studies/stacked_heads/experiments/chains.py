@@ -20,7 +20,6 @@ from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 330, "paper": 15_000}
-CLAIMS = ("every_setting_can", "later_with_more_chains")
 
 CHAINS = (2, 4, 8)
 

@@ -16,14 +16,13 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Limit, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 560, "paper": 2000}
-CLAIMS = ("facts_whole_x1", "first_hop_ready_x2", "second_hop_ready_x1", "facts_not_in_layer_0_x1")
 
 FACTS = ("L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]")
 #: What is done to attention, by name.
@@ -123,15 +122,12 @@ def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, soone
     ratios = [ratio for ratio in sides if ratio > -math.inf]
     limit: Limit = {"unanimous": True, "below": 1} if sooner else {"unanimous": True, "above": 1}
     words = f"ratio of steps until {hop} < 0.5 to those without clamp"
-    return judge(
+    return Evidence(table[table.seed.isin(both)], "beyond (9.2)").claim(
         f"{clamp.replace(' ', '_')}_{hop}",
         sentence,
         ratios,
         "ratio",
-        section="beyond (9.2)",
-        rows=table[table.seed.isin(both)],
         n=len(ratios),
         number="median",
         also=[bound(words, sides, **limit)],
-        source="ours",
     )

@@ -19,8 +19,9 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -28,7 +29,6 @@ from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
-CLAIMS = ("learnt", "not_without_the_prior", "premises_first", "circuit_found")
 
 #: The prior: one head of layer 0 begins with the token before, the other with that before it.
 PRIOR = "relative(start='L0H0 1:4; L0H1 2:4')"
@@ -132,43 +132,34 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     told = "; ".join(
         f"{order}: {', '.join(f'{x:.3f}' for x in ends[orders == order])}" for order in sorted(set(orders))
     )
-    yield judge(
+    yield Evidence(taught, "beyond (3.1)").claim(
         "learnt",
         "Every five-layer model with a prior for both premises' distances solves conditional retrieval, in which z "
         f"follows from x and y together (worst variable's loss of each run, {told}).",
         ends,
         "final partial loss",
-        section="beyond (3.1)",
-        rows=taught,
         below=0.05,
-        source="ours",
     )
     last = list(dict.fromkeys(taught.hop))[-1]
     stuck = plain[plain.hop == last]
-    yield judge(
+    yield Evidence(stuck, "beyond (3.1)", among=taught).claim(
         "not_without_the_prior",
         f"Without the prior, a five-layer model does not learn the variable that needs two premises, {last}, in as "
         "many steps as with it.",
         [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
         "final loss beyond that at which a hop counts as learnt",
-        section="beyond (3.1)",
-        rows=stuck,
-        among=taught,
         at_least=0,
-        source="ours",
     )
     below = dict(zip(taught.run, taught.below.astype(float), strict=True))
     times = first_below(taught, below).unstack("hop")
     premises = times.drop(columns=last).max(axis=1, skipna=False)
     waits = lags(zip(premises, times[last], strict=True))
-    yield judge(
+    yield Evidence(taught, "9.2, beyond", source="").claim(
         "premises_first",
         f"Five-layer models with the prior learn the variable that needs two premises, {last}, after both premises "
         f"({len(waits)} of {len(times)} runs learnt it).",
         waits,
         "lag in steps",
-        section="9.2, beyond",
-        rows=taught,
         n=len(waits),
         above=0,
     )
@@ -178,14 +169,12 @@ def circuit_found(paths: DataFrame) -> Claim:
     """Whether the search explains what is learnt."""
     circuits = paths.groupby("run").first()
     solved = circuits[circuits.model < circuits.threshold]
-    return judge(
+    return Evidence(paths, "8, E, beyond", source="").claim(
         "circuit_found",
         f"In every five-layer model that solves conditional retrieval ({len(solved)} of {len(circuits)}), a circuit "
         "is found that keeps the loss below the task's threshold when all attention patterns are set by hand.",
         solved.by_hand,
         "loss by hand",
-        section="8, E, beyond",
-        rows=paths,
         n=len(solved),
         number="highest",
         also=[

@@ -16,7 +16,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import SOLVED, endings_of
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -24,7 +24,6 @@ from hopscope.tasks.retrieval import Retrieval
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
 CURRICULA = ("implicit", "mixture", "staged", "layerwise", "none")
-CLAIMS = ("none_fails", *(f"{name}_solves" for name in CURRICULA[:-1]), "implicit_is_fastest")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -55,15 +54,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """None learns nothing; which others do; and which is soonest."""
     rows = last_hops(table)
     alone = rows[rows.curriculum == "none"]
-    yield judge(
+    yield Evidence(alone, "7.2", source="paper").claim(
         "none_fails",
         "Asked for the last hop alone, with no curriculum, a four-layer model ends with that hop's loss above 0.7.",
         alone.loss,
         "final loss",
-        section="7.2",
-        rows=alone,
         above=0.7,
-        source="paper",
     )
     yield from (solves(rows[rows.curriculum == name], name) for name in CURRICULA[:-1] if name in set(rows.curriculum))
     yield fastest(rows)
@@ -72,17 +68,15 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def solves(rows: DataFrame, name: str) -> Claim:
     """Whether one curriculum gets there in most runs."""
     solved = rows.loss < SOLVED
-    return judge(
+    section = "7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)"
+    return Evidence(rows, section).claim(
         f"{name}_solves",
         f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop in as many steps as "
         f"without one ({solved.sum()} of {len(rows)}; the number is the median final loss).",
         rows.loss,
         "final loss",
-        section="7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)",
-        rows=rows,
         number="median",
         also=[bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)],
-        source="ours",
     )
 
 
@@ -96,15 +90,12 @@ def fastest(rows: DataFrame) -> Claim:
         for name, step in median.items()
     )
     learnt = rows[rows.curriculum == "implicit"].learnt.notna()
-    return judge(
+    return Evidence(rows, "beyond").claim(
         "implicit_is_fastest",
         "A four-layer model learns the last hop in fewer steps when every hop is asked at once (implicit) than "
         f"under any other curriculum (median: {words}).",
         median.drop(["implicit", "none"]) / median["implicit"],
         "ratio of another's median steps, or of a lower bound of them, to the implicit one's",
-        section="beyond",
-        rows=rows,
         above=1,
         provided=bound("runs that learn with the implicit one", learnt, of="share of", above=0.5),
-        source="ours",
     )

@@ -14,14 +14,14 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
-CLAIMS = ("no_curriculum_fails", "curriculum_succeeds", "hops_in_order")
 
 SETTINGS = {
     "quick": (EARLIER.but(n_layers=2, d_model=16), Training(steps=20, batch=16, log_every=5, val_size=32), 1),
@@ -55,40 +55,31 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 7.2's three results, judged at D = 2."""
     without, taught = table[table.curriculum == "none"], table[table.curriculum == "implicit"]
-    yield judge(
+    yield Evidence(without, "7.2", source="paper").claim(
         "no_curriculum_fails",
         "Trained on two hops without implicit curriculum, every run ends with a validation loss above 0.7 (the "
         "paper's has three hops).",
         final(without),
         "final loss",
-        section="7.2",
-        rows=without,
         above=0.7,
-        source="paper",
     )
-    yield judge(
+    yield Evidence(taught, "7.2").claim(
         "curriculum_succeeds",
         "Trained on two hops with implicit curriculum, for as many steps as without, every run solves both hops.",
         final(taught),
         "final partial loss",
-        section="7.2",
-        rows=taught,
         below=0.05,
-        source="ours",
     )
     learnt = first_below(taught, 0.5).unstack("hop")
     waits = lags(zip(learnt.x1, learnt.x2, strict=True))
-    yield judge(
+    yield Evidence(taught, "7.2", source="paper").claim(
         "hops_in_order",
         "Trained on two hops with implicit curriculum, every run learns x1 (partial loss below 0.5) before x2 (in "
         f"{int(learnt.x2.isna().sum())} of {len(learnt)}, x2 was not learnt by the end of training).",
         waits,
         "number of steps from x1 to x2",
-        section="7.2",
-        rows=taught,
         n=len(waits),
         number="median",
         above=0,
         provided=bound("runs that learn x1", learnt.x1.notna(), of="share of", equals=1),
-        source="paper",
     )

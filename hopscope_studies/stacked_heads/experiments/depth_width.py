@@ -14,14 +14,13 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import LEARNT, endings_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.variants import grows_with, somebody_solves, variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig4 import least
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}
-CLAIMS = ("width_is_no_depth", "every_setting_can", "sooner_if_deeper")
 
 #: Layers and d_model with which a transformer has about as many parameters as one of 4 layers and 128.
 SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))
@@ -55,17 +54,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     below = table[table.layers < table.least]
     widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
     spread = table.parameters.max() / table.parameters.min() - 1
-    yield judge(
+    yield Evidence(below, "5", source="the paper's bound for learnt", among=table).claim(
         "width_is_no_depth",
         "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is wider "
         f"(d_model {widths}; parameters differ by {spread:.0%}).",
         below.loss,
         "final partial loss",
-        section="5",
-        rows=below,
-        among=table,
         at_least=LEARNT,
-        source="the paper's bound for learnt",
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
     yield somebody_solves(

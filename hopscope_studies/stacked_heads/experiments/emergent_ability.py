@@ -16,13 +16,12 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig4
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
-CLAIMS = ("loss_steps_at_minimum_depth", "nothing_gradual_before")
 
 GRADUAL = 0.1  # improvement of the loss, in all, that still counts as none (ours)
 
@@ -72,26 +71,20 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             shares.append(drops[least[k]] / whole)
             short = lowest[k][[layers for layers in lowest.index if layers < least[k]]]
             before += [float(short.iloc[0] - short.iloc[-1])] if len(short) > 1 else []
-    yield judge(
+    yield Evidence(table, "10.1").claim(
         "loss_steps_at_minimum_depth",
         "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
         f"minimum depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
         shares,
         "share of the fall",
-        section="10.1",
-        rows=table,
         above=0.5,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(table, "10.1").claim(
         "nothing_gradual_before",
         "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum "
         f"depth is reached (tested for {len(before)} of {len(lowest.columns)} hops, for which at least two such "
         "depths were trained; best seeds).",
         before,
         "fall",
-        section="10.1",
-        rows=table,
         below=GRADUAL,
-        source="ours",
     )

@@ -22,7 +22,7 @@ from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json, write_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Bound, Claim, Limit, bound, judge
+from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, bound
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
@@ -31,7 +31,6 @@ from hopscope.language.opening import open_backend
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
-CLAIMS = ("equations_to_depth_5", "other_formulations", "one_hop_above_chance", "two_hops_at_chance", "form_of_answers")
 
 FEW = 10  # answers
 CHANCE = 0.25  # of equations: one of four values
@@ -205,14 +204,11 @@ def names(table: DataFrame) -> str:
 
 def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> Claim:
     """A sentence about models that we do not have."""
-    return judge(
+    return Evidence(rows, "4", source="", among=table).claim(
         name,
         sentence,
         rows.accuracy,
         "accuracy",
-        section="4",
-        rows=rows,
-        among=table,
         n=int(rows.n.sum()),
         number="mean",
         provided=Bound("the models are the paper's, which are far larger than ours", False),
@@ -222,34 +218,27 @@ def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> C
 def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
     """A sentence about every row, judged by the lower end of its interval; the number is the mean accuracy."""
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
-    return judge(
+    return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
         f"{sentence[:-1]} (in {passing} of {len(rows)} rows).",
         rows.accuracy,
         "accuracy",
-        section="beyond (4)",
-        rows=rows,
         n=int(rows.n.sum()),
         number="mean",
         also=[bound("lower end of the 95 % interval (Wilson)", rows.low, **limit)],
-        source="guessing; by log-likelihood, layout code",
     )
 
 
 def form(table: DataFrame) -> Claim:
     """How often a small model answers in the form that the paper's protocol waits for."""
     rows = table[table.protocol == "resample"]
-    return judge(
+    return Evidence(rows, "beyond (4, A)", among=table).claim(
         "form_of_answers",
         "A small language model that is asked to say only the answer does so in less than a tenth of its tries, so "
         "the paper's protocol leaves most questions unanswered.",
         rows.valid,
         "share of valid tries",
-        section="beyond (4, A)",
-        rows=rows,
-        among=table,
         n=int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum()),
         number="mean",
         below=0.1,
-        source="ours",
     )

@@ -20,8 +20,9 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
@@ -30,14 +31,6 @@ from hopscope_studies.stacked_heads.experiments import curriculum
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
 CELL_SECONDS = 1200
-CLAIMS = (
-    "no_curriculum_fails",
-    "later_hops_are_harder",
-    "nothing_below_the_minimum",
-    "minimum_depth_is_enough",
-    "minimum_depth_is_reached",
-    "hops_in_order",
-)
 
 
 ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
@@ -160,16 +153,13 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     told = [words(part) for _, part in compared.groupby(["steps", "D"])]
     told += [f"{words(part)}, not judged, for with curriculum none learns it either" for _, part in alone.groupby("D")]
     shown = compared if len(compared) else without
-    return judge(
+    return Evidence(shown, "7.2", source="paper").claim(
         "no_curriculum_fails",
         "Without implicit curriculum no model learns the last hop, though with it some run of as many layers does: "
         f"every final loss is above 0.7 ({'; '.join(told)}).",
         shown.loss,
-        section="7.2",
-        rows=shown,
         number="lowest",
         also=[bound("final loss", compared.loss, above=ENDS_ABOVE)],
-        source="paper",
     )
 
 
@@ -183,28 +173,22 @@ def words(part: DataFrame) -> str:
 def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     """Later hops need more layers, and never fewer than the exact minimum."""
     mean = taught.groupby(["k", "layers"]).loss.mean()
-    yield judge(
+    yield Evidence(taught, "7.2").claim(
         "later_hops_are_harder",
         "With implicit curriculum, models of every number of layers end with a mean loss of hop x_k+1 at least as "
         "high as that of x_k.",
         [(mean[k + 1] - mean[k]).min() for k in range(1, taught.k.max())],
         "difference",
-        section="7.2",
-        rows=taught,
         at_least=-0.01,
-        source="ours",
     )
     shallow = taught[taught.layers < taught.least]
-    yield judge(
+    evidence = Evidence(shallow, "beyond (the bound of 5, sharpened)", "the paper's bound for learnt", among=taught)
+    yield evidence.claim(
         "nothing_below_the_minimum",
         "No model trained with implicit curriculum learns a hop with fewer layers than the hop's exact minimum depth.",
         shallow.loss,
         "final partial loss",
-        section="beyond (the bound of 5, sharpened)",
-        rows=shallow,
-        among=taught,
         at_least=LEARNT,
-        source="the paper's bound for learnt",
     )
     yield reached("minimum_depth_is_enough", "learnt", LEARNT, "the paper's bound for learnt", taught)
     yield reached("minimum_depth_is_reached", "solved", SOLVED, "ours: solved below 0.05", taught)
@@ -221,18 +205,15 @@ def reached(name: str, word: str, below: float, source: str, taught: DataFrame) 
         f"{(at.k == k).sum()} seeds)"
         for k in needs.index
     ]
-    return judge(
+    return Evidence(taught, "beyond (the bound of 5, sharpened)", source=source).claim(
         name,
         f"With implicit curriculum every hop is {word} by some seed with exactly as many layers as its minimum "
         f"depth: {'; '.join(counts)}.",
         (fewest - needs).reindex(needs.index).fillna(float("inf")),
         "number of layers beyond the minimum",
-        section="beyond (the bound of 5, sharpened)",
-        rows=taught,
         number="highest",
         equals=0,
         provided=bound("hops whose least depth was trained", needs.isin(taught.layers), of="share of", equals=1),
-        source=source,
     )
 
 
@@ -240,15 +221,12 @@ def in_order(taught: DataFrame) -> Claim:
     """Earlier hops are learnt first."""
     learnt = taught.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
-    return judge(
+    return Evidence(taught, "7.2", source="paper").claim(
         "hops_in_order",
         "With implicit curriculum every run's partial losses go below 0.5 in the order of the chain, for the one "
         f"order of facts that is tried here ({whole} of {len(learnt)} runs learnt x2; one that did not is no "
         "counterexample).",
         lags(learnt.to_numpy()),
         "number of steps from one hop to the next",
-        section="7.2",
-        rows=taught,
         at_least=0,
-        source="paper",
     )

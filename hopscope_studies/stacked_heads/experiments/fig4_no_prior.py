@@ -13,7 +13,6 @@ from itertools import product
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope_studies.stacked_heads.experiments import fig4
-from hopscope_studies.stacked_heads.experiments.fig4 import CLAIMS as CLAIMS
 from hopscope_studies.stacked_heads.experiments.fig4 import claims as claims
 from hopscope_studies.stacked_heads.experiments.fig4 import figure as figure
 from hopscope_studies.stacked_heads.experiments.fig4 import table as table

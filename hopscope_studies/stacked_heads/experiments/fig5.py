@@ -23,7 +23,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -34,20 +34,6 @@ from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
 CELL_SECONDS = 420
-CLAIMS = (
-    "solved",
-    "every_hop_solved",
-    "circuits_by_joint_replacement",
-    "few_heads_in_use",
-    "four_heads",
-    "more_heads_than_needed",
-    "two_heads_combine",
-    "first_head_joins_pairs",
-    "circuits_differ",
-    "one_hop_after_the_other",
-    "every_path_is_needed",
-    "first_layer_costs_little",
-)
 
 SEEDS = {"cpu": 5, "long": 10}  # with the prior; the paper has three
 DRAWN = 4  # circuits in the figure
@@ -168,36 +154,27 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     each = table.drop_duplicates("run").set_index("run", drop=False)
     with_circuit = table[table.verdict == "circuit"]
     circuits = with_circuit.groupby("run").path.agg(together)
-    yield judge(
+    yield Evidence(each, "8.2", source="paper").claim(
         "solved",
         "Every 12-layer model trained on three hops reaches a mean squared error below 0.01 on fresh sequences.",
         each.mse,
         "loss",
-        section="8.2",
-        rows=each,
         below=0.01,
-        source="paper",
     )
-    yield judge(
+    yield Evidence(each, "8.2, E", source="appendix E's bound").claim(
         "every_hop_solved",
         "Every 12-layer model trained on three hops ends with the loss of every hop below 0.05.",
         each.worst,
         "loss of the worst hop",
-        section="8.2, E",
-        rows=each,
         below=0.05,
-        source="appendix E's bound",
     )
     solved = each[each.mse < each.threshold]
-    yield judge(
+    yield Evidence(solved, "8.2, E", source="paper", among=table).claim(
         "circuits_by_joint_replacement",
         "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
         f"attention patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are unsolved).",
         solved.by_hand,
         "loss by hand",
-        section="8.2, E",
-        rows=solved,
-        among=table,
         number="highest",
         also=[
             bound(
@@ -207,7 +184,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
                 equals=1,
             )
         ],
-        source="paper",
     )
     yield from about_heads(each[each.verdict == "circuit"], circuits, table)
     yield from about_removal(with_circuit, table)
@@ -217,67 +193,48 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     """Appendix E, step 6: what single paths cost after the first layer in use, and what that layer costs."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
     later = rows[layers > layers.groupby(rows.run).transform("min")]
-    yield judge(
+    yield Evidence(later, "E, step 6", source="paper", among=table).claim(
         "every_path_is_needed",
         "Every path after a 12-layer model's first layer in use is needed: with all patterns by hand but its own, "
         f"the loss is at least 0.17 (paper: 0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
         later.removal_by_hand,
         "loss",
-        section="E, step 6",
-        rows=later,
-        among=table,
         n=len(later),
         at_least=0.17,
-        source="paper",
     )
     first = rows.drop_duplicates("run")
-    yield judge(
+    yield Evidence(first, "E, step 6", source="paper", among=table).claim(
         "first_layer_costs_little",
         "The first layer in use feeds other layers and gives no answer itself: if it attends evenly and all later "
         "patterns of a 12-layer model are set by hand, the loss is at most 0.1 (paper: 0.05 to 0.1).",
         first.first_uniform,
         "loss",
-        section="E, step 6",
-        rows=first,
-        among=table,
         at_most=0.1,
-        source="paper",
     )
 
 
 def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
     """How many heads circuits use."""
-    yield judge(
+    yield Evidence(each, "8.2", among=table).claim(
         "few_heads_in_use",
         "Most heads of a 12-layer model do nothing useful: its three-hop circuit uses less than half of them.",
         each.heads / each.heads_in_model,
         "share of heads in use",
-        section="8.2",
-        rows=each,
-        among=table,
         below=0.5,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(each, "8.2 (ii)", source="paper", among=table).claim(
         "four_heads",
         f"The three-hop circuit of every 12-layer model uses four heads (ours, by circuit: {listed(each.heads)}).",
         each.heads,
         "number of heads",
-        section="8.2 (ii)",
-        rows=each,
-        among=table,
         equals=4,
-        source="paper",
     )
-    yield judge(
+    yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "more_heads_than_needed",
         "No three-hop circuit of a 12-layer model uses as few heads as the exact optimum (paper: 4 in all of A, B "
         f"and C, where 3 would do; ours would do with {listed(each.fewest.unique())}).",
         each.heads - each.fewest,
         "number of heads beyond the exact optimum",
-        section="8.2 (ii)",
-        rows=each,
-        among=table,
         at_least=1,
     )
     yield can_combine(each, circuits, table)
@@ -286,41 +243,30 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
 
 def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
     """Where circuits begin, whether they are alike, and whether they go hop by hop."""
-    yield judge(
+    yield Evidence(each, "8.2 (i)", source="paper", among=table).claim(
         "first_head_joins_pairs",
         "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
         [first_joins_pairs(circuit) for circuit in circuits],
         "circuits in which it does",
-        section="8.2 (i)",
-        rows=each,
-        among=table,
         of="share of",
         equals=1,
-        source="paper",
     )
-    yield judge(
+    yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "circuits_differ",
         "12-layer models that differ in their seed alone have different three-hop circuits.",
         len(set(circuits)),
         "number of different sets of paths",
-        section="8.2 (ii)",
-        rows=each,
-        among=table,
         equals=len(circuits),
         provided=bound("the number of circuits", len(circuits), above=1),
     )
-    yield judge(
+    yield Evidence(each, "beyond (8.2, 9.2)", among=table).claim(
         "one_hop_after_the_other",
         "In the three-hop circuit of every 12-layer model the query looks up every symbol itself, each in a later "
         "layer than the one before, and no fact is joined to the next.",
         [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
         "circuits that do",
-        section="beyond (8.2, 9.2)",
-        rows=each,
-        among=table,
         of="share of",
         equals=1,
-        source="ours",
     )
 
 
@@ -331,15 +277,12 @@ def listed(counts: Iterable[float]) -> str:
 
 def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Whether a head of a circuit could do another's work beside its own."""
-    return judge(
+    return Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "two_heads_combine",
         "In some 12-layer model's circuit two heads can be combined into one without loss of information (paper: "
         "layers 7 and 11 of A).",
         [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
         "number of a circuit's heads whose work another of them could do beside its own",
-        section="8.2 (ii)",
-        rows=each,
-        among=table,
         of="highest",
         at_least=1,
     )

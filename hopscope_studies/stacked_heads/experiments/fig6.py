@@ -18,14 +18,13 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
 from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
-CLAIMS = ("solved", "every_hop_solved", "first_hop_abrupt", "first_hop_waits", "hops_in_order", "last_hop_late")
 
 #: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
 #: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.
@@ -76,25 +75,20 @@ def draw(ax: Axes, rows: DataFrame, column: str, tint: str, label: str) -> None:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Section 9.2, of losses alone; when paths emerge is judged by `fig7`."""
     ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run")
-    yield judge(
+    yield Evidence(table, "9.2", source="").claim(
         "solved",
         "Every 24-layer model of one head per layer solves four hops (the paper's ends at 0.031, below appendix E's "
         "0.05).",
         ends.val_loss.first(),
         "final validation loss",
-        section="9.2",
-        rows=table,
         below=SOLVED,
     )
-    yield judge(
+    yield Evidence(table, "9.2", source="appendix E's bound").claim(
         "every_hop_solved",
         "Every 24-layer model of one head per layer, trained on four hops, ends with the loss of every hop below 0.05.",
         ends.hop_loss.max(),
         "final loss of the worst hop",
-        section="9.2",
-        rows=table,
         below=SOLVED,
-        source="appendix E's bound",
     )
     yield falls_abruptly(table)
     yield waits_long(table)
@@ -116,17 +110,14 @@ def falls_abruptly(table: DataFrame) -> Claim:
     """Observation i: the first hop waits, and then is learnt at once."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
-    return judge(
+    return Evidence(table, "9.2 (i)", source="ours; the paper's plateau is 450 of 800 epochs").claim(
         "first_hop_abrupt",
         "In 24-layer models the first hop's loss falls abruptly after slow learning: it takes fewer steps from 0.7 "
         f"to 0.1 than to reach 0.7 ({len(shares)} of {first.run.nunique()} runs learnt it).",
         shares,
         "ratio of fall to wait",
-        section="9.2 (i)",
-        rows=table,
         n=len(shares),
         below=1,
-        source="ours; the paper's plateau is 450 of 800 epochs",
     )
 
 
@@ -136,16 +127,13 @@ def waits_long(table: DataFrame) -> Claim:
     shares = [
         crossing(run.step.tolist(), run.hop_loss.tolist(), HIGH) / run.step.max() for _, run in first.groupby("run")
     ]
-    return judge(
+    return Evidence(table, "9.2 (i)", source="the paper's share is 0.56").claim(
         "first_hop_waits",
         "In 24-layer models the first hop's loss stays above 0.7 for more than half of training (paper: 450 of 800 "
         "epochs).",
         [math.inf if math.isnan(share) else share for share in shares],
         "share of training before",
-        section="9.2 (i)",
-        rows=table,
         at_least=0.5,
-        source="the paper's share is 0.56",
     )
 
 

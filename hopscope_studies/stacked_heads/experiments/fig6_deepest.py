@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope_studies.stacked_heads.experiments import fig7
-from hopscope_studies.stacked_heads.experiments.fig6 import CLAIMS as CLAIMS
 from hopscope_studies.stacked_heads.experiments.fig6 import claims as claims
 from hopscope_studies.stacked_heads.experiments.fig6 import figure as figure
 from hopscope_studies.stacked_heads.experiments.fig6 import table as table

@@ -25,25 +25,15 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import circuit_of, emergence_of, paths_by_hand
-from hopscope.experiments.judging import Claim, bound, judge, lags
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
-CLAIMS = (
-    "circuit_keeps_the_loss",
-    "several_paths_for_one_step",
-    "answers_in_layer_order",
-    "hops_in_order",
-    "paths_drive_losses",
-    "induction_head_first",
-    "order_over_seeds",
-    "last_hop_late",
-    "last_path_late",
-)
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 TOGETHER = 10.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)
@@ -149,15 +139,13 @@ def ablated(table: DataFrame) -> Claim:
     """The circuit does what the model does."""
     each = table.groupby("run").first()
     solved = each[each.model < 0.05]
-    return judge(
+    return Evidence(table, "9.2", source="paper").claim(
         "circuit_keeps_the_loss",
         "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
         f"replaced by those of its circuit (paper: from 0.031 to 0.045; {len(each) - len(solved)} of {len(each)} "
         "models do not solve it).",
         solved.circuit,
         "loss by hand",
-        section="9.2",
-        rows=table,
         n=len(solved),
         number="highest",
         also=[
@@ -168,7 +156,6 @@ def ablated(table: DataFrame) -> Claim:
                 equals=1,
             )
         ],
-        source="paper",
     )
 
 
@@ -176,15 +163,12 @@ def several_paths(table: DataFrame) -> Claim:
     """Whether circuits do one step in several heads."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
-    return judge(
+    return Evidence(own, "9.2", source="", among=table).claim(
         "several_paths_for_one_step",
         f"Some circuit of a 24-layer model has several paths that connect the same positions ({(most > 1).sum()} of "
         f"{len(most)} do; the number is the most in one).",
         most,
         "number of such paths",
-        section="9.2",
-        rows=own,
-        among=table,
         of="highest",
         above=1,
     )
@@ -197,19 +181,15 @@ def in_layer_order(table: DataFrame) -> Claim:
     circuits = own.groupby("run").path.agg(together)
     first = [first_look_ups(circuit, hops) for circuit in circuits]
     told = "; ".join(", ".join("–" if math.isinf(x) else f"{x:.0f}" for x in layers) for layers in first) or "none"
-    return judge(
+    return Evidence(own, "9.2 (i, ii, iii)", source="paper", among=table).claim(
         "answers_in_layer_order",
         "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the "
         "one before (paper, counted from 1: B in 14 and 21, C in 22, D in 23, E in 24; ours, counted from 0, first "
         f"layers by circuit: {told}).",
         [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
         "circuits that do",
-        section="9.2 (i, ii, iii)",
-        rows=own,
-        among=table,
         of="share of",
         equals=1,
-        source="paper",
     )
 
 
@@ -222,19 +202,16 @@ def paths_drive_losses(
         for k, hop in enumerate(learnt.values(), 1):
             emerged, known = moment(paths[seed].get(f"query->value[{k}]")), moment(hop)
             apart += [] if emerged == known else [abs(known - emerged)]
-    return judge(
+    return Evidence(table, "9.2 (i, ii, iii)", source="ours: that of checkpoints").claim(
         "paths_drive_losses",
         "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's "
         f"mean attention pass 0.5 together ({len(apart)} hops that were learnt or looked up; the number is the "
         "median distance in steps).",
         apart,
         "distance in steps (∞ where one came alone)",
-        section="9.2 (i, ii, iii)",
-        rows=table,
         n=len(apart),
         number="median",
         at_most=TOGETHER,
-        source="ours: that of checkpoints",
     )
 
 
@@ -253,14 +230,12 @@ def times(events: Mapping[str, Onset]) -> list[float]:
 def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """x1 before x2 before …"""
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
-    return judge(
+    return Evidence(table, "9.2", source="").claim(
         "hops_in_order",
         f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all; a "
         "hop that was never learnt is no counterexample unless a later one was).",
         lags(times(events) for events in hops.values()),
         "number of steps from one hop to the next",
-        section="9.2",
-        rows=table,
         n=len(hops),
         above=0,
     )
@@ -269,14 +244,12 @@ def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Cla
 def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """What looks x1 up comes before what looks later symbols up."""
     waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
-    return judge(
+    return Evidence(table, "9.2 (i, ii)", source="").claim(
         "induction_head_first",
         "In 24-layer models the path that looks up x1, an induction head, emerges before the path that looks up x2 "
         f"({len(waits)} of {len(paths)} runs have the latter).",
         waits,
         "number of steps from query->value[1] to query->value[2]",
-        section="9.2 (i, ii)",
-        rows=table,
         n=len(waits),
         above=0,
     )
@@ -286,13 +259,11 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
     """Beyond the paper, which has one model."""
     order = agreement(list(paths.values()))
     tau = float("nan") if order.mean_tau is None else order.mean_tau
-    return judge(
+    return Evidence(table, "beyond (9.2)", source="").claim(
         "order_over_seeds",
         "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing "
         f"contradicts it in {order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
         tau,
-        section="beyond (9.2)",
-        rows=table,
         n=order.runs,
         spread=order.mean_tau_interval,
         also=[bound("the number of runs that contradict the modal order", order.runs - order.holds, equals=0)],
@@ -305,17 +276,14 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
     gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
     asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
-    return judge(
+    return Evidence(table, "9.2 (iv)").claim(
         "last_hop_late",
         "In 24-layer models the last hop comes longer after the hop before it than any other hop does (tested with "
         "three hops or more).",
         ratios,
         "ratio of the last wait to the longest before it",
-        section="9.2 (iv)",
-        rows=table,
         n=len(ratios),
         above=1,
-        source="ours",
     )
 
 
@@ -326,15 +294,12 @@ def last_path_comes_late(
     last = max(len(events) for events in hops.values())
     looked = [[moment(events.get(f"query->value[{k}]")) for k in range(1, last + 1)] for events in paths.values()]
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]
-    return judge(
+    return Evidence(table, "9.2 (iv)").claim(
         "last_path_late",
         "In 24-layer models the path that looks up the last symbol comes longer after the one before it than any "
         f"other such path does ({len(waits)} of {len(paths)} runs have a path for every symbol).",
         [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits],
         "ratio of the last wait to the longest before it",
-        section="9.2 (iv)",
-        rows=table,
         n=len(waits),
         above=1,
-        source="ours",
     )

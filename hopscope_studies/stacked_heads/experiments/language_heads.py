@@ -18,24 +18,13 @@ from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import OfModel
 from hopscope.experiments.variants import seeds_of
 from hopscope.experiments.work import Finished
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
-CLAIMS = (
-    "one_hop_above_chance",
-    "induction_heads_matter",
-    "few_heads_do_the_hop",
-    "they_keep_the_metric",
-    "random_heads_do_not",
-    "others_do_not",
-    "same_heads_for_other_questions",
-    "an_induction_head_is_among_them",
-    "stack_is_deep_enough",
-)
 SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
 REPORT = "heads.json"
 FEW = 0.05  # share of all heads (ours)
@@ -149,27 +138,21 @@ def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> An
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
     """What the model can do, and what its induction heads are worth."""
-    yield judge(
+    yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
         f"{told(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
         numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
         "lower end less chance",
-        section="beyond (4)",
-        rows=table,
         above=0,
-        source="ours",
     )
     random = numbers(table, "repeat", "without random heads")
-    yield judge(
+    yield Evidence(table, "beyond (Olsson et al., 2022)").claim(
         "induction_heads_matter",
         "Without its top eight induction heads the loss on repeated random tokens is greater than without any of "
         "seven random sets of eight heads.",
         numbers(table, "repeat", "without induction heads") - random,
         "loss beyond that of the worst random set (nats)",
-        section="beyond (Olsson et al., 2022)",
-        rows=table,
         above=0,
-        source="ours",
     )
 
 
@@ -182,47 +165,36 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
     """The heads that do the hop, against others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
-    yield judge(
+    yield Evidence(table, "beyond (8.2)").claim(
         "few_heads_do_the_hop",
         f"A small set of heads does what depends on the question (others at their mean pattern): {'; '.join(sets)}.",
         size / whole,
         "share of the model's heads",
-        section="beyond (8.2)",
-        rows=table,
         at_most=FEW,
-        source="ours",
     )
-    yield judge(
+    yield Evidence(table, "beyond (E)").claim(
         "they_keep_the_metric",
         "On questions that the search never saw the set keeps 0.8 of the log-odds between right and wrong or more.",
         numbers(table, "kept", "the set"),
         "share kept",
-        section="beyond (E)",
-        rows=table,
         at_least=0.8,
-        source="ours",
     )
     for name, others, sentence in (
         ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing."),
         ("others_do_not", "all but the set", "All other heads together keep little."),
     ):
-        yield judge(
+        yield Evidence(table, "beyond (E)").claim(
             name,
             sentence,
             numbers(table, "kept", others),
             "share kept",
-            section="beyond (E)",
-            rows=table,
             at_most=IDLE,
-            source="ours",
         )
-    yield judge(
+    yield Evidence(table, "beyond (8.2)", source="").claim(
         "same_heads_for_other_questions",
         "With other questions the same heads are found.",
         sets.nunique(),
         "number of different sets",
-        section="beyond (8.2)",
-        rows=table,
         equals=1,
         provided=bound("the number of sets of questions", len(sets), above=1),
     )
@@ -232,25 +204,20 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
     """Whether heads stack as theory wants them to."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
-    yield judge(
+    yield Evidence(table, "beyond (8.2, i)").claim(
         "an_induction_head_is_among_them",
         "One of the eight strongest induction heads is in the set.",
         [bool(heads & induction[str(run)]) for run, heads in sets.items()],
         "sets in which one is",
-        section="beyond (8.2, i)",
-        rows=table,
         of="share of",
         equals=1,
-        source="ours",
     )
     stacks = table[table.kind == "stack"].groupby("run").name
-    yield judge(
+    yield Evidence(table, "beyond (5)", source="").claim(
         "stack_is_deep_enough",
         "Heads that certainly feed each other stack as deep as theory asks for one hop, or deeper "
         f"({'; '.join(' → '.join(names) for _, names in stacks)}).",
         stacks.size() - numbers(table, "depth", "least by theory"),
         "number of stacked heads beyond the least",
-        section="beyond (5)",
-        rows=table,
         at_least=0,
     )

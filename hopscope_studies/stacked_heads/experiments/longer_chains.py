@@ -19,15 +19,15 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Bound, Claim, bound, judge, lags, power_law
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
 CELL_SECONDS = 1200
-CLAIMS = ("every_hop_is_learnt", "later_hops_take_longer", "hops_in_order", "time_grows_slower_than_chains")
 
 PARTIAL = True  # D = 3 is one long run, told of as far as it got
 
@@ -118,28 +118,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
     each = [times.loc[run].dropna().tolist() for run in hops_of[hops_of >= 2].index]
     ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
-    yield judge(
+    yield Evidence(table, "7.2, 9.2 (iv)", source="").claim(
         "later_hops_take_longer",
         "A model learns the last of its hops later than the first, by a multiple of the first hop's steps "
         f"({conditions(table)}; {len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
         ratios,
         "ratio of the two steps",
-        section="7.2, 9.2 (iv)",
-        rows=table,
         n=len(ratios),
         above=1,
     )
-    yield judge(
+    yield Evidence(table, "7.2, 9.2", source="paper").claim(
         "hops_in_order",
         f"Models of fixed size learn their hops in the order of the chain, in every run ({conditions(table)}).",
         lags(
             times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
         ),
         "number of steps from one hop to the next",
-        section="7.2, 9.2",
-        rows=table,
         at_least=0,
-        source="paper",
     )
     yield growth(table)
 
@@ -162,18 +157,15 @@ def every_hop(table: DataFrame) -> Claim:
     most = {D: learnt[hops_of == D].max() / D for D in set(hops_of)}
     waiting = most[longest] < 1 and bool((reach < whole).any())
     words = "; ".join(f"D = {D}: {', '.join(map(str, sorted(learnt[hops_of == D])))}" for D in sorted(set(hops_of)))
-    return judge(
+    return Evidence(table, "7.2, beyond", source="paper").claim(
         "every_hop_is_learnt",
         f"At every chain length D some seed of a model of fixed size learns all hops ({conditions(table)}; hops "
         f"learnt in each run: {words}; the number is that of D = {longest}, after {steps} steps).",
         reached,
         "number of hops learnt",
-        section="7.2, beyond",
-        rows=table,
         number="highest",
         also=[bound("share of a D's hops that its best run learns", most.values(), equals=1)],
         provided=Bound(f"D = {longest} is learnt, or its training over", not waiting),
-        source="paper",
     )
 
 
@@ -183,15 +175,12 @@ def growth(table: DataFrame) -> Claim:
     medians = times.assign(last=times["last"].fillna(float("inf"))).groupby("D")["last"].median()
     _, exponent = power_law(times.D, times["last"])
     words = ", ".join(f"D = {hops}: {'∞' if step == float('inf') else f'{step:.0f}'}" for hops, step in medians.items())
-    return judge(
+    return Evidence(times, "beyond").claim(
         "time_grows_slower_than_chains",
         "In models of fixed size, the step at which the last hop is learnt grows more slowly than the chain length "
         f"D: its exponent is below 1 ({conditions(table)}; medians, ∞ for never: {words}).",
         exponent,
         "exponent of D",
-        section="beyond",
-        rows=times,
         below=1,
         provided=bound("a D's median", medians, below=float("inf")),
-        source="ours",
     )

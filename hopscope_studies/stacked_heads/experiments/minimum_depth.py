@@ -20,8 +20,9 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, endings_of
-from hopscope.experiments.judging import Claim, bound, judge, power_law, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, significant
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth, paper_bound
@@ -29,13 +30,6 @@ from hopscope.theory.depth import minimum_depth, paper_bound
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 2600, "paper": 60_000}
 CELL_SECONDS = 200
-CLAIMS = (
-    "nothing_below_the_minimum",
-    "minimum_is_enough",
-    "one_more_is_enough",
-    "no_slack_is_hard",
-    "time_grows_no_faster_than_chains",
-)
 
 PRIOR_WORDS = "with a prior: attention's bias by distance starts at 4, from D = 6 on at 5, for distance 1 in L0"
 MOST_HOPS, SEEDS = 8, {"quick": 1, "cpu": 3, "long": 3, "paper": 8}
@@ -165,17 +159,13 @@ def nothing_below(table: DataFrame) -> Claim:
     """What the layers do not reach is not learnt."""
     deep = table[table.layers < table.least_k]
     hops = ", ".join(f"x{k} with {layers}" for k, layers in sorted(set(zip(deep.k, deep.layers, strict=True))))
-    return judge(
+    return Evidence(deep, "5, beyond (sharpened)", source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
         "No one-head-per-layer model, trained with deepest facts first, learns a hop with fewer layers than the "
         f"hop's exact minimum depth ({hops}; {PRIOR_WORDS}).",
         deep.loss,
         "final partial loss",
-        section="5, beyond (sharpened)",
-        rows=deep,
-        among=table,
         at_least=LEARNT,
-        source="the paper's bound for learnt",
     )
 
 
@@ -183,18 +173,14 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
     """Whether for every D some seed learns all hops."""
     learnt = each.assign(all=each.n == each.D)
     counts = ", ".join(f"D = {hops}: {part['all'].sum()} of {len(part)}" for hops, part in learnt.groupby("D"))
-    return judge(
+    return Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table).claim(
         name,
         f"{words}, some seed of a one-head-per-layer model learns all hops, for every D (seeds that do: {counts}; "
         f"{PRIOR_WORDS}).",
         each.groupby("D").worst.min(),
         "loss of the worst hop in a D's best seed",
-        section="5, beyond",
-        rows=each,
-        among=table,
         below=LEARNT,
         provided=bound("number of different D", each.D.nunique(), at_least=MOST_HOPS),
-        source="the paper's bound for learnt",
     )
 
 
@@ -205,16 +191,12 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     counts = f"{these} of {n} runs against {others} of {len(each) - n}"
     chance = at_most(these, n, these + others, len(each))
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
-    return judge(
+    return Evidence(each, "beyond", among=table).claim(
         "no_slack_is_hard",
         "In models of exactly the minimum depth, chains that use up all of its reach (D = 3 and 7) are learnt by a "
         f"smaller share of seeds than other chains ({counts}; {PRIOR_WORDS}).",
         float(learnt[tight].mean() - learnt[~tight].mean()),
-        section="beyond",
-        rows=each,
-        among=table,
         also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
-        source="ours",
     )
 
 
@@ -222,18 +204,14 @@ def growth(each: DataFrame, table: DataFrame) -> Claim:
     """How the time to the last hop grows with D; of runs that learn all hops, so that slow ones are left out."""
     _, exponent = power_law(each.D, each["last"])
     words = ", ".join(f"D = {hops}: {part['last'].min():.0f}" for hops, part in each.groupby("D"))
-    return judge(
+    return Evidence(each, "beyond", among=table).claim(
         "time_grows_no_faster_than_chains",
         "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
         f"than D ({len(each)} runs; earliest, {words}; {PRIOR_WORDS}).",
         exponent,
         "exponent of D",
-        section="beyond",
-        rows=each,
-        among=table,
         at_most=1,
         provided=bound("number of different D", each.D.nunique(), above=2),
-        source="ours",
     )
 
 

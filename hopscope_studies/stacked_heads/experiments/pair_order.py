@@ -14,7 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.variants import share_solved, variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -22,7 +22,6 @@ from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}
-CLAIMS = ("nearest_first_is_learnt", "deepest_first_waits")
 
 ORDERS = ("nearest_first", "shuffled", "deepest_first")
 
@@ -48,27 +47,21 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Nearest first is learnt; deepest first stays at the guess, though theory gives it no more layers to climb."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
-    yield judge(
+    yield Evidence(near, "beyond (6)").claim(
         "nearest_first_is_learnt",
         f"With nearest facts first, most runs of a four-layer model solve both of two hops in {near.steps.max()} "
         "steps.",
         share_solved(near, "order").get("nearest_first", float("nan")),
         "share of runs with all hops below 0.05",
-        section="beyond (6)",
-        rows=near,
         above=0.5,
-        source="ours",
     )
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
-    yield judge(
+    yield Evidence(deep, "beyond (3.1)", source="the paper's bound for not learnt").claim(
         "deepest_first_waits",
         "With deepest facts first, a four-layer model learns neither of two hops in as many steps: every partial "
         f"loss stays near the guess's 0.75, though in theory {needed} of its {deep.layers.max()} layers would "
         "suffice.",
         deep.loss,
         "final partial loss",
-        section="beyond (3.1)",
-        rows=deep,
         above=0.7,
-        source="the paper's bound for not learnt",
     )

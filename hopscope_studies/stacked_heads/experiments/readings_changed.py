@@ -26,7 +26,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Claim, bound, judge, sign_test, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, sign_test, significant
 from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
@@ -35,13 +35,6 @@ from hopscope_studies.stacked_heads.experiments.readings_crossed import ENDS_BEL
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 12, "cpu": 2400, "long": 14_400, "paper": 60_000}
 CELL_SECONDS = 300
-CLAIMS = (
-    "no_change_restores_the_wait",
-    "more_depth_and_width_is_sooner",
-    "nearest_first_is_sooner",
-    "nearest_first_stays_at_the_first_hop",
-    "learnt_positions_learn_every_hop",
-)
 
 ORDERS = ("nearest_first", "deepest_first")
 BASE, LEARNT_POSITIONS = "as in Transformer D", "learnt positions"
@@ -161,47 +154,38 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """What was predicted, from Transformer D's own runs and the 96 of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
-    yield judge(
+    yield Evidence(first, "beyond (9.2)").claim(
         "no_change_restores_the_wait",
         f"With nearest facts first, and whatever one thing is changed, x1 is learnt within a quarter of {STEPS:,} "
         "steps; the paper's Transformer D waits for more than half of its training.",
         first.learnt.fillna(math.inf) / STEPS,
         "step at which x1 is learnt, as a share of all",
-        section="beyond (9.2)",
-        rows=first,
         at_most=WAIT,
         provided=done,
-        source="ours",
     )
     yield depth_and_width(table)
     yield sooner(table)
     last = table[(table.k == HOPS) & (table.change == BASE)]
     by_order = {order: last[last.order == order].learnt for order in ORDERS}
-    yield judge(
+    yield Evidence(last, "beyond (3.1, 6)").claim(
         "nearest_first_stays_at_the_first_hop",
         "Of eight runs as in Transformer D at most four learn the second hop with nearest facts first, fewer than with "
         f"deepest facts first ({by_order['deepest_first'].notna().sum()} of {len(by_order['deepest_first'])}).",
         [by_order["nearest_first"].notna().mean() - by_order["deepest_first"].notna().mean()],
         "share of runs that learn the second hop, less that with deepest facts first",
-        section="beyond (3.1, 6)",
-        rows=last,
         below=0,
         also=[bound("share that learn it, nearest first", by_order["nearest_first"].notna().mean(), at_most=0.5)],
         provided=done,
-        source="ours",
     )
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
-    yield judge(
+    yield Evidence(default, "beyond (7.1)").claim(
         "learnt_positions_learn_every_hop",
         f"With deepest facts first and learnt positions every one of eight runs learns both hops within {STEPS:,} "
         "steps.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
-        section="beyond (7.1)",
-        rows=default,
         below=math.inf,
         provided=done,
-        source="ours",
     )
 
 
@@ -213,18 +197,17 @@ def depth_and_width(table: DataFrame) -> Claim:
         for order, seed in product(ORDERS, sorted(set(table.seed))):
             some, others = (times.get((change, order, seed), math.nan) for change in (more, less))
             wins, losses = wins + (some < others), losses + (some > others)
-    return judge(
+    return Evidence(
+        table[table.change.isin(["16 layers", "4 layers", "width 512", "width 128"])], "beyond (9.1)"
+    ).claim(
         "more_depth_and_width_is_sooner",
         "The first hop is learnt sooner with 16 layers than with 4 and with width 512 than with 128, in pairs of equal "
         f"order and seed ({wins} of {wins + losses}).",
         [wins / (wins + losses)] if wins + losses else [],
         "share of pairs in which it is learnt sooner",
-        section="beyond (9.1)",
-        rows=table[table.change.isin(["16 layers", "4 layers", "width 512", "width 128"])],
         n=wins + losses,
         also=[significant("more pairs sooner", sign_test(wins, wins + losses), sign_test(losses, wins + losses))],
         provided=whole(table, runs),
-        source="ours",
     )
 
 
@@ -234,16 +217,13 @@ def sooner(table: DataFrame) -> Claim:
     pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index="seed", columns="order", values="when").dropna()
     nearest, deepest = (pairs[order].to_numpy() for order in ORDERS)
     wins, losses = int((nearest < deepest).sum()), int((nearest > deepest).sum())
-    return judge(
+    return Evidence(rows, "beyond (3.1, 6)").claim(
         "nearest_first_is_sooner",
         f"As in Transformer D, x1 is learnt sooner with nearest facts first than with deepest ({wins} of "
         f"{wins + losses} seeds).",
         [wins / (wins + losses)] if wins + losses else [],
         "share of seeds in which it is learnt sooner",
-        section="beyond (3.1, 6)",
-        rows=rows,
         n=wins + losses,
         also=[significant("more seeds sooner", sign_test(wins, wins + losses), sign_test(losses, wins + losses))],
         provided=whole(table, runs),
-        source="ours",
     )

@@ -25,8 +25,9 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Bound, Claim, bound, judge, lags, sign_test, significant
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
 from hopscope.experiments.priors import prior_of
+from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -35,15 +36,6 @@ from hopscope.tasks.retrieval import Retrieval
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 9000, "paper": 60_000}
 CELL_SECONDS = 300
-CLAIMS = (
-    "the_default_reading_learns",
-    "nearest_first_is_sooner",
-    "learnt_positions_are_sooner",
-    "gpt2_is_sooner_than_early_layers",
-    "small_base_is_sooner",
-    "rope_base_learns_the_last_hop",
-    "hops_in_order",
-)
 
 #: The choices, and what each may be.
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -156,14 +148,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         & (table.init == "gpt2")
         & (table.positions == "learned")
     ]
-    yield judge(
+    yield Evidence(default, "beyond (3.1, 6, 7.1)", source="").claim(
         "the_default_reading_learns",
         f"With deepest facts first, RoPE's base, GPT-2's initial weights and learnt positions, a four-layer model "
         f"learns both of two hops within {table.steps.max():,} steps, without a prior.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
-        section="beyond (3.1, 6, 7.1)",
-        rows=default,
         below=math.inf,
         provided=whole(table, runs),
     )
@@ -181,18 +171,15 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         whole(table, runs),
     )
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
-    yield judge(
+    yield Evidence(table, "beyond (7.2)", source="paper").claim(
         "hops_in_order",
         "Without a prior, hops are learnt in the order of the chain.",
         waits,
         "number of steps from a hop to the next",
-        section="beyond (7.2)",
-        rows=table,
         n=len(waits),
         number="median",
         above=0,
         provided=whole(table, runs),
-        source="paper",
     )
 
 
@@ -215,16 +202,13 @@ def compared(
     both = pairs.reindex(columns=[this, that]).dropna()
     wins, losses = int((both[this] < both[that]).sum()), int((both[this] > both[that]).sum())
     told = wins + losses
-    return judge(
+    return Evidence(rows, "beyond (3.1, 6, 7.1)").claim(
         name,
         f"{sentence}, without a prior and with all else equal (in {wins} of {told} pairs; {len(both) - told} more "
         "do not tell).",
         [wins / told] if told else [],
         "share of pairs in which it is learnt sooner",
-        section="beyond (3.1, 6, 7.1)",
-        rows=rows,
         n=told,
         also=[significant("more pairs sooner than later", sign_test(wins, told), sign_test(losses, told))],
         provided=provided,
-        source="ours",
     )

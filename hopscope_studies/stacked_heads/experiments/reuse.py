@@ -18,7 +18,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -26,7 +26,6 @@ from hopscope_studies.stacked_heads.experiments import fig7
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-CLAIMS = ("later_hops_reuse", "adjustments_are_slight")
 COMPARES_RUNS = True  # what one run follows is followed in all
 
 MATTERS = 0.1  # what silencing must add to a hop's loss to count as using the path (ours)
@@ -128,29 +127,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Reuse, and its adjustments."""
     pairs = shared(table)
     told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
-    yield judge(
+    yield Evidence(table, "9.2 (ii, iii)").claim(
         "later_hops_reuse",
         "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that "
         "joins facts: silencing this path raises the loss of every later hop (runs that learnt all hops and have "
         f"such a path for the hop: {told}, of {table.run.nunique()}).",
         pairs.cost,
         "addition to a later hop's loss",
-        section="9.2 (ii, iii)",
-        rows=table,
         n=len(pairs),
         above=MATTERS,
-        source="ours",
     )
     following = pairs[pairs.following]
-    yield judge(
+    yield Evidence(table, "9.2 (ii)").claim(
         "adjustments_are_slight",
         "In 24-layer models the path that an earlier hop needs most is reused with slight adjustments: its mean "
         "attention changes little from when the next hop is learnt to the end of training.",
         following.moved,
         "change",
-        section="9.2 (ii)",
-        rows=table,
         n=len(following),
         below=SLIGHT,
-        source="ours",
     )

@@ -18,7 +18,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
-from hopscope.experiments.judging import Claim, bound, judge
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.probes.breach import breach
 from hopscope.probes.reach import probe
 from hopscope.runs.run import Run
@@ -27,14 +27,6 @@ from hopscope_studies.stacked_heads.experiments import curriculum
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
-CLAIMS = (
-    "nothing_beyond_reach",
-    "answer_arrives",
-    "no_sooner_than_the_minimum_depth",
-    "breach_by_hand_is_found",
-    "untrained_holds_nothing_beyond",
-    "random_chain_is_not_decoded",
-)
 COMPARES_RUNS = True  # its intervals hold over all models at once
 
 #: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
@@ -108,7 +100,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     beyond = breachable(trained)
     breaches = beyond.groupby("seed")["decoded"].sum()
     excludable = trained[trained["excludable"]]
-    yield judge(
+    yield Evidence(trained, SECTION).claim(
         "nothing_beyond_reach",
         "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow "
         f"to hold it: {int(breaches.sum())} of {len(beyond)} cells are ({open_later(beyond, trained)} of them open "
@@ -116,11 +108,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "mask lets other chains be excluded.",
         breaches,
         "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
-        section=SECTION,
-        rows=trained,
         of="total",
         equals=0,
-        source="ours",
     )
     yield from answers(table)
     yield first_layers(trained)
@@ -146,15 +135,12 @@ def answers(table: DataFrame) -> Iterator[Claim]:
     trained = ends[ends["model"] == "trained"]
     learnt = trained[trained["last_hop_learnt"]]
     before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
-    yield judge(
+    yield Evidence(learnt, SECTION, among=trained).claim(
         "answer_arrives",
         f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}), a probe decodes the answer x_D "
         "from the query after the last layer, and does not before training.",
         learnt["accuracy"],
         "accuracy",
-        section=SECTION,
-        rows=learnt,
-        among=trained,
         number="lowest",
         also=[
             bound(
@@ -165,7 +151,6 @@ def answers(table: DataFrame) -> Iterator[Claim]:
             ),
             bound("those before", before["decoded"], of="share of", equals=0),
         ],
-        source="ours",
     )
 
 
@@ -178,17 +163,14 @@ def first_layers(trained: DataFrame) -> Claim:
     listed = ", ".join(
         f"{piece} after {'/'.join(map(str, sorted(layers.unique())))}" for piece, layers in first.groupby("piece")
     )
-    return judge(
+    return Evidence(trained, SECTION).claim(
         "no_sooner_than_the_minimum_depth",
         "In trained models a probe first decodes x_k at the query after no fewer layers than k hops need "
         f"({listed or 'none is decoded'}).",
         (first - least).dropna(),  # a piece that the model is too shallow to reach has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
-        section=SECTION,
-        rows=trained,
         at_least=0,
         also=[bound("the number of pieces decoded that no layer may hold", len(early), equals=0)],
-        source="ours",
     )
 
 
@@ -197,17 +179,14 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
     found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
-    yield judge(
+    yield Evidence(trained, SECTION).claim(
         "breach_by_hand_is_found",
         "Control: in a model built by hand to break theorem 1's premise (heads that attend by absolute position, "
         "and an MLP that compares), the probe finds x_1 one layer before the theorem allows it.",
         found["accuracy"],
-        section=SECTION,
-        rows=trained,
         n=int(found["n"].min()),
         number="lowest",
         also=[bound("such cells not allowed, of which the interval lies above 1/N,", beyond, of="share of", equals=1)],
-        source="ours",
     )
     nulls = (
         ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
@@ -215,16 +194,13 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     )
     for kind, name, where, judged in nulls:
         cells = judged[judged["model"] == kind]
-        yield judge(
+        yield Evidence(trained, SECTION).claim(
             name,
             f"Control: probes of the residual streams find no piece {where} ({int(cells['decoded'].sum())} of "
             f"{len(cells)} cells; accuracies {cells['accuracy'].min():.3f} to {cells['accuracy'].max():.3f}).",
             cells.groupby("seed")["decoded"].mean(),
             "share of cells decoded",
-            section=SECTION,
-            rows=trained,
             number=cells["decoded"].mean(),
             of="highest",
             equals=0,
-            source="ours",
         )

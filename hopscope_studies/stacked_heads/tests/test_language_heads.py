@@ -7,6 +7,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from hopscope.experiments.results import claim_ids
 from hopscope_studies.stacked_heads.experiments import language_heads
 from hopscope_studies.stacked_heads.experiments.language_heads import rows_of
 from hopscope_studies.stacked_heads.tests.made_up import MADE_UP
@@ -36,7 +37,7 @@ def test_a_report_in_which_one_head_of_forty_does_the_hop():
         "an_induction_head_is_among_them": ("holds", 1),
         "stack_is_deep_enough": ("holds", 0),
     }
-    assert tuple(found) == language_heads.CLAIMS
+    assert list(found) == claim_ids("language_heads")
 
 
 def test_one_in_which_nothing_of_the_kind_is_so():

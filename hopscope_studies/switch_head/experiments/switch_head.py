@@ -28,25 +28,10 @@ from hopscope_studies.switch_head.figure import figure
 from hopscope_studies.switch_head.scores import asked, held, knows, specialisation
 from hopscope_studies.switch_head.work import MadeByHand
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 2_000_000}
-CLAIMS = (
-    "counts_are_matched",
-    "one_map_can_serve_several_places",
-    "experts_beat_as_many_maps",
-    "a_quarter_of_the_maps_is_enough",
-    "wide_experts_read_every_place",
-    "weights_alone_do_not",
-    "choosing_does_it",
-    "value_experts_specialise_in_places",
-    "output_experts_specialise_in_places",
-    "as_good_on_induction",
-    "as_soon_on_induction",
-    "an_induction_head_forms",
-    "untrained_models_guess",
-)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of these cells whose circuits are searched for
 SEARCHED_IN = (("places", "wide experts"), ("induction", "experts"))
 BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(16)}

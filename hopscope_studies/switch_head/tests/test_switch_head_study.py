@@ -10,6 +10,7 @@ import torch
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.experiments.results import claim_ids
 from hopscope_studies.switch_head import cells
 from hopscope_studies.switch_head.by_hand import by_hand
 from hopscope_studies.switch_head.claims import claims
@@ -185,9 +186,11 @@ def made(bad: bool) -> pandas.DataFrame:
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(bad=False))}
-    assert tuple(found) == switch_head.CLAIMS
+    assert list(found) == claim_ids("switch_head")
     assert set(found.values()) == {"holds"}
 
 
 def test_claims_fail_of_what_contradicts_them():
-    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(switch_head.CLAIMS, "fails")
+    assert {claim.id: claim.verdict for claim in claims(made(bad=True))} == dict.fromkeys(
+        claim_ids("switch_head"), "fails"
+    )

@@ -24,22 +24,10 @@ from hopscope_studies.two_hop.cells import cells, condition_of
 from hopscope_studies.two_hop.claims import claims
 from hopscope_studies.two_hop.figure import figure
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 300_000}
-CLAIMS = (
-    "every_hop_and_a_prior_are_enough",
-    "the_end_alone_is_not_learnt",
-    "without_the_prior_it_is_not_learnt",
-    "kv_shift_needs_no_prior",
-    "the_middle_comes_first",
-    "it_is_abrupt",
-    "plateau_among_ends",
-    "distractors_are_told_apart",
-    "nothing_below_the_minimum",
-    "untrained_knows_nothing",
-)
 CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
 SEARCHED_IN = ("prior", "KV shift")
 FRESH = {"quick": 32, "cpu": 1024, "paper": 4096}  # sequences on which models are looked at

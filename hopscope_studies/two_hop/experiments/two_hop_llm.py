@@ -18,18 +18,10 @@ from hopscope_studies.two_hop.language.claims import claims
 from hopscope_studies.two_hop.language.figure import figure
 from hopscope_studies.two_hop.language.measured import REPORT, Templates
 
-__all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
+__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 420, "paper": 1800}
-CLAIMS = (
-    "one_hop_is_found",
-    "two_hops_are_a_guess_among_ends",
-    "two_hops_are_harder",
-    "ends_rather_than_middles",
-    "a_chain_alone_is_followed",
-    "untrained_guesses",
-)
 SEEDS = {"quick": 2, "cpu": 5, "paper": 10}
 COUNT = {"quick": 4, "cpu": 8, "paper": 40}
 MODEL = {"quick": "made_up", "cpu": "smollm2", "paper": "smollm2"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pandas import DataFrame
 
 from hopscope.core.intervals import wilson
-from hopscope.experiments.judging import Bound, Claim, bound, judge
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 from hopscope_studies.two_hop.language.templates import CHAINS
 
 SOURCE = "arXiv:2502.13913, abstract"
@@ -42,17 +42,14 @@ def one_hop(language: DataFrame) -> Claim:
     """The facts are read at all."""
     rows = at(language, 1, MOST)
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
-    return judge(
+    return Evidence(rows, "beyond", source="a guess").claim(
         "one_hop_is_found",
         f"Asked for one hop among {MOST} chains, SmolLM2 names the right end more often than a guess does, in every "
         f"template ({by_template(rows)} right).",
         lows,
         "lower end of the 95 % interval of a template's share of right answers",
-        section="beyond",
-        rows=rows,
         n=int(rows.asked.sum()),
         above=1 / MOST,
-        source="a guess",
     )
 
 
@@ -68,33 +65,27 @@ def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
         bounds.append(bound(f"interval's upper end less a guess among {n}", [high - 1 / n], at_least=0))
         distances.append(share(some, "right") - 1 / n)
         told.append(f"{share(some, 'right'):.2f} ({low:.2f} to {high:.2f}) among {n}")
-    return judge(
+    return Evidence(rows, section, source="95 % intervals; ours").claim(
         name,
         f"{sentence} ({', '.join(told)}).",
         distances,
         "share of right answers less a guess's",
-        section=section,
-        rows=rows,
         n=int(rows.asked.sum()),
         number="mean",
         also=bounds,
-        source="95 % intervals; ours",
     )
 
 
 def worse(language: DataFrame) -> Claim:
     """The same texts, asked for one hop and for two."""
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
-    return judge(
+    return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
         f"In the same texts of {MOST} chains SmolLM2 is right more often about one hop than about two, in every seed.",
         one.right / one.asked - two.right / two.asked,
         "share of right answers to one hop less that to two",
-        section="beyond",
-        rows=language,
         n=int(two.asked.sum()),
         above=0,
-        source="ours",
     )
 
 
@@ -123,17 +114,14 @@ def alone(language: DataFrame) -> Claim:
 def mostly_an_end(rows: DataFrame, name: str, sentence: str) -> Claim:
     """An end is the likeliest name in more than half of the texts, beyond their error."""
     low, high = interval(rows, "ends")
-    return judge(
+    return Evidence(rows, SOURCE).claim(
         name,
         sentence,
         share(rows, "ends"),
         "share of texts",
-        section=SOURCE,
-        rows=rows,
         n=int(rows.asked.sum()),
         spread=(low, high),
         also=[bound("lower end of its 95 % interval", [low], above=OFTEN)],
-        source="ours",
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from hopscope.configuration.config import Config
+from hopscope.experiments.results import claim_ids
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop import cells
 from hopscope_studies.two_hop.claims import GUESS, claims, learnt, longest
-from hopscope_studies.two_hop.experiments import two_hop
 from hopscope_studies.two_hop.experiments.two_hop import masses
 
 # The task -----------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def made(courses: dict[str, str], first: str, right: float, start: float = 3.4) 
 
 def test_claims_hold_of_what_bears_them_out():
     found = {claim.id: claim.verdict for claim in claims(made(GOOD, "early", 0.99))}
-    assert tuple(found) == two_hop.CLAIMS
+    assert list(found) == claim_ids("two_hop")
     assert set(found.values()) == {"holds"}
 
 
@@ -119,7 +119,7 @@ def test_claims_fail_of_what_contradicts_them():
     slow = (table.condition == "KV shift") & (table.hop == "x2")
     for step, value in ((0, 3.4), (100, 1.4), (400, 0.25)):  # reaches 0.3, after 300 steps
         table.loc[slow & (table.step == step), "value"] = value
-    assert {claim.id: claim.verdict for claim in claims(table)} == dict.fromkeys(two_hop.CLAIMS, "fails")
+    assert {claim.id: claim.verdict for claim in claims(table)} == dict.fromkeys(claim_ids("two_hop"), "fails")
 
 
 def test_when_a_loss_went_below():

@@ -10,15 +10,13 @@ from pandas import DataFrame
 from hopscope import Config, Run, Training
 from hopscope.drawing.curves import compared_curves
 from hopscope.experiments.curves import final, hop_curves_of
-from hopscope.experiments.judging import Claim, judge
+from hopscope.experiments.judging import Claim, Evidence
 
 from ....models.elman import Elman
 from ....tasks.running_sum import RunningSum
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 40, "paper": 40}
-#: The ids of what is judged.
-CLAIMS = ("parity_is_learnt",)
 
 TASK = RunningSum(length=8)
 SETTINGS = {
@@ -47,13 +45,10 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Judged from the table alone."""
-    yield judge(
+    yield Evidence(table, "ours").claim(
         "parity_is_learnt",
         "The network ends below a tenth of the loss of guessing, in every run.",
         final(table) / TASK.chance,
         "final loss, as a part of that of guessing",
-        section="ours",
-        rows=table,
         below=0.1,
-        source="ours",
     )
