@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hopscope.configuration.config import Config, Training
     from hopscope.core.settings import BadInput
     from hopscope.explorer.opening import explore
+    from hopscope.live.borrowed import wrap
     from hopscope.live.find import FoundCircuit, find_circuit
     from hopscope.live.language import FoundHeads, FoundHop, find_heads, find_hop
     from hopscope.models.transformer import Architecture, Cache, Transformer
@@ -48,11 +49,13 @@ __all__ = [
     "find_hop",
     "load",
     "train",
+    "wrap",
 ]
 
 #: Where each of them lives.
 HOMES = {
     "configuration.config": ("Config", "Training"),
+    "live.borrowed": ("wrap",),
     "live.find": ("FoundCircuit", "find_circuit"),
     "live.language": ("FoundHeads", "FoundHop", "find_heads", "find_hop"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),

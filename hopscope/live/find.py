@@ -18,7 +18,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
-from hopscope.live.borrowed import at_rest, borrowed
+from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import (
     Naming,
     check_classes,
@@ -33,6 +33,7 @@ from hopscope.live.checks import (
 )
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
+from hopscope.live.wrapped import at_rest
 from hopscope.models.base import Shape
 from hopscope.problem.relations import PLACES, WORDS
 from hopscope.problem.roles import Roles
@@ -61,7 +62,9 @@ def find_circuit(
     Nothing is trained, changed or left behind: parts in training mode are put back into it, hooks are taken off.
 
     Args:
-        model: a `HookedTransformer`, or a module that keeps the contract of `hopscope.models.base.Model`.
+        model: a module that attends by `softmax` or `scaled_dot_product_attention` of PyTorch, as those of
+            transformers do; a `HookedTransformer` or `TransformerBridge`; or one that keeps the contract of
+            `hopscope.models.base.Model`. Called with `inputs` alone, it puts out logits (row, position, output).
         inputs: tokens (int, row position) or features (float, row position feature); 256 rows or more. 2048
             do for most models; more are used where something is close to its threshold. Rows are divided: no number
             that is reported is from a row on which the search went.
@@ -90,7 +93,7 @@ def find_circuit(
     """
     check_tensors(inputs, targets, at)
     check_floor(floor, best_accuracy)
-    settings, lent = sizes(settings, len(inputs)), borrowed(model)
+    settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = tried(lent, inputs, slice_of(at))
