@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hopscope.core.settings import BadInput
     from hopscope.explorer.opening import explore
     from hopscope.live.borrowed import wrap
+    from hopscope.live.emergence import FoundEmergence, find_emergence
     from hopscope.live.find import FoundCircuit, find_circuit
     from hopscope.live.language import FoundHeads, FoundHop, find_heads, find_hop
     from hopscope.models.transformer import Architecture, Cache, Transformer
@@ -36,6 +37,7 @@ __all__ = [
     "Config",
     "Fact",
     "FoundCircuit",
+    "FoundEmergence",
     "FoundHeads",
     "FoundHop",
     "Problem",
@@ -45,6 +47,7 @@ __all__ = [
     "Transformer",
     "explore",
     "find_circuit",
+    "find_emergence",
     "find_heads",
     "find_hop",
     "load",
@@ -56,6 +59,7 @@ __all__ = [
 HOMES = {
     "configuration.config": ("Config", "Training"),
     "live.borrowed": ("wrap",),
+    "live.emergence": ("FoundEmergence", "find_emergence"),
     "live.find": ("FoundCircuit", "find_circuit"),
     "live.language": ("FoundHeads", "FoundHop", "find_heads", "find_hop"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),

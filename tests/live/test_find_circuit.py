@@ -611,7 +611,8 @@ ERRORS = {
     "endless at": (lambda i, t: {"at": slice(0, 8, 0)}, "at must be a slice of whole numbers that goes on"),
     "floor in words": (lambda i, t: {"floor": "0"}, "floor must be a finite number; got '0'"),
     "settings": (lambda i, t: {"settings": "x"}, "settings must be a hopscope.circuits.discovery.Discovery; got 'x'"),
-    "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "must be a HookedTransformer, or keep the contract.*a Linear"),
+    "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "the model cannot read inputs of shape"),
+    "no model": (lambda i, t: {"model": {}}, "the model must be a torch.nn.Module; got a dict"),
     "too long": (
         lambda i, t: {"inputs": i.repeat(1, 2)},
         "the model cannot read inputs of shape .*at most 9 positions",
