@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 import string
+import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,8 +26,8 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, Batch, VectorTask
 
 OWN = "own"  # the register of a position's symbol
-FEW = 4  # different places of a role, from which on their parity is no chance (ours)
-PARITIES = ("p % 2 == 1", "p % 2 == 0")
+WIDTH = 100  # columns
+FEW = 3  # different places that attend, from which on their parity is no chance (ours)
 Registers = dict[str, list[Any]]
 
 HEAD = '''"""{title}"""
@@ -43,7 +44,10 @@ def read(register, places):
 
 
 def program(own):
-    """The answers at every position, and where each step looks; `own` has a symbol for each position."""
+    """Of each hop the answers, and of each step the places that it looks at, position by position.
+
+    `own` has the symbol of every position.
+    """
     every = range(len(own))
 '''
 
@@ -56,13 +60,23 @@ class Rows:
         own: symbol numbers, by row and position.
         queries: where answers are read off.
         answers: the right ones, by row, query and hop; None where nothing is asked.
-        ground: which entries of a pattern a path is.
+        ground: which entries of a pattern a path is; None where nobody says which roles positions have.
     """
 
     own: list[list[int]]
     queries: list[int]
     answers: list[list[list[int | None]]]
-    ground: Ground
+    ground: Ground | None = None
+
+    @classmethod
+    def of(cls, inputs: Tensor, targets: Tensor, queries: slice, ground: Ground | None = None) -> Rows:
+        """Tokens (row, position), and for each row the answers. Raises BadInput where they are no symbols."""
+        if inputs.is_floating_point() or inputs.ndim != 2 or targets.is_floating_point():
+            raise BadInput("a program reads and answers symbols, and these sequences or answers are no symbols")
+        places = list(range(inputs.shape[1])[queries])
+        asked = targets.reshape(len(inputs), len(places), -1).tolist()
+        answers = [[[None if one == NOT_ASKED else one for one in hops] for hops in row] for row in asked]
+        return cls(inputs.tolist(), places, answers, ground)
 
 
 def rows_of(batch: Batch, ground: Ground) -> Rows:
@@ -71,12 +85,7 @@ def rows_of(batch: Batch, ground: Ground) -> Rows:
     if isinstance(task, VectorTask):
         inputs = torch.cdist(inputs[..., : task.d_symbol].float(), task.candidates(batch.draw).float()).argmin(-1)
         targets = task.asked(batch.draw)
-    if inputs.is_floating_point() or inputs.ndim != 2 or targets.is_floating_point():
-        raise BadInput("a program reads and answers symbols, and these sequences or answers are no symbols")
-    queries = list(range(inputs.shape[1])[task.query_positions])
-    asked = targets.reshape(len(batch), len(queries), -1).tolist()
-    answers = [[[None if one == NOT_ASKED else one for one in hops] for hops in row] for row in asked]
-    return Rows(inputs.tolist(), queries, answers, ground)
+    return Rows.of(inputs, targets, task.query_positions, ground)
 
 
 @dataclass(frozen=True)
@@ -87,31 +96,37 @@ class Rule:
         text: the condition, of places p (here) and q (there), in Python.
         key, query, offset: `key[q] == query[p]`; without a query q is that many places back or, with one and no key,
             behind what `query` found.
+        there: a condition on q alone; empty: none.
     """
 
     text: str
     key: str = ""
     query: str = ""
     offset: int = 0
+    there: str = ""
 
     def look(self, held: Registers, p: int, places: Sequence[int]) -> int | None:
         """The place that it finds among some."""
         if self.key:
             wanted, there = held[self.query][p], held[self.key]
-            return max((q for q in places if there[q] is not None and there[q] == wanted), default=None)
+            able = (q for q in places if there[q] is not None and there[q] == wanted and fits(self.there, q))
+            return max(able, default=None)
         begin = held[self.query][p] if self.query else p
         found = None if begin is None else begin + self.offset
         return found if found in places else None
 
 
-def rules(registers: Sequence[str], places: Sequence[str]) -> Iterator[Rule]:
-    """All rules over some registers, simple ones first."""
+def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterator[Rule]:
+    """All rules over some registers, simple ones first; with a condition on q where without it none leads."""
     for back in (1, 2):
         yield Rule(f"q == p - {back}", offset=-back)
-    for query, key in sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two))):
+    matches = sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two)))
+    for query, key in matches:
         yield Rule(f"None != {key}[q] == {query}[p]", key, query)
     for query, by in itertools.product(places, (1, -1)):
         yield Rule(f"q {'-' if by > 0 else '+'} 1 == {query}[p]", query=query, offset=by)
+    for query, key in matches if there else ():
+        yield Rule(f"{there} and None != {key}[q] == {query}[p]", key, query, there=there)
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,12 @@ class Step:
         return {self.name: looks, **{f"{self.name}_{register}": read(register) for register in self.carried}}
 
     def asks(self, p: int) -> bool:
-        return not self.where or p % 2 == (self.where == PARITIES[0])
+        return fits(self.where, p)
+
+
+def fits(condition: str, place: int) -> bool:
+    """Whether a place has the parity that a condition asks for, if it asks for one."""
+    return not condition or place % 2 == (" == 1" in condition)
 
 
 def around(p: int, n: int, causal: bool) -> Sequence[int]:
@@ -154,85 +174,89 @@ class Program:
     Attributes:
         steps: in the order of layers.
         answers: a register for each hop.
-        title: what it does and how it stood its trial, for the docstring.
         causal: whether positions see only earlier ones.
+        title: its docstring.
     """
 
     steps: tuple[Step, ...]
     answers: tuple[str, ...]
     causal: bool = True
-    title: str = ""
-    trials: tuple[Any, ...] = field(default=(), repr=False)
+    title: str = "A circuit as a program."
 
     def __str__(self) -> str:
-        return HEAD.format(title=self.title or "A circuit as a program.") + "".join(f"    {x}\n" for x in self.lines())
+        return HEAD.format(title=self.title) + "".join(f"    {x}\n" for x in self.lines())
 
     def lines(self) -> list[str]:
         """The body: each step looks, and reads what is used of what it finds."""
-        used, lines = {*self.answers}, list[str]()
+        lines, used, several = [], self.used(), "range(p)" if self.causal else "[q for q in every if q != p]"
         for step in self.steps:
-            used |= {step.rule.key, step.rule.query}
-        names = {step.name for step in self.steps}
-        while more := {origin for name in used if (origin := name.partition("_")[2])} - used - names:
-            used |= more
-        for step in self.steps:
-            several = "range(p)" if self.causal else "[q for q in every if q != p]"
-            looks = f"latest({several}, lambda q: {step.rule.text})"
-            looks += f" if {step.where} else None" if step.where else ""
-            lines += [f"# {', '.join(map(str, step.paths))}", f"{step.name} = [{looks} for p in every]"]
+            said = textwrap.wrap(", ".join(map(str, step.paths)), WIDTH - 8)
+            asked = [f"if {step.where} else None"] if step.where else []
+            looks = [f"latest({several}, lambda q: {step.rule.text})", *asked, "for p in every"]
+            whole = f"{step.name} = [{' '.join(looks)}]"
+            apart = [f"{step.name} = [", *(f"    {part}" for part in looks), "]"]
+            lines += [*(f"# {line}" for line in said), *([whole] if len(whole) <= WIDTH - 4 else apart)]
             read = [register for register in step.carried if f"{step.name}_{register}" in used]
             lines += [f"{step.name}_{register} = read({register}, {step.name})" for register in read]
-        looked = ", ".join(f"{str(step.paths[0])!r}: {step.name}" for step in self.steps)
-        return [*lines, f"looks = {{{looked}}}", f"return [{', '.join(self.answers)}], looks"]
+        looked = ", ".join(step.name for step in self.steps)
+        return [*lines, f"return [{', '.join(self.answers)}], [{looked}]"]
 
-    def run(self, own: Sequence[int]) -> Registers:
-        """All that the positions of a sequence hold in the end."""
-        held: Registers = {OWN: list(own)}
-        for step in self.steps:
-            held |= step.run(held, len(own), self.causal)
-        return held
+    def used(self) -> set[str]:
+        """The registers that answers are made of, or steps look by."""
+        used = {*self.answers, *(name for step in self.steps for name in (step.rule.key, step.rule.query))}
+        carried = {f"{step.name}_{register}": register for step in self.steps for register in step.carried}
+        while more := {carried[name] for name in used if name in carried} - used:
+            used |= more
+        return used
 
 
-def written(paths: Sequence[Path], rows: Rows) -> Program:
+def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
     """The program of a circuit's paths.
 
     Args:
         paths: of the circuit.
         rows: on which rules are looked for: some dozens, so that none fits by chance.
+        ground: of the same sequences.
 
     Raises:
         BadInput: a path follows no rule that a program has, or no position comes to hold the answer.
     """
-    causal = rows.ground.architecture.causal
+    causal = ground.architecture.causal
     held: list[Registers] = [{OWN: own} for own in rows.own]
     steps: list[Step] = []
     for _, group in itertools.groupby(sorted(paths), key=lambda path: path.layer):
         known = tuple(name for name in held[0] if name not in {step.name for step in steps})
-        found = tuple(step.name for step in steps)
-        layer = []
-        for alike in same(list(group)):
-            entries = rows.ground.entries(alike[0]).cpu()
-            name = string.ascii_lowercase[len(steps) + len(layer)]
-            where = parity(entries)
-            rule = next((one for one in rules(known, found) if leads(one, entries, held, causal)), None)
-            if rule is None:
-                raise BadInput(
-                    f"no rule of a program says where {alike[0]} looks: it is at no fixed distance, and nothing that "
-                    "positions hold there equals what is held here"
-                )
-            layer.append(Step(tuple(alike), name, rule, where, known))
-        added = [{} for _ in held] if not layer else [merged(layer, one, causal) for one in held]
-        held = [one | more for one, more in zip(held, added, strict=True)]
+        alike: dict[Rule, list[Path]] = {}
+        for path in group:
+            alike.setdefault(rule_of(path, ground, held, known, [step.name for step in steps]), []).append(path)
+        names = string.ascii_lowercase[len(steps) :]
+        layer = [
+            Step(tuple(some), name, rule, attending(some, ground), known)
+            for name, (rule, some) in zip(names, alike.items(), strict=False)
+        ]
+        held = [one | merged(layer, one, causal) for one in held]
         steps += layer
     return Program(tuple(steps), answered(rows, held, steps), causal)
 
 
-def same(paths: Sequence[Path]) -> list[list[Path]]:
-    """Paths of one layer, together where they lead between the same roles."""
-    kinds: dict[tuple[str, str, str], list[Path]] = {}
-    for path in paths:
-        kinds.setdefault((path.query, path.key, path.chain), []).append(path)
-    return list(kinds.values())
+def rule_of(
+    path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]
+) -> Rule:
+    """The simplest rule that leads where a path leads. Raises BadInput where none does."""
+    entries, causal = ground.entries(path).cpu(), ground.architecture.causal
+    there = parity(entries.any(1), "q", 2)
+    rule = next((one for one in rules(known, places, there) if leads(one, entries, held, causal)), None)
+    if rule is None:
+        raise BadInput(
+            f"no rule of a program says where {path} looks: it is at no fixed distance, and nothing that positions "
+            "hold there equals what is held here"
+        )
+    return rule
+
+
+def attending(paths: Sequence[Path], ground: Ground) -> str:
+    """The condition on places that attend along some paths."""
+    return parity(torch.stack([ground.entries(path).any(-1) for path in paths]).any(0).cpu(), "p", FEW)
 
 
 def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
@@ -240,11 +264,11 @@ def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
     return {name: value for step in steps for name, value in step.run(held, len(held[OWN]), causal).items()}
 
 
-def parity(entries: Tensor) -> str:
-    """The condition on attending positions: odd or even ones where there are several and all are; else nothing."""
-    places = {int(place) for place in entries.any(-1).nonzero()[:, 1].tolist()}
+def parity(holders: Tensor, name: str, few: int) -> str:
+    """The condition that a place is odd, or even, where there are a few, (row, position), and all are; else nothing."""
+    places = {int(place) for place in holders.nonzero()[:, 1].tolist()}
     parities = {place % 2 for place in places}
-    return PARITIES[0 if parities == {1} else 1] if len(places) >= FEW and len(parities) == 1 else ""
+    return f"{name} % 2 == {min(parities)}" if len(places) >= few and len(parities) == 1 else ""
 
 
 def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:

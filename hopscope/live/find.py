@@ -18,7 +18,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
-from hopscope.live.borrowed import borrowed
+from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import (
     Naming,
     check_classes,
@@ -37,9 +37,12 @@ from hopscope.live.wrapped import at_rest
 from hopscope.models.base import Shape
 from hopscope.problem.relations import PLACES, WORDS
 from hopscope.problem.roles import Roles
+from hopscope.tasks.base import Batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from hopscope.circuits.program_trial import Tried
 
 
 def find_circuit(
@@ -108,7 +111,7 @@ def find_circuit(
             words = f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
             raise BadInput(words + least * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
-        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names)
+        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names, lent)
 
 
 def beside(device: torch.device) -> AbstractContextManager[Any]:
@@ -126,6 +129,7 @@ class FoundCircuit:
         task: what it is a circuit for.
         shape: of the model.
         names: what tokens are called.
+        model: whose it is.
     """
 
     circuit: Circuit
@@ -133,6 +137,7 @@ class FoundCircuit:
     task: Given = field(repr=False)
     shape: Shape = field(repr=False)
     names: Sequence[str] | None = field(repr=False, default=None)
+    model: Borrowed | None = field(repr=False, default=None)
 
     @property
     def verdict(self) -> str:
@@ -164,6 +169,26 @@ class FoundCircuit:
             n_layers=self.shape.n_layers,
             title=title,
         )
+
+    def program(self, **further: tuple[Tensor, Tensor]) -> Tried:
+        """The circuit as some lines of Python, tried on rows that the search has not seen; `print` shows both.
+
+        Args:
+            further: larger rows with their targets, by what they are called, such as `longer=(inputs, targets)`.
+
+        Raises:
+            BadInput: there is no circuit, its sequences are no symbols, or no program does what it does.
+        """
+        from hopscope.circuits.program import Rows
+        from hopscope.circuits.program_trial import TRIED_ON, WRITTEN_ON, program_of
+
+        assert self.model is not None
+        places, rows = self.task.query_positions, self.task.deck.whole
+        batches = [Batch(self.task, {"row": rows[of][:n]}) for of, n in (("search", WRITTEN_ON), ("report", TRIED_ON))]
+        with at_rest(self.model), beside(self.task.data.inputs.device):
+            more = {name: Rows.of(inputs, targets, places) for name, (inputs, targets) in further.items()}
+            paths = [part.path for part in self.circuit.paths]
+            return program_of(paths, self.model, (batches[0], batches[1]), more)
 
     def _repr_html_(self) -> str:
         from hopscope.drawing.style import rendered
