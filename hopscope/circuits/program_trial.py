@@ -94,8 +94,14 @@ def program_of(
     program = written(paths, first, grounds[0])
     right = answered_rightly(model, batches[1], fresh)
     trials = [trial("what the model answers rightly", program, fresh, right), trial("what is right", program, fresh)]
-    trials += [trial(f"what is right of sequences {name}", program, rows) for name, rows in further.items()]
+    trials += [trial(f"what is right, {name}", program, rows) for name, rows in further.items()]
     return Tried(program, tuple(trials))
+
+
+def program_for(paths: Sequence[Path], model: Model, task: Task) -> Tried:
+    """The program of a circuit of a task's model, tried on fresh sequences and on larger ones; as `program_of`."""
+    batches = task.sample(WRITTEN_ON, SEEDS[0]), task.sample(TRIED_ON, SEEDS[1])
+    return program_of(paths, model, batches, larger(task, model.architecture))
 
 
 def larger(task: Task, shape: Shape) -> dict[str, Rows]:

@@ -51,6 +51,19 @@ class Borrowed(Model):
     def can_start_late(self) -> bool:
         return bool(getattr(self.inner, "starts_at_layers", False))
 
+    @torch.no_grad()
+    def check_cache(self, inputs: Tensor) -> None:
+        """Raise BadInput where patterns of some rows are not read, or of another number of heads than was said."""
+        shape = self.architecture
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
+        found = self(inputs, cache=names)
+        if not (isinstance(found, tuple) and len(found) == 2 and {*names} <= {*found[1]}):
+            raise BadInput(f"forward(cache=…) must return (outputs, cache), which holds {names[0]} and all that was asked")
+        wanted = (len(inputs), shape.n_heads, inputs.shape[1], inputs.shape[1])
+        for name in names:
+            if (got := tuple(found[1][name].shape)) != wanted:
+                raise BadInput(f"{name} must be (row, head, query, key), {wanted}; got {got}")
+
     @property
     def activation_names(self) -> list[str]:
         names: list[str] = self.inner.activation_names  # type: ignore[assignment]
@@ -69,7 +82,7 @@ class Borrowed(Model):
         found = self.inner(inputs, replace=replace, cache=cache, at=at, **late)
         if "stop_at_layer" in late:  # a stream, which goes on into the model as it is
             return found
-        return whole(found) if cache is False else (whole(found[0]), found[1])
+        return (whole(found[0]), *found[1:]) if isinstance(found, tuple) else whole(found)
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,12 @@ def find_circuit(
     """
     check_tensors(inputs, targets, at)
     check_floor(floor, best_accuracy)
+    check_names(names, inputs)
     settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = tried(lent, inputs, slice_of(at))
+        lent.check_cache(inputs[:2])
         check_patterns(lent, inputs[: len(answers)], slice_of(at), answers)
         some = shaped(answers, at), targets[: len(answers)]
         check_classes(some[0], targets, strict=loss is None)
@@ -112,6 +114,12 @@ def find_circuit(
             raise BadInput(words + least * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
         return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names, lent)
+
+
+def check_names(names: Sequence[str] | None, inputs: Tensor) -> None:
+    """Whether all tokens have a name. Raises BadInput."""
+    if names is not None and not inputs.is_floating_point() and len(names) <= (most := int(inputs.max())):
+        raise BadInput(f"names must be of all {most + 1} tokens; got {len(names)}")
 
 
 def beside(device: torch.device) -> AbstractContextManager[Any]:

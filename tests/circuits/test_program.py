@@ -114,7 +114,7 @@ def test_it_is_tried_where_the_model_is_right_and_beyond():
         said = model(batches[1].inputs)[:, -1].argmax(-1)
     assert found.trials[0].n == int((said == batches[1].targets[:, 0, 0]).sum()) < 64
     assert [one.share for one in found.trials] == [1.0, 1.0, 1.0] and found.trials[1].n == 64
-    assert "what is right of sequences twice as long: 512 of 512" in str(found)
+    assert "what is right, twice as long: 512 of 512" in str(found)
     assert compiled(str(found))([3, 1, 2, 3])[0][0][-1] == 1
     with pytest.raises(BadInput, match="there is no circuit"):
         program_of([], model, batches, {})

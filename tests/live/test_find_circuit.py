@@ -493,7 +493,7 @@ def test_what_nobody_can_know_is_asked_of_no_model():
     with torch.no_grad():
         model.W_U.mul_(math.log(right / wrong) / 12)
     untold = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least)
-    assert untold.verdict == "none" and "not in 95.0%" in untold.reason and "best_accuracy" in untold.reason
+    assert untold.verdict == "none" and "the lower end must reach 95.0%" in untold.reason and "best_accuracy" in untold.reason
     found = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least, best_accuracy=right)
     assert found.verdict == "circuit", found.reason
 
@@ -564,6 +564,24 @@ class Wrapped(nn.Module):
 class Tupled(Wrapped):
     def forward(self, inputs, **more):
         return (self.inner(inputs, **more), None)
+
+
+class Uncached(Wrapped):
+    def forward(self, inputs, cache=False, **more):
+        return self.inner(inputs, **more)
+
+
+class Miscounted(Wrapped):
+    """Says that it has three heads, and has one."""
+
+    def __init__(self):
+        super().__init__()
+        self.shape = Architecture(n_layers=2, n_heads=3, d_model=WIDTH, d_head=WIDTH, layer_norm=False, mlp=False)
+
+    architecture = property(lambda self: self.shape)
+
+    def forward(self, inputs, **more):
+        return self.inner(inputs, **more)
 
 
 class Failing(Wrapped):
@@ -658,6 +676,12 @@ ERRORS = {
     "tuple": (lambda i, t: {"model": Tupled()}, "the model must put out a tensor .*; got a tuple"),
     "model raises": (lambda i, t: {"model": Failing()}, "the model cannot read inputs of shape .*KeyError"),
     "architecture": (lambda i, t: {"model": Named()}, "architecture must be a hopscope.models.base.Shape; got a str"),
+    "uncached": (lambda i, t: {"model": Uncached()}, r"forward\(cache=…\) must return \(outputs, cache\).*blocks.0.attn"),
+    "miscounted": (
+        lambda i, t: {"model": Miscounted()},
+        r"blocks.0.attn.hook_pattern must be \(row, head, query, key\), \(2, 3, 9, 9\); got \(2, 1, 9, 9\)",
+    ),
+    "few names": (lambda i, t: {"names": "abc"}, "names must be of all 12 tokens; got 3"),
     "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "a row of targets for each row of inputs"),
     "nothing asked": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, NOT_ASKED, t)},
