@@ -239,9 +239,7 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
     return Program(tuple(steps), answered(rows, held, steps), causal)
 
 
-def rule_of(
-    path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]
-) -> Rule:
+def rule_of(path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]) -> Rule:
     """The simplest rule that leads where a path leads. Raises BadInput where none does."""
     entries, causal = ground.entries(path).cpu(), ground.architecture.causal
     there = parity(entries.any(1), "q", 2)

@@ -1,4 +1,4 @@
-"""A program on trial: does its very text say what the model says, and what is right, on sequences that it has not seen?"""
+"""A program on trial: does its very text say what the model says, and what is right, on fresh sequences?"""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def larger(task: Task, shape: Shape) -> dict[str, Rows]:
             more = {setting: 2 * getattr(task, setting)}
             vocabulary = getattr(task, "d_vocab", None)
             with suppress(BadInput, TypeError):
-                batch = task.but(**more, **({"d_vocab": 2 * vocabulary} if vocabulary else {})).sample(TRIED_ON, SEEDS[1])
+                batch = task.but(**more, **({"d_vocab": 2 * vocabulary} if vocabulary else {})).sample(
+                    TRIED_ON, SEEDS[1]
+                )
                 found[words] = rows_of(batch, Ground(batch, shape))
     return found
 
@@ -150,7 +152,7 @@ def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]
 def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]]:
     """The function of a program's text, which is of our own making."""
     made: dict[str, Any] = {}
-    exec(text, made)  # noqa: S102
+    exec(text, made)
     function: Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]] = made["program"]
     return function
 

@@ -108,7 +108,9 @@ def measured(
     attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().cpu().numpy() for i in (0, 2, 3))
     hop_effects = hops[1:, :, -1] - hops[0, :, -1]
     chance = even_attention(Ground(batch, seen.model.architecture), paths)
-    return Record("checkpoints", steps, attention, positions.double().cpu().numpy(), hops[0], effects, hop_effects, chance)
+    return Record(
+        "checkpoints", steps, attention, positions.double().cpu().numpy(), hops[0], effects, hop_effects, chance
+    )
 
 
 def even_attention(ground: Ground, paths: Sequence[Path]) -> Array:

@@ -1,7 +1,8 @@
 """Models of others, as the circuit search wants them: nothing is trained, changed or left behind.
 
-Most are taken as they are (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022) keeps its activations under the names that are used here,
-so it needs no more than hooks for the time of a forward pass. The library itself is not imported.
+Most are taken as they are (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022)
+keeps its activations under the names that are used here, so it needs no more than hooks for the time of a forward pass.
+The library itself is not imported.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Borrowed(Model):
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
         found = self(inputs, cache=names)
         if not (isinstance(found, tuple) and len(found) == 2 and {*names} <= {*found[1]}):
-            raise BadInput(f"forward(cache=…) must return (outputs, cache), which holds {names[0]} and all that was asked")
+            raise BadInput(
+                f"forward(cache=…) must return (outputs, cache), which holds {names[0]} and all that was asked"
+            )
         wanted = (len(inputs), shape.n_heads, inputs.shape[1], inputs.shape[1])
         for name in names:
             if (got := tuple(found[1][name].shape)) != wanted:

@@ -493,7 +493,11 @@ def test_what_nobody_can_know_is_asked_of_no_model():
     with torch.no_grad():
         model.W_U.mul_(math.log(right / wrong) / 12)
     untold = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least)
-    assert untold.verdict == "none" and "the lower end must reach 95.0%" in untold.reason and "best_accuracy" in untold.reason
+    assert (
+        untold.verdict == "none"
+        and "the lower end must reach 95.0%" in untold.reason
+        and "best_accuracy" in untold.reason
+    )
     found = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least, best_accuracy=right)
     assert found.verdict == "circuit", found.reason
 
@@ -676,7 +680,10 @@ ERRORS = {
     "tuple": (lambda i, t: {"model": Tupled()}, "the model must put out a tensor .*; got a tuple"),
     "model raises": (lambda i, t: {"model": Failing()}, "the model cannot read inputs of shape .*KeyError"),
     "architecture": (lambda i, t: {"model": Named()}, "architecture must be a hopscope.models.base.Shape; got a str"),
-    "uncached": (lambda i, t: {"model": Uncached()}, r"forward\(cache=…\) must return \(outputs, cache\).*blocks.0.attn"),
+    "uncached": (
+        lambda i, t: {"model": Uncached()},
+        r"forward\(cache=…\) must return \(outputs, cache\).*blocks.0.attn",
+    ),
     "miscounted": (
         lambda i, t: {"model": Miscounted()},
         r"blocks.0.attn.hook_pattern must be \(row, head, query, key\), \(2, 3, 9, 9\); got \(2, 1, 9, 9\)",

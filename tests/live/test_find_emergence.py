@@ -89,5 +89,3 @@ def test_checkpoints_that_do_not_fit_are_told_in_one_sentence(circuit, case):
     checkpoints, given, words = ERRORS[case]
     with pytest.raises(BadInput, match=words):
         hopscope.find_emergence(checkpoints, *data(512), **{"found": circuit, **given})
-
-

@@ -1,4 +1,4 @@
-"""`wrap`: any module that attends by PyTorch's functions, held against modules and ablations written without our code."""
+"""`wrap`: any module that attends by PyTorch's functions, against modules and ablations written without our code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from families import FAMILIES, V, Plain, data, of_family, pairs
+from families import FAMILIES, Plain, V, data, of_family, pairs
 from torch import nn
 
 import hopscope
@@ -216,5 +216,5 @@ def test_a_model_that_answers_once_is_read_at_its_end_alone():
 
 
 def test_what_is_no_module_is_refused():
-    with pytest.raises(BadInput, match="must be a torch.nn.Module; got a int"):
+    with pytest.raises(BadInput, match=r"must be a torch\.nn\.Module; got a int"):
         hopscope.wrap(3)
