@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from pathlib import Path as Files
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 from hopscope.circuits.program import rows_of, written
 from hopscope.circuits.program_trial import Trial, compiled, larger, program_of, trial
 from hopscope.circuits.units import Ground
+from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
@@ -118,3 +121,18 @@ def test_it_is_tried_where_the_model_is_right_and_beyond():
     assert compiled(str(found))([3, 1, 2, 3])[0][0][-1] == 1
     with pytest.raises(BadInput, match="there is no circuit"):
         program_of([], model, batches, {})
+
+
+def test_only_paths_have_programs(tmp_path, capsys):
+    run = shutil.copytree(Files(__file__).parents[1] / "data" / "runs_0_1" / "solved", tmp_path / "solved")
+    assert main(["circuit", str(run), "--unit", "edges", "--program", str(tmp_path / "p.py")]) == 2
+    assert "--program is for --unit paths" in capsys.readouterr().err and not (tmp_path / "p.py").exists()
+
+
+@pytest.mark.heavy
+def test_the_command_writes_a_program_that_runs(tmp_path, capsys):
+    run = shutil.copytree(Files(__file__).parents[1] / "data" / "runs_0_1" / "solved", tmp_path / "solved")
+    file = tmp_path / "programs" / "p.py"
+    assert main(["circuit", str(run), "--program", str(file)]) == 0
+    assert "what the model answers rightly: 1022 of 1022" in capsys.readouterr().out
+    assert compiled(file.read_text())([5, 6, 7, 8, 7])[0][0][-1] == 8

@@ -33,6 +33,9 @@ def test_an_induction_circuit_of_plain_pytorch_is_found_with_who_feeds_whom(how)
     assert fed == [("key", "L0H0 answer->asked", "L1H0 query->answer")]
     assert model.training and all(torch.equal(value, model.state_dict()[name]) for name, value in weights.items())
     assert torch.overrides._get_current_function_mode_stack() == []
+    told = found.program(longer=(torch.tensor([[*range(20), 7]] * 2), torch.tensor([8, 9])))
+    assert [(one.agrees, one.n) for one in told.trials] == [(256, 256), (256, 256), (1, 2)]
+    assert "what is right, longer: 1 of 2" in str(told)
 
 
 @pytest.mark.parametrize("how", WAYS)

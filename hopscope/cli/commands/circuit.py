@@ -60,10 +60,7 @@ def run(
 ) -> None:
     """Find, store, draw, tell."""
     if unit != "paths":
-        if open_it:
-            raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
-        if program:
-            raise BadInput(f"--program is for --unit paths; {unit} say not what is looked for")
+        check_unit(unit, open_it, program)
         alone = {setting.name for setting in fields(Discovery)} - {setting.name for setting in fields(Components)}
         refuse_beside("is for --unit paths", "seeds", *sorted(alone))
         run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
@@ -89,6 +86,14 @@ def run(
         write_program(program, source, source.model if step is None else source.at(step), found.circuit)
     if open_it:
         show_page(next(file for files, _ in found.files for file in files if file.suffix == ".html"))
+
+
+def check_unit(unit: str, open_it: bool, program: Path | None) -> None:
+    """Raise BadInput where something is asked that only a search of paths makes."""
+    if open_it:
+        raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
+    if program:
+        raise BadInput(f"--program is for --unit paths; a search of {unit} does not say where heads look")
 
 
 def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> None:
