@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as Files
-from typing import Any
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.units import row_of
@@ -18,6 +16,9 @@ from hopscope.emergence.order import event_names
 from hopscope.emergence.record import stored_paths
 from hopscope.live.find import FoundCircuit
 from hopscope.problem.paths import Path
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class SavedCircuit:
 
     def table(self) -> DataFrame:
         """One row per path, with its strength, what its removal costs, and its rule."""
+        from pandas import DataFrame
+
         known = ("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis")
         rows = [{name: one.get(name) for name in known} for one in self.values["paths"]]
         return DataFrame(rows, columns=list(known))

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
 
-from pandas import DataFrame
 from torch import Tensor, nn
 
 from hopscope.circuits.evaluator import NULLS
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file, write_json
 from hopscope.emergence.record import LEAST, measured
-from hopscope.emergence.track import SAMPLES, Emergence, told
-from hopscope.emergence.words import lines
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import one_line
 from hopscope.live.find import FoundCircuit, beside, find_circuit
@@ -26,6 +23,9 @@ from hopscope.problem.paths import Path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from hopscope.emergence.track import Emergence
 
 NAME = "the model"
 
@@ -62,6 +62,8 @@ def find_emergence(
     Raises:
         BadInput: checkpoints do not fit, or there is no path to follow; and as `find_circuit` does.
     """
+    from hopscope.emergence.track import SAMPLES, told  # here, so that nothing else loads a library of tables
+
     models = Checkpoints(checkpoints, model, inputs)
     if null not in NULLS:
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
@@ -139,6 +141,8 @@ class FoundEmergence:
     found: FoundCircuit = field(repr=False)
 
     def __str__(self) -> str:
+        from hopscope.emergence.words import lines
+
         return "\n".join(lines(self.emergence))
 
     def table(self) -> DataFrame:

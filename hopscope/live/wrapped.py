@@ -88,9 +88,9 @@ class Wrapped(Model):
             with at_rest(self.inner):
                 return calls_of(self.inner, some)
         except Exception as error:  # whatever the owner's module raises
-            words = (str(error).strip().splitlines() or [""])[0]
-            kind = "" if isinstance(error, RuntimeError | ValueError) and words else f"{type(error).__name__}: "
-            raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {kind}{words}") from None
+            words = next(iter(str(error).strip().splitlines()), "")
+            kind = type(error).__name__
+            raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {kind}: {words}") from None
 
     def numbered(self) -> dict[int, tuple[int, str]]:
         """By the number of a call, its layer and what it is there."""

@@ -43,9 +43,10 @@ def test_a_trained_induction_circuit_is_found_and_confirmed(family):
     kinds = {(part.path.layer, part.path.query, part.path.key) for part in found.circuit.paths}
     assert {(0, "answer", "asked"), (1, "query", "answer")} <= kinds
     loss = lambda heads: float(F.cross_entropy(without(model, heads, inputs), targets))  # noqa: E731
+    heads = {(part.path.layer, part.path.head) for part in found.circuit.paths}
+    outside = {(layer, head) for layer in range(2) for head in range(4)} - heads
+    assert loss(outside) < 0.5, "the circuit suffices when all other heads say nothing"
     for layer in range(2):
-        heads = {(part.path.layer, part.path.head) for part in found.circuit.paths if part.path.layer == layer}
-        others = {(layer, head) for head in range(4)} - heads
-        assert loss(heads) > 1 > loss(set()) and loss(others) < loss(heads)
+        assert loss(outside | {one for one in heads if one[0] == layer}) > 1, "and not without one of its layers"
     told = found.program()
     assert [one.share for one in told.trials] == [1.0, 1.0]
