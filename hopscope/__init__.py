@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hopscope.configuration.config import Config, Training
     from hopscope.core.settings import BadInput
     from hopscope.explorer.opening import explore
+    from hopscope.live.borrowed import wrap
+    from hopscope.live.compare import Comparison, SavedCircuit, compare, load_circuit
+    from hopscope.live.emergence import FoundEmergence, find_emergence
     from hopscope.live.find import FoundCircuit, find_circuit
     from hopscope.live.language import FoundHeads, FoundHop, find_heads, find_hop
     from hopscope.models.transformer import Architecture, Cache, Transformer
@@ -32,27 +35,37 @@ __all__ = [
     "BadInput",
     "Batch",
     "Cache",
+    "Comparison",
     "Config",
     "Fact",
     "FoundCircuit",
+    "FoundEmergence",
     "FoundHeads",
     "FoundHop",
     "Problem",
     "Run",
+    "SavedCircuit",
     "Task",
     "Training",
     "Transformer",
+    "compare",
     "explore",
     "find_circuit",
+    "find_emergence",
     "find_heads",
     "find_hop",
     "load",
+    "load_circuit",
     "train",
+    "wrap",
 ]
 
 #: Where each of them lives.
 HOMES = {
     "configuration.config": ("Config", "Training"),
+    "live.borrowed": ("wrap",),
+    "live.compare": ("Comparison", "SavedCircuit", "compare", "load_circuit"),
+    "live.emergence": ("FoundEmergence", "find_emergence"),
     "live.find": ("FoundCircuit", "find_circuit"),
     "live.language": ("FoundHeads", "FoundHop", "find_heads", "find_hop"),
     "models.transformer": ("Architecture", "Cache", "Transformer"),

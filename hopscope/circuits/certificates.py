@@ -23,7 +23,8 @@ from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
 HOOKS: Mapping[Part, str] = {"query": "q", "key": "k", "value": "v"}
-NAMES = ("hook_resid_pre", "hook_attn_out", "attn.hook_pattern")  # of every layer, beside queries, keys and values
+#: What attention layers are held by, the first that a model has: what a layer adds, or what its heads say.
+HELD = ("hook_attn_out", "attn.hook_z")
 LEAST_SHARE = 0.25  # of the attention, or of what the path is worth in loss: below, a supply is not reported (ours)
 
 
@@ -80,9 +81,15 @@ def certify(
 
 def can_be_asked(evaluator: Evaluator) -> bool:
     """Whether the model offers what certificates replace; patterns, all that circuits ask for, are not enough."""
-    names = (*NAMES, *(f"attn.hook_{short}" for short in HOOKS.values()))
+    known = {*evaluator.model.activation_names}
+    names = ("attn.hook_pattern", *(f"attn.hook_{short}" for short in HOOKS.values()))
     needed = {f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names}
-    return needed <= {*evaluator.model.activation_names}
+    return needed <= known and any(f"blocks.0.{name}" in known for name in HELD) and can_begin(evaluator)
+
+
+def can_begin(evaluator: Evaluator) -> bool:
+    """Whether a model that starts at any layer tells the streams from which it would."""
+    return not evaluator.model.starts_at_layers or "blocks.0.hook_resid_pre" in evaluator.model.activation_names
 
 
 class Intact:
@@ -93,7 +100,10 @@ class Intact:
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
-        kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in NAMES]
+        known = evaluator.model.activation_names
+        self.held = next(name for name in HELD if f"blocks.0.{name}" in known)
+        names = [self.held, "attn.hook_pattern", *(["hook_resid_pre"] if evaluator.model.starts_at_layers else [])]
+        kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
         outputs, self.whole = self.run(self.units, {}, kept)
         self.loss = self.loss_of(outputs)
         self.without: dict[tuple[Unit, int], Cache] = {}
@@ -116,7 +126,7 @@ class Intact:
         patterns = {
             f"blocks.{layer}.attn.hook_pattern": pattern_of(change, layer, evaluator)
             for layer in evaluator.layers[start:stop]
-            if f"blocks.{layer}.hook_attn_out" not in inside
+            if f"blocks.{layer}.{self.held}" not in inside
         }
         task, inputs = evaluator.batch.task, self.whole["resid_pre", start] if start else evaluator.batch.inputs
         where = ({"start_at_layer": start} if start else {}) | ({} if stop is None else {"stop_at_layer": stop})
@@ -139,7 +149,8 @@ class Intact:
     def lacking(self, source: Unit, layer: int) -> Cache:
         """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""
         if (source, layer) not in self.without:
-            between = {f"blocks.{i}.hook_attn_out": self.whole["attn_out", i] for i in range(source.layer + 1, layer)}
+            held = (f"blocks.{i}.{self.held}" for i in range(source.layer + 1, layer))
+            between = {name: self.whole[name] for name in held}
             names = [f"blocks.{layer}.attn.hook_{short}" for short in HOOKS.values()]
             _, kept = self.run(self.units - {source}, between, names, source.layer, layer + 1)
             self.without[source, layer] = kept

@@ -199,9 +199,11 @@ def unsolved(trial: Trial) -> str:
     """That the model has not solved its task, and by which measure."""
     loss, share, asked = trial.losses["model"], trial.accuracies["model"], trial.demands
     if loss.high >= asked.model_loss:
-        words = f"at {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.model_loss:.3g}"
+        ends = f"({loss.low:.3g} to {loss.high:.3g})"
+        words = f"at {loss.mean:.3g} {ends}, and the upper end must be below {asked.model_loss:.3g}"
     else:
-        words = f"right in {share.mean:.1%} ({share.low:.1%} to {share.high:.1%}), not in {asked.model_accuracy:.1%}"
+        ends = f"({share.low:.1%} to {share.high:.1%})"
+        words = f"right in {share.mean:.1%} {ends}, and the lower end must reach {asked.model_accuracy:.1%}"
     return f"the model itself has not solved its task: it is {words}"
 
 
@@ -209,11 +211,11 @@ def short(trial: Trial, test: str) -> str:
     """What a failed test falls short of."""
     loss, share, asked = trial.losses[test], trial.accuracies[test], trial.demands
     if loss.high >= asked.loss:
-        words = f"the loss is {loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), not below {asked.loss:.3g}"
+        ends = f"({loss.low:.3g} to {loss.high:.3g})"
+        words = f"the loss is {loss.mean:.3g} {ends}, and the upper end must be below {asked.loss:.3g}"
     else:
-        words = (
-            f"{share.mean:.1%} ({share.low:.1%} to {share.high:.1%}) of the answers are right, not {asked.accuracy:.1%}"
-        )
+        ends = f"({share.low:.1%} to {share.high:.1%})"
+        words = f"{share.mean:.1%} {ends} of the answers are right, and the lower end must reach {asked.accuracy:.1%}"
     return f"{TESTS[test]} {words}"
 
 

@@ -23,6 +23,7 @@ from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.emergence.onset import PASSES, Array
+from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
@@ -85,16 +86,31 @@ def recorded(run: Run, paths: Sequence[Path], n: int, seed: int, null: str, watc
         BadInput: the run was not trained, has too few checkpoints, or lacks a path.
         Damaged: a checkpoint is not what was written.
     """
-    steps = trained_steps(run)
-    batch, parts = run.task.sample(n, seed), []
+    return measured(str(run.path), trained_steps(run), run.at, run.task.sample(n, seed), paths, null, watch)
+
+
+def measured(
+    name: str,
+    steps: list[int],
+    at: Callable[[int], Model],
+    batch: Batch,
+    paths: Sequence[Path],
+    null: str,
+    watch: Watch,
+) -> Record:
+    """The same of any models by step, on given sequences."""
+    parts = []
     for index, step in enumerate(steps):
-        watch(f"{run.path}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
-        parts.append(at_checkpoint(Snapshot(run, step, batch), paths, null))
+        watch(f"{name}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
+        seen = Snapshot(at(step), batch)
+        parts.append(at_checkpoint(seen, paths, null))
     positions = parts[0][1]
-    attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().numpy() for i in (0, 2, 3))
+    attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().cpu().numpy() for i in (0, 2, 3))
     hop_effects = hops[1:, :, -1] - hops[0, :, -1]
-    chance = even_attention(Ground(batch, run.config.model), paths)
-    return Record("checkpoints", steps, attention, positions.double().numpy(), hops[0], effects, hop_effects, chance)
+    chance = even_attention(Ground(batch, seen.model.architecture), paths)
+    return Record(
+        "checkpoints", steps, attention, positions.double().cpu().numpy(), hops[0], effects, hop_effects, chance
+    )
 
 
 def even_attention(ground: Ground, paths: Sequence[Path]) -> Array:
@@ -121,8 +137,8 @@ def trained_steps(run: Run) -> list[int]:
 class Snapshot:
     """One checkpoint on the sequences, a part of them at a time."""
 
-    def __init__(self, run: Run, step: int, batch: Batch):
-        self.batch, model = batch, run.at(step)
+    def __init__(self, model: Model, batch: Batch):
+        self.batch, self.model = batch, model
         parts = [batch.rows(slice(i, i + CHUNK)) for i in range(0, len(batch), CHUNK)]
         self.parts = [Evaluator(model, part) for part in parts]
 

@@ -23,6 +23,7 @@ from hopscope.emergence.record import Record, circuit_paths, completed, recorded
 from hopscope.emergence.record import strong_paths as strong_paths
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
+from hopscope.tasks.base import Task
 
 SAMPLES = 400  # of the bootstrap over sequences
 NEGLIGIBLE = 0.01  # of chance: silencing that costs less has no onset (ours)
@@ -206,15 +207,29 @@ def follow(
     _ = streamed_rows(run) if was_streamed else trained_steps(run)  # complains before anything is searched for
     chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
-    names, hop_names = event_names(chosen), run.task.hop_names
-    below = -run.task.learnt_below
-    learnt = {hop: onset(record.steps, -losses, below) for hop, losses in zip(hop_names, record.hops, strict=True)}
-    weights = resamples(record.n, SAMPLES, seed)
-    least = NEGLIGIBLE * run.task.chance
-    followed = [summary(path, names[path], i, record, weights, learnt, least) for i, path in enumerate(chosen)]
-    hops = DataFrame({"step": record.steps} | dict(zip(hop_names, record.hops, strict=True)))
     protocol = {"sequences": n, "seed": seed, "null": null, "samples": SAMPLES} if not was_streamed else {}
-    return Emergence(str(run.path), run.config.identity, record.source, record.steps, followed, hops, learnt, protocol)
+    return told(record, chosen, run.task, str(run.path), run.config.identity, protocol)
+
+
+def told(
+    record: Record, paths: Sequence[Path], task: Task, run: str, identity: str, protocol: dict[str, Any]
+) -> Emergence:
+    """When each path appeared, of what was measured.
+
+    Args:
+        record: the measurements.
+        paths: of which, in their order.
+        task: whose hops were learnt.
+        run: what the model is called.
+        identity: which it is.
+        protocol: `sequences`, `seed`, `null`, `samples`; nothing if it was streamed.
+    """
+    names, below = event_names(paths), -task.learnt_below
+    learnt = {hop: onset(record.steps, -losses, below) for hop, losses in zip(task.hop_names, record.hops, strict=True)}
+    weights, least = resamples(record.n, SAMPLES, protocol.get("seed", 0)), NEGLIGIBLE * task.chance
+    followed = [summary(path, names[path], i, record, weights, learnt, least) for i, path in enumerate(paths)]
+    hops = DataFrame({"step": record.steps} | dict(zip(task.hop_names, record.hops, strict=True)))
+    return Emergence(run, identity, record.source, record.steps, followed, hops, learnt, protocol)
 
 
 def follow_all(

@@ -1,14 +1,14 @@
 """Models of others, as the circuit search wants them: nothing is trained, changed or left behind.
 
-A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022) keeps its activations under the names that are used here,
-so it needs no more than hooks for the time of a forward pass. The library itself is not imported.
+Most are taken as they are (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022)
+keeps its activations under the names that are used here, so it needs no more than hooks for the time of a forward pass.
+The library itself is not imported.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
+from hopscope.live.wrapped import Wrapped
 from hopscope.models.base import Cache, Model, Replacement, Replacements, Shape
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -51,6 +52,21 @@ class Borrowed(Model):
     def can_start_late(self) -> bool:
         return bool(getattr(self.inner, "starts_at_layers", False))
 
+    @torch.no_grad()
+    def check_cache(self, inputs: Tensor) -> None:
+        """Raise BadInput where patterns of some rows are not read, or of another number of heads than was said."""
+        shape = self.architecture
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
+        found = self(inputs, cache=names)
+        if not (isinstance(found, tuple) and len(found) == 2 and {*names} <= {*found[1]}):
+            raise BadInput(
+                f"forward(cache=…) must return (outputs, cache), which holds {names[0]} and all that was asked"
+            )
+        wanted = (len(inputs), shape.n_heads, inputs.shape[1], inputs.shape[1])
+        for name in names:
+            if (got := tuple(found[1][name].shape)) != wanted:
+                raise BadInput(f"{name} must be (row, head, query, key), {wanted}; got {got}")
+
     @property
     def activation_names(self) -> list[str]:
         names: list[str] = self.inner.activation_names  # type: ignore[assignment]
@@ -69,7 +85,7 @@ class Borrowed(Model):
         found = self.inner(inputs, replace=replace, cache=cache, at=at, **late)
         if "stop_at_layer" in late:  # a stream, which goes on into the model as it is
             return found
-        return whole(found) if cache is False else (whole(found[0]), found[1])
+        return (whole(found[0]), *found[1:]) if isinstance(found, tuple) else whole(found)
 
 
 @dataclass(frozen=True)
@@ -151,25 +167,39 @@ def whole(outputs: Tensor) -> Tensor:
     return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in HALVES else outputs
 
 
-def borrowed(model: Any) -> Borrowed:
-    """A model of the common contract or a HookedTransformer, for the search. Raises BadInput for any other."""
+def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
+    """A model, for the search: one of the common contract, a HookedTransformer, or any that attends by PyTorch.
+
+    Args:
+        model: as `hopscope.find_circuit` takes it.
+        inputs: some rows, on which a model of no known contract is tried.
+
+    Raises:
+        BadInput: it is none of these.
+    """
+    if isinstance(model, Borrowed):
+        return model
     if hasattr(model, "run_with_hooks") and hasattr(model, "cfg"):
         return Hooked(model)
     if hasattr(model, "architecture") and hasattr(model, "activation_names"):
         return Borrowed(model)
-    raise BadInput(
-        "the model must be a HookedTransformer, or keep the contract of hopscope.models.base.Model; "
-        f"got a {type(model).__name__}"
-    )
+    if isinstance(model, nn.Module):
+        return Borrowed(Wrapped(model, inputs))
+    raise BadInput(f"the model must be a torch.nn.Module; got a {type(model).__name__}")
 
 
-@contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; each part is then in the mode that it was in."""
-    training = [part for part in model.modules() if part.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
+def wrap(model: Any, inputs: Tensor | None = None) -> Borrowed:
+    """Any transformer under one contract: activations by name, read (`cache=`) and replaced (`replace=`) in a pass.
+
+    >>> wrapped = hopscope.wrap(model)  # doctest: +SKIP
+    >>> logits, cache = wrapped(tokens, cache=True)  # doctest: +SKIP
+    >>> cache["pattern", 0].shape  # (row, head, query, key)  # doctest: +SKIP
+
+    Args:
+        model: as `hopscope.find_circuit` takes it.
+        inputs: some rows that it reads, on which it is tried; by default tokens 0 and 1.
+
+    Raises:
+        BadInput: it has no attention that can be seen; the sentence says what was seen.
+    """
+    return borrowed(model, inputs)

@@ -18,7 +18,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
-from hopscope.live.borrowed import at_rest, borrowed
+from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import (
     Naming,
     check_classes,
@@ -33,12 +33,16 @@ from hopscope.live.checks import (
 )
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
+from hopscope.live.wrapped import at_rest
 from hopscope.models.base import Shape
 from hopscope.problem.relations import PLACES, WORDS
 from hopscope.problem.roles import Roles
+from hopscope.tasks.base import Batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from hopscope.circuits.program_trial import Tried
 
 
 def find_circuit(
@@ -61,7 +65,9 @@ def find_circuit(
     Nothing is trained, changed or left behind: parts in training mode are put back into it, hooks are taken off.
 
     Args:
-        model: a `HookedTransformer`, or a module that keeps the contract of `hopscope.models.base.Model`.
+        model: a module that attends by `softmax` or `scaled_dot_product_attention` of PyTorch, as those of
+            transformers do; a `HookedTransformer` or `TransformerBridge`; or one that keeps the contract of
+            `hopscope.models.base.Model`. Called with `inputs` alone, it puts out logits (row, position, output).
         inputs: tokens (int, row position) or features (float, row position feature); 256 rows or more. 2048
             do for most models; more are used where something is close to its threshold. Rows are divided: no number
             that is reported is from a row on which the search went.
@@ -90,10 +96,12 @@ def find_circuit(
     """
     check_tensors(inputs, targets, at)
     check_floor(floor, best_accuracy)
-    settings, lent = sizes(settings, len(inputs)), borrowed(model)
+    check_names(names, inputs)
+    settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = tried(lent, inputs, slice_of(at))
+        lent.check_cache(inputs[:2])
         check_patterns(lent, inputs[: len(answers)], slice_of(at), answers)
         some = shaped(answers, at), targets[: len(answers)]
         check_classes(some[0], targets, strict=loss is None)
@@ -105,7 +113,13 @@ def find_circuit(
             words = f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
             raise BadInput(words + least * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
-        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names)
+        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names, lent)
+
+
+def check_names(names: Sequence[str] | None, inputs: Tensor) -> None:
+    """Whether all tokens have a name. Raises BadInput."""
+    if names is not None and not inputs.is_floating_point() and len(names) <= (most := int(inputs.max())):
+        raise BadInput(f"names must be of all {most + 1} tokens; got {len(names)}")
 
 
 def beside(device: torch.device) -> AbstractContextManager[Any]:
@@ -123,6 +137,7 @@ class FoundCircuit:
         task: what it is a circuit for.
         shape: of the model.
         names: what tokens are called.
+        model: whose it is.
     """
 
     circuit: Circuit
@@ -130,6 +145,7 @@ class FoundCircuit:
     task: Given = field(repr=False)
     shape: Shape = field(repr=False)
     names: Sequence[str] | None = field(repr=False, default=None)
+    model: Borrowed | None = field(repr=False, default=None)
 
     @property
     def verdict(self) -> str:
@@ -161,6 +177,26 @@ class FoundCircuit:
             n_layers=self.shape.n_layers,
             title=title,
         )
+
+    def program(self, **further: tuple[Tensor, Tensor]) -> Tried:
+        """The circuit as some lines of Python, tried on rows that the search has not seen; `print` shows both.
+
+        Args:
+            further: larger rows with their targets, by what they are called, such as `longer=(inputs, targets)`.
+
+        Raises:
+            BadInput: there is no circuit, its sequences are no symbols, or no program does what it does.
+        """
+        from hopscope.circuits.program import Rows
+        from hopscope.circuits.program_trial import TRIED_ON, WRITTEN_ON, program_of
+
+        assert self.model is not None
+        places, rows = self.task.query_positions, self.task.deck.whole
+        batches = [Batch(self.task, {"row": rows[of][:n]}) for of, n in (("search", WRITTEN_ON), ("report", TRIED_ON))]
+        with at_rest(self.model), beside(self.task.data.inputs.device):
+            more = {name: Rows.of(inputs, targets, places) for name, (inputs, targets) in further.items()}
+            paths = [part.path for part in self.circuit.paths]
+            return program_of(paths, self.model, (batches[0], batches[1]), more)
 
     def _repr_html_(self) -> str:
         from hopscope.drawing.style import rendered

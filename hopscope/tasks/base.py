@@ -275,6 +275,14 @@ class TokenTask(Task):
     global_answer: int | None = None
 
     @property
+    def learnt_below(self) -> float:
+        """A hop counts as learnt below half of what the best guess costs that leaves something out (ours).
+
+        Models stay for long at such a guess, whose loss may lie below half of chance.
+        """
+        return 0.5 * min(loss for loss in self.baselines.values() if loss > self.solved_below)
+
+    @property
     def n_logits(self) -> int:
         """Logits of each hop, one for every answer that can be named: all tokens, unless inputs are vectors."""
         return self.d_vocab or 0

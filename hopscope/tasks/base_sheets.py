@@ -85,7 +85,7 @@ class SheetTask(Task):
         """A hop counts as learnt below two thirds of what the right step costs where no chain is followed.
 
         At N = 4 vectors that is 0.5, as in the paper's section 7.2; at N = 2, where such a guess costs 0.5, it is 1/3.
-        With one chain the step is the answer, and it is half of chance.
+        With one chain the step is the answer, and it is half of what the best other guess costs.
         """
         return 2 * self.baselines[GUESS] / 3 or super().learnt_below
 

@@ -493,7 +493,11 @@ def test_what_nobody_can_know_is_asked_of_no_model():
     with torch.no_grad():
         model.W_U.mul_(math.log(right / wrong) / 12)
     untold = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least)
-    assert untold.verdict == "none" and "not in 95.0%" in untold.reason and "best_accuracy" in untold.reason
+    assert (
+        untold.verdict == "none"
+        and "the lower end must reach 95.0%" in untold.reason
+        and "best_accuracy" in untold.reason
+    )
     found = hopscope.find_circuit(model, inputs, heard, roles=pairs, floor=least, best_accuracy=right)
     assert found.verdict == "circuit", found.reason
 
@@ -566,6 +570,24 @@ class Tupled(Wrapped):
         return (self.inner(inputs, **more), None)
 
 
+class Uncached(Wrapped):
+    def forward(self, inputs, cache=False, **more):
+        return self.inner(inputs, **more)
+
+
+class Miscounted(Wrapped):
+    """Says that it has three heads, and has one."""
+
+    def __init__(self):
+        super().__init__()
+        self.shape = Architecture(n_layers=2, n_heads=3, d_model=WIDTH, d_head=WIDTH, layer_norm=False, mlp=False)
+
+    architecture = property(lambda self: self.shape)
+
+    def forward(self, inputs, **more):
+        return self.inner(inputs, **more)
+
+
 class Failing(Wrapped):
     def forward(self, inputs, **more):
         return {}["logits"]
@@ -611,7 +633,8 @@ ERRORS = {
     "endless at": (lambda i, t: {"at": slice(0, 8, 0)}, "at must be a slice of whole numbers that goes on"),
     "floor in words": (lambda i, t: {"floor": "0"}, "floor must be a finite number; got '0'"),
     "settings": (lambda i, t: {"settings": "x"}, "settings must be a hopscope.circuits.discovery.Discovery; got 'x'"),
-    "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "must be a HookedTransformer, or keep the contract.*a Linear"),
+    "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "the model cannot read inputs of shape"),
+    "no model": (lambda i, t: {"model": {}}, "the model must be a torch.nn.Module; got a dict"),
     "too long": (
         lambda i, t: {"inputs": i.repeat(1, 2)},
         "the model cannot read inputs of shape .*at most 9 positions",
@@ -657,6 +680,15 @@ ERRORS = {
     "tuple": (lambda i, t: {"model": Tupled()}, "the model must put out a tensor .*; got a tuple"),
     "model raises": (lambda i, t: {"model": Failing()}, "the model cannot read inputs of shape .*KeyError"),
     "architecture": (lambda i, t: {"model": Named()}, "architecture must be a hopscope.models.base.Shape; got a str"),
+    "uncached": (
+        lambda i, t: {"model": Uncached()},
+        r"forward\(cache=…\) must return \(outputs, cache\).*blocks.0.attn",
+    ),
+    "miscounted": (
+        lambda i, t: {"model": Miscounted()},
+        r"blocks.0.attn.hook_pattern must be \(row, head, query, key\), \(2, 3, 9, 9\); got \(2, 1, 9, 9\)",
+    ),
+    "few names": (lambda i, t: {"names": "abc"}, "names must be of all 12 tokens; got 3"),
     "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "a row of targets for each row of inputs"),
     "nothing asked": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, NOT_ASKED, t)},

@@ -30,14 +30,17 @@ from hopscope.cli.options import (
 from hopscope.core.environment import memory_free
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, write_file
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
 from hopscope.runs.demand import Demand, check_search, demand_of_components, demand_of_search
 from hopscope.runs.run import Run, load, place_for
 
 if TYPE_CHECKING:
+    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.components.circuit import ComponentCircuit
     from hopscope.drawing.circuit_report import Investigation
+    from hopscope.models.base import Model
 
 Demanded = Callable[..., Demand]
 SIZES = "--discovery, --selection or --report"
@@ -52,12 +55,12 @@ def run(
     as_json: bool,
     unit: str,
     seeds: int,
+    program: Path | None,
     **given: Any,
 ) -> None:
     """Find, store, draw, tell."""
     if unit != "paths":
-        if open_it:
-            raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
+        check_unit(unit, open_it, program)
         alone = {setting.name for setting in fields(Discovery)} - {setting.name for setting in fields(Components)}
         refuse_beside("is for --unit paths", "seeds", *sorted(alone))
         run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
@@ -79,8 +82,31 @@ def run(
         print_json(as_value(found))
     else:
         tell(source, found)
+    if program:
+        write_program(program, source, source.model if step is None else source.at(step), found.circuit)
     if open_it:
         show_page(next(file for files, _ in found.files for file in files if file.suffix == ".html"))
+
+
+def check_unit(unit: str, open_it: bool, program: Path | None) -> None:
+    """Raise BadInput where something is asked that only a search of paths makes."""
+    if open_it:
+        raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
+    if program:
+        raise BadInput(f"--program is for --unit paths; a search of {unit} does not say where heads look")
+
+
+def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> None:
+    """Write the circuit as a program, and tell how it stood its trial. Raises BadInput, CannotSave."""
+    from hopscope.circuits.program_trial import program_for
+
+    tried = program_for([found.path for found in circuit.paths], model, source.task)
+    with clear_errors(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_file(file, str(tried).encode())
+    say(f"{file}\n    the circuit as a program, which agrees with:")
+    for one in tried.trials:
+        say(f"    {one}")
 
 
 def as_value(found: Investigation) -> dict[str, Any]:
@@ -222,6 +248,12 @@ command = click.Command(
             type=PATH,
             metavar="DIR",
             help="Where to write; default DIR itself (for packaged, packaged-circuit).",
+        ),
+        click.Option(
+            ["--program"],
+            type=PATH,
+            metavar="FILE",
+            help="Write the circuit as a Python program, tried on fresh and on larger sequences (only for paths).",
         ),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),

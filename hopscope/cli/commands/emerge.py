@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -20,10 +19,11 @@ from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_fi
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import count
 from hopscope.emergence.onset import Onset
-from hopscope.emergence.order import Agreement, agreement, precedes
+from hopscope.emergence.order import Agreement, agreement
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.refine import refine
-from hopscope.emergence.track import Emergence, Followed, follow_all
+from hopscope.emergence.track import Emergence, follow_all
+from hopscope.emergence.words import chain, ended, when
 from hopscope.problem import paths
 from hopscope.problem.relations import Relations
 from hopscope.runs.demand import check_search
@@ -188,31 +188,6 @@ def path_table(emergence: Emergence) -> Table:
         lead = "" if f.lead is None else f"{round(f.lead):+d}"
         table.add_row(str(f.path), f"{f.strength[-1]:.2f}", when(f.onset), change, causal, cost, f.hop or "", lead)
     return table
-
-
-def when(onset: Onset) -> str:
-    """An onset in a few characters, with its interval; censored ones say so, and those that fell back."""
-    if onset.status == "never":
-        return f"never by {onset.after}"
-    if onset.step is None:
-        return f"before {onset.by}" if onset.by else "from the start"
-    fell = f", fell back ×{onset.falls}" if onset.falls else ""
-    return ended(onset.step, onset.low, onset.high) + fell
-
-
-def ended(step: float, low: float | None, high: float | None) -> str:
-    """A step with its interval; an end beyond the checkpoints is left open."""
-    if low is None and high is None:
-        return f"{step:.0f}"
-    return f"{step:.0f} ({'' if low is None else f'{low:.0f}'}–{'' if high is None else f'{high:.0f}'})"
-
-
-def chain(ordered: Sequence[Followed]) -> str:
-    """Paths as they came; `≈` between two whose order is not determined."""
-    words = str(ordered[0].path)
-    for earlier, later in itertools.pairwise(ordered):
-        words += (" → " if precedes(earlier.onset, later.onset) == 1 else " ≈ ") + str(later.path)
-    return words
 
 
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:

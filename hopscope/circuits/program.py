@@ -1,0 +1,296 @@
+"""A circuit as a program: some lines of plain Python that select by rule, read, carry and answer.
+
+Paths say between which roles attention goes; roles are told by who knows the answer. A program has none. Of every path
+it finds the simplest rule by which a position can tell where to look: how far back, beside what an earlier step found,
+or where something that is held there equals something that is held here. What a position holds is its own symbol, and
+whatever it read before. A rule counts only if it leads where the path leads in every sequence on which it is looked
+for; the program is then tried on others (`hopscope.circuits.program_trial`). After D-RASP (arXiv:2602.08857), which
+compiles length-generalising decoders; ours begins with validated circuits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.units import Ground
+from hopscope.core.settings import BadInput
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import NOT_ASKED, Batch, VectorTask
+
+OWN = "own"  # the register of a position's symbol
+WIDTH = 100  # columns
+FEW = 3  # different places that attend, from which on their parity is no chance (ours)
+Registers = dict[str, list[Any]]
+
+HEAD = '''"""{title}"""
+
+
+def latest(places, holds):
+    """The last of some places of which something holds, or None."""
+    return max((q for q in places if holds(q)), default=None)
+
+
+def read(register, places):
+    """What stands in a register at each of some places."""
+    return [None if q is None else register[q] for q in places]
+
+
+def program(own):
+    """Of each hop the answers, and of each step the places that it looks at, position by position.
+
+    `own` has the symbol of every position.
+    """
+    every = range(len(own))
+'''
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sequences as a program sees them.
+
+    Attributes:
+        own: symbol numbers, by row and position.
+        queries: where answers are read off.
+        answers: the right ones, by row, query and hop; None where nothing is asked.
+        ground: which entries of a pattern a path is; None where nobody says which roles positions have.
+    """
+
+    own: list[list[int]]
+    queries: list[int]
+    answers: list[list[list[int | None]]]
+    ground: Ground | None = None
+
+    @classmethod
+    def of(cls, inputs: Tensor, targets: Tensor, queries: slice, ground: Ground | None = None) -> Rows:
+        """Tokens (row, position), and for each row the answers. Raises BadInput where they are no symbols."""
+        if inputs.is_floating_point() or inputs.ndim != 2 or targets.is_floating_point():
+            raise BadInput("a program reads and answers symbols, and these sequences or answers are no symbols")
+        places = list(range(inputs.shape[1])[queries])
+        asked = targets.reshape(len(inputs), len(places), -1).tolist()
+        answers = [[[None if one == NOT_ASKED else one for one in hops] for hops in row] for row in asked]
+        return cls(inputs.tolist(), places, answers, ground)
+
+
+def rows_of(batch: Batch, ground: Ground) -> Rows:
+    """Sequences of tokens, or of vectors by the nearest symbol. Raises BadInput for any other."""
+    task, inputs, targets = batch.task, batch.inputs, batch.targets
+    if isinstance(task, VectorTask):
+        inputs = torch.cdist(inputs[..., : task.d_symbol].float(), task.candidates(batch.draw).float()).argmin(-1)
+        targets = task.asked(batch.draw)
+    return Rows.of(inputs, targets, task.query_positions, ground)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where a position looks: the last place before it of which a condition holds.
+
+    Attributes:
+        text: the condition, of places p (here) and q (there), in Python.
+        key, query, offset: `key[q] == query[p]`; without a query q is that many places back or, with one and no key,
+            behind what `query` found.
+        there: a condition on q alone; empty: none.
+    """
+
+    text: str
+    key: str = ""
+    query: str = ""
+    offset: int = 0
+    there: str = ""
+
+    def look(self, held: Registers, p: int, places: Sequence[int]) -> int | None:
+        """The place that it finds among some."""
+        if self.key:
+            wanted, there = held[self.query][p], held[self.key]
+            able = (q for q in places if there[q] is not None and there[q] == wanted and fits(self.there, q))
+            return max(able, default=None)
+        begin = held[self.query][p] if self.query else p
+        found = None if begin is None else begin + self.offset
+        return found if found in places else None
+
+
+def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterator[Rule]:
+    """All rules over some registers, simple ones first; with a condition on q where without it none leads."""
+    for back in (1, 2):
+        yield Rule(f"q == p - {back}", offset=-back)
+    matches = sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two)))
+    for query, key in matches:
+        yield Rule(f"None != {key}[q] == {query}[p]", key, query)
+    for query, by in itertools.product(places, (1, -1)):
+        yield Rule(f"q {'-' if by > 0 else '+'} 1 == {query}[p]", query=query, offset=by)
+    for query, key in matches if there else ():
+        yield Rule(f"{there} and None != {key}[q] == {query}[p]", key, query, there=there)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One path of a program; paths that say the same are one.
+
+    Attributes:
+        paths: which.
+        name: of the register that holds where it looks.
+        rule: by which.
+        where: a condition on p, the positions that look; empty: all.
+        carried: registers that it may read.
+    """
+
+    paths: tuple[Path, ...]
+    name: str
+    rule: Rule
+    where: str
+    carried: tuple[str, ...]
+
+    def run(self, held: Registers, n: int, causal: bool) -> Registers:
+        """What it adds to what a sequence's positions hold."""
+        looks = [self.rule.look(held, p, around(p, n, causal)) if self.asks(p) else None for p in range(n)]
+        read = lambda register: [None if q is None else held[register][q] for q in looks]  # noqa: E731
+        return {self.name: looks, **{f"{self.name}_{register}": read(register) for register in self.carried}}
+
+    def asks(self, p: int) -> bool:
+        return fits(self.where, p)
+
+
+def fits(condition: str, place: int) -> bool:
+    """Whether a place has the parity that a condition asks for, if it asks for one."""
+    return not condition or place % 2 == (" == 1" in condition)
+
+
+def around(p: int, n: int, causal: bool) -> Sequence[int]:
+    """The places that a position may look at, itself left out."""
+    return range(p) if causal else [q for q in range(n) if q != p]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps, and which registers hold the answers, hop by hop; `print` shows the code.
+
+    Attributes:
+        steps: in the order of layers.
+        answers: a register for each hop.
+        causal: whether positions see only earlier ones.
+        title: its docstring.
+    """
+
+    steps: tuple[Step, ...]
+    answers: tuple[str, ...]
+    causal: bool = True
+    title: str = "A circuit as a program."
+
+    def __str__(self) -> str:
+        return HEAD.format(title=self.title) + "".join(f"    {x}\n" for x in self.lines())
+
+    def lines(self) -> list[str]:
+        """The body: each step looks, and reads what is used of what it finds."""
+        lines, used, several = [], self.used(), "range(p)" if self.causal else "[q for q in every if q != p]"
+        for step in self.steps:
+            said = textwrap.wrap(", ".join(map(str, step.paths)), WIDTH - 8)
+            asked = [f"if {step.where} else None"] if step.where else []
+            looks = [f"latest({several}, lambda q: {step.rule.text})", *asked, "for p in every"]
+            whole = f"{step.name} = [{' '.join(looks)}]"
+            apart = [f"{step.name} = [", *(f"    {part}" for part in looks), "]"]
+            lines += [*(f"# {line}" for line in said), *([whole] if len(whole) <= WIDTH - 4 else apart)]
+            read = [register for register in step.carried if f"{step.name}_{register}" in used]
+            lines += [f"{step.name}_{register} = read({register}, {step.name})" for register in read]
+        looked = ", ".join(step.name for step in self.steps)
+        return [*lines, f"return [{', '.join(self.answers)}], [{looked}]"]
+
+    def used(self) -> set[str]:
+        """The registers that answers are made of, or steps look by."""
+        used = {*self.answers, *(name for step in self.steps for name in (step.rule.key, step.rule.query))}
+        carried = {f"{step.name}_{register}": register for step in self.steps for register in step.carried}
+        while more := {carried[name] for name in used if name in carried} - used:
+            used |= more
+        return used
+
+
+def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
+    """The program of a circuit's paths.
+
+    Args:
+        paths: of the circuit.
+        rows: on which rules are looked for: some dozens, so that none fits by chance.
+        ground: of the same sequences.
+
+    Raises:
+        BadInput: a path follows no rule that a program has, or no position comes to hold the answer.
+    """
+    causal = ground.architecture.causal
+    held: list[Registers] = [{OWN: own} for own in rows.own]
+    steps: list[Step] = []
+    for _, group in itertools.groupby(sorted(paths), key=lambda path: path.layer):
+        known = tuple(name for name in held[0] if name not in {step.name for step in steps})
+        alike: dict[Rule, list[Path]] = {}
+        for path in group:
+            alike.setdefault(rule_of(path, ground, held, known, [step.name for step in steps]), []).append(path)
+        names = string.ascii_lowercase[len(steps) :]
+        layer = [
+            Step(tuple(some), name, rule, attending(some, ground), known)
+            for name, (rule, some) in zip(names, alike.items(), strict=False)
+        ]
+        held = [one | merged(layer, one, causal) for one in held]
+        steps += layer
+    return Program(tuple(steps), answered(rows, held, steps), causal)
+
+
+def rule_of(path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]) -> Rule:
+    """The simplest rule that leads where a path leads. Raises BadInput where none does."""
+    entries, causal = ground.entries(path).cpu(), ground.architecture.causal
+    there = parity(entries.any(1), "q", 2)
+    rule = next((one for one in rules(known, places, there) if leads(one, entries, held, causal)), None)
+    if rule is None:
+        raise BadInput(
+            f"no rule of a program says where {path} looks: it is at no fixed distance, and nothing that positions "
+            "hold there equals what is held here"
+        )
+    return rule
+
+
+def attending(paths: Sequence[Path], ground: Ground) -> str:
+    """The condition on places that attend along some paths."""
+    return parity(torch.stack([ground.entries(path).any(-1) for path in paths]).any(0).cpu(), "p", FEW)
+
+
+def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
+    """What the steps of one layer add, none of which reads another's."""
+    return {name: value for step in steps for name, value in step.run(held, len(held[OWN]), causal).items()}
+
+
+def parity(holders: Tensor, name: str, few: int) -> str:
+    """The condition that a place is odd, or even, where there are a few, (row, position), and all are; else nothing."""
+    places = {int(place) for place in holders.nonzero()[:, 1].tolist()}
+    parities = {place % 2 for place in places}
+    return f"{name} % 2 == {min(parities)}" if len(places) >= few and len(parities) == 1 else ""
+
+
+def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:
+    """Whether a rule looks where the path leads, in every sequence, from every position that attends along it."""
+    for row, p in entries.any(-1).nonzero().tolist():
+        place = rule.look(held[row], p, around(p, entries.shape[1], causal))
+        if place is None or not bool(entries[row, p, place]):
+            return False
+    return True
+
+
+def answered(rows: Rows, held: Sequence[Registers], steps: Sequence[Step]) -> tuple[str, ...]:
+    """Of every hop the register that holds its answers. Raises BadInput where none does."""
+    names = sorted((name for name in held[0] if name not in {step.name for step in steps}), key=len)
+    found = []
+    for hop in range(len(rows.answers[0][0])):
+        right = lambda name, hop=hop: all(  # noqa: E731
+            held[row][name][p] == rows.answers[row][i][hop]
+            for row in range(len(held))
+            for i, p in enumerate(rows.queries)
+            if rows.answers[row][i][hop] is not None
+        )
+        name = next(filter(right, names), None)
+        if name is None:
+            raise BadInput(f"no query comes to hold the answer of hop {hop + 1}: the circuit's paths do not bring it")
+        found.append(name)
+    return tuple(found)

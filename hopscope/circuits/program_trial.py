@@ -1,0 +1,167 @@
+"""A program on trial: does its very text say what the model says, and what is right, on fresh sequences?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.program import Program, Rows, rows_of, written
+from hopscope.circuits.units import Ground
+from hopscope.core.intervals import wilson
+from hopscope.core.settings import BadInput
+from hopscope.models.base import Model, Shape
+from hopscope.problem.paths import Path
+from hopscope.tasks.base import Batch, Task
+
+WRITTEN_ON, TRIED_ON = 48, 512  # sequences (ours)
+SEEDS = (101, 102)  # of both
+#: Settings by which a task's sequences grow.
+GROWS = {"length": "twice as long", "n_pairs": "twice as long", "n_chains": "twice as many chains"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How often a program was right.
+
+    Attributes:
+        of: on what.
+        n: answers looked at.
+        agrees: of them.
+        parts: of those that were wrong, how many by the first step that looked elsewhere than its path leads; `none` of
+            them.
+    """
+
+    of: str
+    n: int
+    agrees: int
+    parts: dict[str, int]
+
+    @property
+    def share(self) -> float:
+        """Of answers that agree; NaN of none."""
+        return self.agrees / self.n if self.n else float("nan")
+
+    def __str__(self) -> str:
+        low, high = wilson(self.agrees, self.n) if self.n else (0.0, 1.0)
+        words = f"{self.of}: {self.agrees} of {self.n} (95 %: {low:.3f} to {high:.3f})"
+        parts = "; ".join(f"{count} part at {name}" for name, count in self.parts.items())
+        return f"{words}; {parts}" if parts else words
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A program with its trials; `print` shows the code, whose docstring tells them.
+
+    Attributes:
+        program: steps and answers.
+        trials: `model` first: among answers that the model gets right; then `oracle`: all; then larger sequences.
+    """
+
+    program: Program
+    trials: tuple[Trial, ...]
+
+    def __str__(self) -> str:
+        title = ["A circuit as a program. Its answers agree with:", "", *(f"    {trial}" for trial in self.trials), ""]
+        return str(replace(self.program, title="\n".join(title)))
+
+
+def program_of(
+    paths: Sequence[Path],
+    model: Model,
+    batches: tuple[Batch, Batch],
+    further: Mapping[str, Rows],
+) -> Tried:
+    """The program of a circuit's paths, tried.
+
+    Args:
+        paths: of the circuit.
+        model: whose they are.
+        batches: sequences on which it is written, and others on which it is tried.
+        further: larger ones, by what they are; the model need not read them.
+
+    Raises:
+        BadInput: there are no paths, or no program is found.
+    """
+    if not paths:
+        raise BadInput("there is no program to write, because there is no circuit")
+    grounds = [Ground(batch, model.architecture) for batch in batches]
+    first, fresh = map(rows_of, batches, grounds)
+    program = written(paths, first, grounds[0])
+    right = answered_rightly(model, batches[1], fresh)
+    trials = [trial("what the model answers rightly", program, fresh, right), trial("what is right", program, fresh)]
+    trials += [trial(f"what is right, {name}", program, rows) for name, rows in further.items()]
+    return Tried(program, tuple(trials))
+
+
+def program_for(paths: Sequence[Path], model: Model, task: Task) -> Tried:
+    """The program of a circuit of a task's model, tried on fresh sequences and on larger ones; as `program_of`."""
+    batches = task.sample(WRITTEN_ON, SEEDS[0]), task.sample(TRIED_ON, SEEDS[1])
+    return program_of(paths, model, batches, larger(task, model.architecture))
+
+
+def larger(task: Task, shape: Shape) -> dict[str, Rows]:
+    """The task's sequences when they are twice as long, or hold twice as many chains, where it has such settings."""
+    found = {}
+    for setting, words in GROWS.items():
+        if hasattr(task, setting):
+            more = {setting: 2 * getattr(task, setting)}
+            vocabulary = getattr(task, "d_vocab", None)
+            with suppress(BadInput, TypeError):
+                batch = task.but(**more, **({"d_vocab": 2 * vocabulary} if vocabulary else {})).sample(
+                    TRIED_ON, SEEDS[1]
+                )
+                found[words] = rows_of(batch, Ground(batch, shape))
+    return found
+
+
+def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[bool]]]:
+    """Which answers a model gets right, by row, query and hop; all, where the task does not say it answer by answer."""
+    asked = torch.tensor([[[one is not None for one in hops] for hops in row] for row in rows.answers])
+    with torch.no_grad():
+        outputs = model(batch.inputs, at=batch.task.query_positions)
+        right = batch.task.correct(outputs, batch).cpu()
+    whole = asked.all(-1)
+    found = torch.zeros_like(asked)
+    found[whole] = right if right.shape == found[whole].shape else True
+    listed: list[list[list[bool]]] = found.tolist()
+    return listed
+
+
+def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]] | None = None) -> Trial:
+    """What a program's text answers on some sequences, among the answers that count."""
+    run, parts, n, agrees = compiled(str(program)), dict[str, int](), 0, 0
+    entries = [[rows.ground.entries(path).cpu() for path in step.paths] for step in program.steps if rows.ground]
+    for row, own in enumerate(rows.own):
+        answers, looks = run(own)
+        for i, p in enumerate(rows.queries):
+            for hop, wanted in enumerate(rows.answers[row][i]):
+                if wanted is None or (counts is not None and not counts[row][i][hop]):
+                    continue
+                n, agrees = n + 1, agrees + (answers[hop][p] == wanted)
+                if answers[hop][p] != wanted and rows.ground:
+                    part = parted(program, entries, looks, row)
+                    parts[part] = parts.get(part, 0) + 1
+    return Trial(name, n, agrees, parts)
+
+
+def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]]:
+    """The function of a program's text, which is of our own making."""
+    made: dict[str, Any] = {}
+    exec(text, made)
+    function: Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]] = made["program"]
+    return function
+
+
+def parted(program: Program, entries: Sequence[Sequence[Tensor]], looks: Sequence[Sequence[Any]], row: int) -> str:
+    """The first step that looks elsewhere than its paths lead in a sequence, by its first path."""
+    for step, places, masks in zip(program.steps, looks, entries, strict=True):
+        for mask in masks:
+            for p in mask[row].any(-1).nonzero().flatten().tolist():
+                if places[p] is None or not bool(mask[row, p, places[p]]):
+                    return str(step.paths[0])
+    return "none"

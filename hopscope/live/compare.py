@@ -1,0 +1,147 @@
+"""`hopscope.load_circuit`, `hopscope.compare`: circuits that were saved, and what two of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as Files
+from typing import TYPE_CHECKING, Any
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.units import row_of
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged, clear_errors
+from hopscope.core.strangers import json_of
+from hopscope.emergence.order import event_names
+from hopscope.emergence.record import stored_paths
+from hopscope.live.find import FoundCircuit
+from hopscope.problem.paths import Path
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class SavedCircuit:
+    """A circuit as `FoundCircuit.save`, `Circuit.save` or `hopscope circuit` wrote it.
+
+    Attributes:
+        folder: where it is.
+        paths: in the order in which they were stored.
+        verdict: `circuit`, `partial` or `none`.
+        reason: why.
+        values: all that circuit.json holds (docs/contracts.md).
+        words: of words.txt, if there is one.
+    """
+
+    folder: Files
+    paths: tuple[Path, ...]
+    verdict: str
+    reason: str
+    values: dict[str, Any]
+    words: str = ""
+
+    def __str__(self) -> str:
+        return self.words.strip() or f"verdict: {self.verdict} ({self.reason})\n" + "\n".join(map(str, self.paths))
+
+    def table(self) -> DataFrame:
+        """One row per path, with its strength, what its removal costs, and its rule."""
+        from pandas import DataFrame
+
+        known = ("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis")
+        rows = [{name: one.get(name) for name in known} for one in self.values["paths"]]
+        return DataFrame(rows, columns=list(known))
+
+
+def load_circuit(folder: Files | str) -> SavedCircuit:
+    """A saved circuit. Raises BadInput where there is none, Damaged where it is altered."""
+    folder = Files(folder)
+    file, words = folder / "circuit.json", folder / "words.txt"
+    if not file.is_file():
+        raise BadInput(f"{folder} holds no circuit.json; save a circuit there first, by found.save or hopscope circuit")
+    try:
+        with clear_errors(folder):
+            values = json_of(file.read_bytes())
+            said = words.read_text(encoding="utf-8", errors="replace") if words.is_file() else ""
+    except ValueError as error:
+        raise Damaged(f"{file} is altered: {error}") from error
+    paths = tuple(stored_paths(values, str(file)))
+    if not all(isinstance(values.get(name), str) for name in ("verdict", "reason")):
+        raise Damaged(f"{file} is altered: it holds no verdict")
+    return SavedCircuit(folder, paths, values["verdict"], values["reason"], values, said)
+
+
+AnyCircuit = SavedCircuit | FoundCircuit | Circuit
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two circuits have in common.
+
+    Heads of different models have nothing in common but what they do. So paths are also compared by kind: between which
+    roles they lead, and for several of one kind the rank in layer order.
+
+    Attributes:
+        both: paths that are the same, layer and head included.
+        only: paths of the first alone, and of the second.
+        kinds_both: kinds that both have, with their ranks.
+        kinds_only: those of the first alone, and of the second.
+        rows: heads at a role: how many are in both, and in either.
+        verdicts: of both.
+    """
+
+    both: tuple[Path, ...]
+    only: tuple[tuple[Path, ...], tuple[Path, ...]]
+    kinds_both: tuple[str, ...]
+    kinds_only: tuple[tuple[str, ...], tuple[str, ...]]
+    rows: tuple[int, int]
+    verdicts: tuple[str, str]
+
+    @property
+    def same_algorithm(self) -> bool:
+        """Whether both have the same kinds of paths, whatever heads they are in, and how many of each."""
+        return not any(self.kinds_only)
+
+    def __str__(self) -> str:
+        lines = [f"verdicts: {self.verdicts[0]} and {self.verdicts[1]}"]
+        groups: list[tuple[str, Sequence[Any]]] = [("in both", self.both)]
+        groups += [("in the first alone", self.only[0]), ("in the second alone", self.only[1])]
+        lines += [f"paths {name}: {', '.join(map(str, some)) or 'none'}" for name, some in groups]
+        lines.append(f"heads at a role in both: {self.rows[0]} of {self.rows[1]}")
+        if self.same_algorithm:
+            return "\n".join([*lines, "by what they do, the same: " + ", ".join(self.kinds_both)])
+        apart = " and ".join(", ".join(some) or "none" for some in self.kinds_only)
+        return "\n".join([*lines, f"by what they do, in one alone: {apart}"])
+
+
+def compare(a: AnyCircuit, b: AnyCircuit) -> Comparison:
+    """What two circuits have in common, such as of two seeds, of two models, or of two steps of one.
+
+    Args:
+        a: found, or loaded by `load_circuit`.
+        b: another, in the same roles.
+
+    Raises:
+        BadInput: one of them is no circuit.
+    """
+    (first, one), (second, other) = map(told, (a, b))
+    kinds = [{*event_names(paths).values()} for paths in (first, second)]
+    rows = [{*map(row_of, paths)} for paths in (first, second)]
+    return Comparison(
+        tuple(sorted({*first} & {*second})),
+        (tuple(sorted({*first} - {*second})), tuple(sorted({*second} - {*first}))),
+        tuple(sorted(kinds[0] & kinds[1])),
+        (tuple(sorted(kinds[0] - kinds[1])), tuple(sorted(kinds[1] - kinds[0]))),
+        (len(rows[0] & rows[1]), len(rows[0] | rows[1])),
+        (one, other),
+    )
+
+
+def told(circuit: AnyCircuit) -> tuple[list[Path], str]:
+    """A circuit's paths and verdict. Raises BadInput for what is none."""
+    if isinstance(circuit, SavedCircuit):
+        return list(circuit.paths), circuit.verdict
+    found = circuit.circuit if isinstance(circuit, FoundCircuit) else circuit
+    if not isinstance(found, Circuit):
+        raise BadInput(f"only circuits can be compared, found or loaded; got a {type(circuit).__name__}")
+    return [part.path for part in found.paths], found.verdict

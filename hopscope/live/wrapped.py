@@ -1,0 +1,279 @@
+"""Any module that attends through PyTorch's own functions, read and changed where it calls them; nothing is patched.
+
+A `torch.overrides.TorchFunctionMode` sees every call of `softmax`, `scaled_dot_product_attention` and `matmul` during a
+forward pass. A first pass finds out which of the calls are attention, and in which layer: the patterns of queries over
+keys that are then multiplied with values. Later passes count calls. Grouped keys, rotary positions, windows, sinks and
+caps on scores are the module's own business, which has done with them before its softmax or after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hopscope.core.settings import BadInput
+from hopscope.live.calls import Call, Watching, attentions_in, calls_of, is_pattern, unseen
+from hopscope.models.base import Cache, Model, Replacements, Shape, Tap
+
+PATTERN, OUTPUT = "hook_pattern", "hook_z"
+#: Of logits, relative to the largest: by how much replacing patterns by themselves may change them (ours).
+SAME = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
+PROBE = (2, 7)  # rows and positions of the tokens on which a model is tried if none are given
+
+
+@dataclass(frozen=True)
+class WrappedShape(Shape):
+    """What a first pass shows of a model's shape; `d_model` is the width of its heads together."""
+
+    n_layers: int = 0  # type: ignore[misc]
+    n_heads: int = 0  # type: ignore[misc]
+    d_model: int = 0  # type: ignore[misc]
+    causal: bool = True  # type: ignore[misc]
+    sums_to_one: bool = True
+    mlp = True
+
+    @property
+    def normalised(self) -> bool:
+        return self.sums_to_one
+
+    def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
+        """Raises BadInput: such models are built by their owners."""
+        raise BadInput("a wrapped model is built by its owner's code")
+
+
+# The model -------------------------------------------------------------------------------------------------------
+
+
+class Wrapped(Model):
+    """A module that attends by PyTorch's functions, under the common contract.
+
+    Activations are `blocks.l.attn.hook_pattern`, and where queries, keys and values of single heads can be had also
+    `hook_q`, `hook_k`, `hook_v` and `hook_z`, (batch, position, head, d_head): after rotary positions and norms, and
+    repeated for every head that shares them. Layers are numbered in the order in which they attend.
+
+    Args:
+        model: called with inputs alone; it puts out logits, or something that begins with them or names them.
+        inputs: some rows that it reads, on which it is tried; by default tokens 0 and 1.
+
+    Raises:
+        BadInput: no attention was seen, or what is replaced does not do what it should.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Tensor | None = None):
+        super().__init__()
+        self.inner = model
+        some = self.probe(inputs)
+        calls, outputs = self.first_pass(some)
+        self.layers = attentions_in(calls, *some.shape[:2])
+        if not self.layers:
+            raise BadInput(unseen(model, calls))
+        self.n_calls, self.layer_at = len(calls), self.numbered()
+        self.architecture = WrappedShape(n_layers=len(self.layers), n_heads=0)
+        self.architecture = self.proven(some, logits_of(outputs, some.shape[1]))
+
+    def probe(self, inputs: Tensor | None) -> Tensor:
+        """The first rows, or tokens that any vocabulary has."""
+        rows, positions = PROBE
+        tokens = torch.arange(rows * positions).view(rows, positions) % 2
+        return (tokens if inputs is None else inputs[:rows]).to(self.device)
+
+    def first_pass(self, some: Tensor) -> tuple[list[Call], Any]:
+        try:
+            with at_rest(self.inner):
+                return calls_of(self.inner, some)
+        except Exception as error:  # whatever the owner's module raises
+            words = next(iter(str(error).strip().splitlines()), "")
+            kind = type(error).__name__
+            raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {kind}: {words}") from None
+
+    def numbered(self) -> dict[int, tuple[int, str]]:
+        """By the number of a call, its layer and what it is there."""
+        found: dict[int, tuple[int, str]] = {}
+        for layer, one in enumerate(self.layers):
+            calls = {"scores": one.scores, "values": one.values, "pattern": one.pattern}
+            found |= {number: (layer, part) for part, number in calls.items() if number is not None}
+        return found
+
+    @property
+    def reads_heads(self) -> bool:
+        """Whether queries, keys and values can be had of every layer."""
+        return all(one.scores is not None and one.values is not None for one in self.layers)
+
+    @property
+    def activation_names(self) -> list[str]:
+        parts = ["hook_q", "hook_k", PATTERN, "hook_v", OUTPUT] if self.reads_heads else [PATTERN]
+        return [f"blocks.{layer}.attn.{part}" for layer in range(len(self.layers)) for part in parts]
+
+    def forward(
+        self,
+        inputs: Tensor,
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        tap = self.tap(replace, cache)
+        with Watching(Pass(self, tap, len(inputs), inputs.shape[1])) as watching:
+            outputs = self.inner(inputs)
+        if watching.count != self.n_calls:
+            raise BadInput("the model attends by other calls than when it was tried; its layers cannot be told apart")
+        found = read_at(logits_of(outputs, inputs.shape[1]), at, inputs.shape[1])
+        return found if cache is False else (found, Cache(tap.kept))
+
+    @torch.no_grad()
+    def proven(self, some: Tensor, outputs: Tensor) -> WrappedShape:
+        """The shape, once patterns replaced by themselves gave the same outputs, and others gave others."""
+        names = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
+        with at_rest(self.inner):
+            _, patterns = self(some, cache=names)
+            off = self.distance(some, patterns, outputs)
+            _, turned = self(some.flip(0), cache=names)
+            moved = self.distance(some, {name: torch.zeros_like(one) for name, one in patterns.items()}, outputs)
+        bound = SAME.get(outputs.dtype, 1e-5)
+        if not off <= bound:
+            raise BadInput(
+                f"replacing the attention of a {type(self.inner).__name__} by itself changes its outputs by {off:.1e} "
+                f"of the largest, above {bound:g}: what was seen is not all that it attends by"
+            )
+        if moved == 0:
+            raise BadInput(
+                f"setting every attention pattern of a {type(self.inner).__name__} to 0 changes no output: its heads "
+                "do nothing, or what was seen is not its attention"
+            )
+        first = patterns[names[0]]
+        if any((turned[name].flip(0) - one).abs().max() > bound for name, one in patterns.items()):
+            raise BadInput("the attention of a row depends on other rows of the batch, or rows are not the first axis")
+        if any(one.shape != first.shape for one in patterns.values()):
+            raise BadInput("the layers of the model differ in their number of heads, which is not supported")
+        causal = all(not bool(one.triu(1).any()) for one in patterns.values())
+        whole = all(bool(torch.allclose(one.sum(-1).float(), torch.ones(()), atol=1e-2)) for one in patterns.values())
+        heads = first.shape[1]
+        return WrappedShape(len(names), heads, self.width(some, heads), causal, whole)
+
+    def distance(self, some: Tensor, patterns: Mapping[str, Tensor], outputs: Tensor) -> float:
+        """The largest difference that replacing patterns makes to outputs, relative to the largest output."""
+        scale = float(outputs.float().abs().max().clamp(min=1e-30))
+        return float((self(some, replace=patterns) - outputs).float().abs().max()) / scale
+
+    def width(self, some: Tensor, heads: int) -> int:
+        """Of all heads together; where they cannot be had, a common one."""
+        if not self.reads_heads:
+            return 64 * heads
+        name = f"blocks.0.attn.{OUTPUT}"
+        return heads * int(self(some, cache=[name])[1][name].shape[-1])
+
+
+class Pass:
+    """What becomes of the calls of one pass.
+
+    Args:
+        model: whose calls they are.
+        tap: reads and replaces.
+        rows: of the inputs.
+        positions: of each.
+    """
+
+    def __init__(self, model: Wrapped, tap: Tap, rows: int, positions: int):
+        self.model, self.tap, self.rows, self.positions = model, tap, rows, positions
+
+    def __call__(self, number: int, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if number not in self.model.layer_at:
+            return func(*args, **kwargs)
+        layer, part = self.model.layer_at[number]
+        if name == "scaled_dot_product_attention":
+            return self.attended(layer, *args, **kwargs)
+        if part == "pattern":
+            return self.pattern(layer, func(*args, **kwargs))
+        if name == "einsum" or not self.model.reads_heads:
+            return func(*args, **kwargs)
+        left, right = args
+        if part == "scores":
+            left, right = self.heads(layer, "hook_q", left), self.heads(layer, "hook_k", right.mT).mT
+            return func(left, right, **kwargs)
+        return self.heads(layer, OUTPUT, func(left, self.heads(layer, "hook_v", right), **kwargs))
+
+    def pattern(self, layer: int, actual: Tensor) -> Tensor:
+        """A pattern as it is left; what is beside the keys, of a sink, stays."""
+        if not is_pattern(actual, self.rows, self.positions):
+            raise BadInput("the model attends by other calls than when it was tried; its layers cannot be told apart")
+        keys, beside = actual[..., : self.positions], actual[..., self.positions :]
+        found = self.tap(f"blocks.{layer}.attn.{PATTERN}", keys.reshape(self.rows, -1, *keys.shape[-2:]))
+        found = found.to(actual.dtype).reshape(keys.shape)
+        return torch.cat([found, beside], -1) if beside.shape[-1] else found
+
+    def heads(self, layer: int, part: str, actual: Tensor) -> Tensor:
+        """What single heads have, (batch head position d_head), as it is left."""
+        apart = actual.reshape(self.rows, -1, *actual.shape[-2:]).transpose(1, 2)
+        return self.tap(f"blocks.{layer}.attn.{part}", apart).transpose(1, 2).reshape(actual.shape)
+
+    def attended(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """`scaled_dot_product_attention` by its definition; halves are multiplied in single precision."""
+        if enable_gqa:
+            key, value = (one.repeat_interleave(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
+        asked = query.dtype
+        query, key, value = (
+            self.heads(layer, name, one.float() if one.dtype in (torch.float16, torch.bfloat16) else one)
+            for name, one in (("hook_q", query), ("hook_k", key), ("hook_v", value))
+        )
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), float("-inf"))
+        if attn_mask is not None:
+            masks = attn_mask.dtype == torch.bool
+            scores = scores.masked_fill(~attn_mask, float("-inf")) if masks else scores + attn_mask.to(scores.dtype)
+        pattern = self.pattern(layer, scores.softmax(-1).nan_to_num())
+        return self.heads(layer, OUTPUT, F.dropout(pattern, dropout_p, dropout_p > 0) @ value).to(asked)
+
+
+# What it puts out ------------------------------------------------------------------------------------------------
+
+
+def logits_of(outputs: Any, positions: int) -> Tensor:
+    """The logits of whatever a model puts out, (batch, position, output). Raises BadInput where there are none."""
+    found = getattr(outputs, "logits", outputs)
+    found = found["logits"] if isinstance(found, Mapping) and "logits" in found else found
+    found = found[0] if isinstance(found, tuple | list) and found else found
+    if isinstance(found, Tensor) and found.ndim == 2:
+        found = found[:, None]
+    if not isinstance(found, Tensor) or found.ndim != 3 or found.shape[1] not in (1, positions):
+        got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        raise BadInput(f"the model must put out logits (row, position, output), alone, first or as `logits`; got {got}")
+    return found
+
+
+def read_at(outputs: Tensor, at: slice | None, positions: int) -> Tensor:
+    """Outputs at some positions. A model that answers once a row does so at the last. Raises BadInput for others."""
+    if at is None or outputs.shape[1] == positions:
+        return outputs if at is None else outputs[:, at]
+    if list(range(positions)[at]) != [positions - 1]:
+        raise BadInput("the model answers once a row, which is taken for its last position; leave `at` at -1")
+    return outputs
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while; each part is then in the mode that it was in."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
