@@ -120,7 +120,8 @@ def measure_scores(made: Study) -> None:
 
 def top_heads(scores: Tensor, count: int) -> list[Head]:
     """The heads with the highest scores, the highest first."""
-    return [divmod(index, scores.shape[1]) for index in scores.flatten().topk(count).indices.tolist()]
+    flat = scores.flatten()
+    return [divmod(index, scores.shape[1]) for index in flat.topk(min(count, len(flat))).indices.tolist()]
 
 
 # One hop
