@@ -104,7 +104,7 @@ FILES = {
 #: Objects whose names are data: hops, settings, losses, files and so on. Their values are described once, as `NAME`.
 NAMED = re.compile(
     r"(^|\.)(hop_losses|files|settings|task|model|training|origin|environment|loss|loss\[\]|interval|accuracy"
-    r"|accuracy_interval|seconds|labels|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
+    r"|accuracy_interval|seconds|labels|finish_reasons|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
     r"|held|hops|order|first_order|hop_effects|measures|masking\.heads)$"
 )
 #: Those whose values are objects of their own.

@@ -39,7 +39,7 @@ REFUSED = {
     "no max_tokens": ("max_tokens", 400, {"error": {"message": "No 'max_tokens'. Use 'max_completion_tokens'."}}),
     "no temperature, in a 200": ("temperature", 200, {"error": {"message": "no temperature", "code": 400}}),
 }  # fmt: skip
-FORMS = ("parts", "stream", "page", "number")
+FORMS = ("parts", "stream", "page", "number", "thoughts alone")
 #: Every habit.
 HABITS = (*WORDS, *REFUSED, *FORMS)
 
@@ -99,8 +99,12 @@ class Handler(BaseHTTPRequestHandler):
             content = [{"type": "thinking", "thinking": "hm 3"}, {"type": "text", "text": said}]
         if habit == "number":
             content = 7
-        choice = {"index": 0, "finish_reason": "length" if habit.startswith("cut") else "stop"}
-        choice |= {"message": {"role": "assistant", "content": content}} if chat else {"text": content}
+        more = {}
+        if habit == "thoughts alone":  # the limit was reached in them
+            content, more = "", {"reasoning_content": said}
+        cut = habit == "thoughts alone" or habit.startswith("cut")
+        choice = {"index": 0, "finish_reason": "length" if cut else "stop"}
+        choice |= {"message": {"role": "assistant", "content": content, **more}} if chat else {"text": content, **more}
         return {"id": "x", "object": "completion", "created": 1, "model": "habits", "choices": [choice]}
 
     def send(self, status, value, kind="application/json"):

@@ -31,6 +31,9 @@ BUILDS = {
     "Mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
     "Mamba2": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "num_heads": 4, "head_dim": 16}
     | {"n_groups": 1},
+    "OPT": {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "ffn_dim": 48}
+    | {"word_embed_proj_dim": 32},
+    "Granite": {**SHAPE, "logits_scaling": 8.0, "residual_multiplier": 0.5},
     "Rwkv": {"hidden_size": 32, "num_hidden_layers": 2, "attention_hidden_size": 32},
     "Llama": {**SHAPE, "max_position_embeddings": 32, "rope_parameters": {**SCALED, "rope_type": "dynamic"}},
     "Phi3": {**SHAPE, "max_position_embeddings": 128, "rope_parameters": {**SCALED, **LONG, "rope_type": "longrope"}},

@@ -39,6 +39,7 @@ REFUSALS = {
     "unclosed": "cut off in their thoughts before they ended; raise --max-tokens",
     "cut": "cut off before they ended; raise --max-tokens",
     "cut in thoughts": "cut off in their thoughts before they ended; raise --max-tokens",
+    "thoughts alone": "cut off in their thoughts before they ended; raise --max-tokens",
     "stream": "a stream, though none was asked for",
     "page": "a page of HTML",
     "number": "content that is neither a text nor a list of parts",
