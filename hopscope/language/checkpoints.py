@@ -94,7 +94,7 @@ def open_model(
         "torch": torch.__version__,
         "dtype": dtype,
         "threads": torch.get_num_threads(),
-        "attention": attention,
+        "attention": model.config._attn_implementation,
     }
     return Opened(model, tokenizer, called(name), identity)
 
@@ -300,9 +300,13 @@ def load(folder: Path, name: str, dtype: str, attention: str) -> tuple[Any, Any]
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
-            model = AutoModelForCausalLM.from_pretrained(
-                folder, **safe, use_safetensors=True, dtype=getattr(torch, dtype), attn_implementation=attention
-            )
+            safe |= {"use_safetensors": True, "dtype": getattr(torch, dtype)}
+            try:
+                model = AutoModelForCausalLM.from_pretrained(folder, **safe, attn_implementation=attention)
+            except ValueError as error:
+                if attention != "sdpa" or "scaled_dot_product_attention" not in str(error):
+                    raise
+                model = AutoModelForCausalLM.from_pretrained(folder, **safe, attn_implementation="eager")
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().split("\n")[0]
         raise BadInput(f"{name} could not be opened as a causal language model: {reason}") from error

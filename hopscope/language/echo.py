@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from hopscope.language.backends.base import given_whole
-from hopscope.language.server import Fault
+from hopscope.language.server import Fault, WrongForm
+from hopscope.language.turns import Completion, completion
 
 #: The probe: a text, how it goes on, and how it surely does not.
 KNOWN, LIKELY, ABSURD = "Monday, Tuesday, Wednesday, Thursday,", " Friday", " xylophone"
@@ -51,24 +52,32 @@ def echo_or_flaw(body: Mapping[str, Any], answer: Any) -> Echo | NoEcho:
         return flaw
 
 
-def text_of(body: Mapping[str, Any], answer: Any) -> str:
-    """The generated text; `content: null`, and nothing but reasoning, is none."""
+def text_of(body: Mapping[str, Any], answer: Any) -> Completion:
+    """The generated text; `content: null`, and nothing but reasoning, is none unless the limit was reached in it."""
     choice = first_choice(answer)
     holder = choice.get("message") if "messages" in body else choice
     if not isinstance(holder, Mapping):
-        raise Fault("an answer without a message")
-    text = holder.get("content" if "messages" in body else "text")
-    reasoned = holder.get("reasoning_content") or holder.get("reasoning")
-    if text is None or (text == "" and reasoned):
+        raise WrongForm("an answer without a message")
+    text, inner = joined(holder.get("content" if "messages" in body else "text"))
+    thoughts = holder.get("reasoning_content") or holder.get("reasoning") or inner
+    thoughts = thoughts if isinstance(thoughts, str) else str(thoughts)
+    reason = choice.get("finish_reason")
+    if reason == "length" and thoughts and not text:
+        return Completion("", reason, thoughts)
+    if text is None or (text == "" and thoughts):
         raise Fault("content: null" if text is None else "reasoning, but no content", empty=True)
-    if not isinstance(text, str):
-        raise Fault("content that is no text")
-    return text
+    return completion(text, reason if isinstance(reason, str) else "", thoughts)
 
 
-def cut(text: str, stop: Sequence[str]) -> str:
-    """The text before its first stop text; some servers keep it, others do not know `stop`."""
-    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
+def joined(content: Any) -> tuple[str | None, str]:
+    """Content as one text, and the thoughts in it: some servers send a list of parts, each with its type."""
+    if content is None or isinstance(content, str):
+        return content, ""
+    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+        raise WrongForm("content that is neither a text nor a list of parts")
+    texts = [part["text"] for part in content if isinstance(part.get("text"), str)]
+    inner = [str(part["thinking"]) for part in content if part.get("thinking")]
+    return "".join(texts), "\n".join(inner)
 
 
 def echo_of(body: Mapping[str, Any], answer: Any) -> Echo:

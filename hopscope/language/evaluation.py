@@ -28,16 +28,17 @@ from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import enlist, read_listed, unlist, write_file
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
+from hopscope.language.agreement import AGREEING, agreed
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
 from hopscope.language.records import Records, key_of
+from hopscope.language.turns import Habits, said_of
 
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory
 Watch = Callable[[int, int], None]
-#: The number of a question that is still to be asked, and the answers that it has.
-Waiting = tuple[int, list[dict[str, Any]]]
+Waiting = tuple[int, list[dict[str, Any]]]  # a question that is still to be asked, and the answers that it has
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,12 @@ class Result:
 #: `accuracy` is their ratio, `low` and `high` its 95 % interval (Wilson); `valid` the share of attempts that were of
 #: the right form; `tries` attempts per answered question; `run_outs` questions that ran out of tries; `mass` the mean
 #: probability of all acceptable answers together; `prior_corrected` an accuracy; `labels` how often each was given;
-#: `partial` whether questions are missing because the model could not be reached, `left` how many.
+#: `partial` whether questions are missing because the model could not be reached, `left` how many; `finish_reasons`
+#: how often texts ended by each, `thoughts` how many had some, `left_out` which fields a server would not take.
 COLUMNS = (
     *("model", "formulation", "hops", "chains", "layout", "protocol", "n", "correct", "accuracy", "low", "high"),
     *("chance", "valid", "tries", "run_outs", "mass", "prior_corrected", "labels", "seed", "partial", "left"),
-    *("settings", "identity"),
+    *("finish_reasons", "thoughts", "left_out", "settings", "identity"),
 )
 
 
@@ -125,6 +127,7 @@ class Cell:
         self.blanks: dict[Rendered, list[float]] = {}
         self.done: dict[int, Judged] = {}
         self.right: dict[int, str] = {}  # the answers of what is done
+        self.habits = Habits()
 
     def make(self, index: int) -> tuple[Question, Rendered, Rendered | None]:
         """A question, what the model is given, and the same without statements where the protocol wants it.
@@ -171,6 +174,8 @@ class Cell:
             more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
             waiting += self.unsettled(more)
         watch(self.settings.count, self.settings.count)
+        if not self.protocol.scores:
+            self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
         return self.finished
 
     def look_up(self, records: Records) -> list[Waiting]:
@@ -196,6 +201,7 @@ class Cell:
                 waiting.append((number, answers))
             else:
                 self.done[number], self.right[number] = self.protocol.judge(question, answers), question.answer
+                self.habits.note(answers)
         return waiting
 
     def ask(self, attempts: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -203,16 +209,16 @@ class Cell:
         made = [self.made(number) for number, _ in attempts]
         requests = [rendered for _, rendered, _ in made]
         if not self.protocol.scores:
-            pairs = zip(made, attempts, strict=True)
-            sampling = [self.protocol.sampling(question, attempt) for (question, _, _), (_, attempt) in pairs]
-            return [{"text": text} for text in self.backend.generate(requests, sampling)]
+            sampling = [self.protocol.sampling(self.made(number)[0], attempt) for number, attempt in attempts]
+            return [said_of(text) for text in self.backend.generate(requests, sampling)]
         blanks = [blank for _, _, blank in made if blank is not None]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
         return [
             {"scores": found, "blank": self.blanks[blank]}
-            for found, blank in zip(scores[: len(requests)], blanks, strict=True)
+            | (agreed(self.backend, request, found) if number < AGREEING else {})
+            for (number, _), request, found, blank in zip(attempts, requests, scores, blanks, strict=False)
         ]
 
     def record(self, number: int, attempt: int, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,6 +267,7 @@ class Cell:
             "seed": self.settings.seed,
             "partial": left > 0,
             "left": left,
+            **self.habits.row,
             "settings": json.dumps(
                 {"formulation": self.formulation.as_dict(), "layout": self.layout.as_dict()}
                 | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}
@@ -322,11 +329,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str], same: Sequence[str]) -> Path:
     """Put rows into a table; each replaces one that has the same in the columns `same`. Raises CannotSave."""
     there = read_rows(path)
-    if any(not set(columns) <= row.keys() for row in there):
+    if any(not set(same) <= row.keys() for row in there):
         raise BadInput(f"{path} is a table of something else, and stays as it is; choose another --out")
     kept = {tuple(row[name] for name in same): row for row in [*there, *rows]}
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")  # columns may have been added since
     writer.writeheader()
     writer.writerows(kept.values())
     unlist(path.parent, [path.name])

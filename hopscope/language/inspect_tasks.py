@@ -14,7 +14,7 @@ scores 0 and is counted (`valid`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any, TypeVar
 
@@ -44,9 +44,10 @@ from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarks.base import Benchmark, Exercise
-from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Layout
+from hopscope.language.protocols.base import text_in
 from hopscope.language.protocols.resample import Resample
+from hopscope.language.turns import completion
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
@@ -187,13 +188,13 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question, stop, asked = question_of(state.metadata), state.metadata["stop"], list(state.messages)
-        answers: list[dict[str, str]] = []
+        answers: list[dict[str, Any]] = []
         while protocol.wants_more(question, answers):
             how = protocol.sampling(question, len(answers))
             wanted: dict[str, Any] = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed}
             config = GenerateConfig(**wanted, stop_seqs=stop or None)
             state.output = await get_model().generate(asked, config=config)
-            answers.append({"text": cut(state.output.completion, stop)})
+            answers.append(read(state.output, stop))
         judged = protocol.judge(question, answers)
         state.store.set("label", judged.label)
         state.store.set("tries", judged.tries)
@@ -201,6 +202,12 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
         return state
 
     return solve
+
+
+def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
+    """What a model said, as `hopscope evaluate` reads it; some of inspect's providers leave thoughts in."""
+    reason = "length" if output.stop_reason in ("max_tokens", "model_length") else ""
+    return completion(output.completion, reason, stop=stop).said
 
 
 # Measures are those of the table of `hopscope evaluate`; inspect's own accuracy would count run-outs as wrong.
@@ -274,7 +281,7 @@ def marks(lenient: bool = False) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         exercise = question_of(state.metadata)
         assert isinstance(exercise, Exercise)
-        text = state.output.completion
+        text = text_in(read(state.output, state.metadata["stop"]))
         mark = exercise.mark(text, lenient)
         told = {**mark.measures, "valid": float(mark.valid)}
         return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=told)

@@ -70,7 +70,7 @@ def twin_of(inner: Any) -> Any:
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(inner.config)
-    config._attn_implementation = "sdpa"
+    config._attn_implementation = "sdpa" if inner._supports_sdpa else "eager"
     with torch.device("meta"), quiet():  # nothing is allocated: all tensors are the owner's
         twin = AutoModelForCausalLM.from_config(config)
     weights = bare(inner.state_dict())
@@ -133,5 +133,5 @@ def identity_of(twin: Any) -> dict[str, str | int]:
         "torch": torch.__version__,
         "dtype": str(twin.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
-        "attention": "sdpa",
+        "attention": twin.config._attn_implementation,
     }

@@ -2,8 +2,9 @@
 
 A formulation becomes one JSONL file and two tasks. `…_choice` is multiple choice by log-likelihood: the statements
 and the stem (`print(s)\\n# output:`), continued by each acceptable answer. `…_generate` asks the prompt of appendix A,
-takes the first line of a greedy completion, and scores it twice: `strict`, the answer alone (Musat, ICLR 2025, section
-4, without its resampling, which lm-eval cannot do), and `lenient`, the last acceptable answer in the line.
+takes the first line of a greedy completion behind its thoughts, and scores it twice: `strict`, the answer alone (Musat,
+ICLR 2025, section 4, without its resampling, which lm-eval cannot do), and `lenient`, the last acceptable answer in the
+line.
 
 A benchmark's exercise is exported alike. Its `…_choice` is among the right answer and three that were drawn alike; its
 `…_generate` knows the right answer in the order and the spelling in which it is written here, and no other measure,
@@ -22,6 +23,12 @@ from hopscope.core.storage import clear_errors, write_file
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.benchmarks.base import Benchmark
+from hopscope.language.protocols.base import INVISIBLE, alone
+from hopscope.language.turns import THOUGHTS, TURN_ENDS
+
+BEGINS, ENDS, BEHIND = ("|".join(map(re.escape, tags)) for tags in (THOUGHTS, THOUGHTS.values(), TURN_ENDS))
+#: The first line that is not empty behind whatever thoughts there are; of thoughts without an end nothing.
+FIRST_LINE = rf"\A(?:[\s\S]*(?:{ENDS})|(?![\s\S]*(?:{ENDS})))\s*(?=\S)(?!{BEGINS})((?:(?!{BEHIND}).)+)"
 
 
 @dataclass(frozen=True)
@@ -91,17 +98,22 @@ def choice() -> dict[str, Any]:
 def generated(formulation: Questions, question: Question) -> dict[str, Any]:
     """Greedy generation, and how its text is read."""
     if isinstance(formulation, Benchmark):
-        whole = {"function": "regex", "regex_pattern": r"\A\s*(\S.*?)\s*\.?\s*\Z", "fallback": "[invalid]"}
+        whole = regex(r"\A\s*(\S.*?)\s*\.?\s*\Z")
         return generate_until({"strict": whole}, formulation.MAX_TOKENS)
     return generate(question.acceptable)
 
 
 def generate(acceptable: tuple[str, ...]) -> dict[str, Any]:
     """Greedy generation on the prompt; a completion without an acceptable answer counts as `[invalid]`."""
-    answers = "|".join(map(re.escape, acceptable))
-    strict = {"function": "regex", "regex_pattern": rf"\A\s*({answers})\s*\Z", "fallback": "[invalid]"}
-    lenient = {"function": "regex", "regex_pattern": rf"\b({answers})\b", "group_select": -1, "fallback": "[invalid]"}
+    longest_first = sorted(acceptable, key=len, reverse=True)
+    strict = regex(rf"\A[\s{INVISIBLE}]*({'|'.join(map(re.escape, longest_first))})[\s{INVISIBLE}]*\.?\s*\Z")
+    lenient = regex(f"({'|'.join(map(alone, longest_first))})") | {"group_select": -1}
     return generate_until({"strict": strict, "lenient": lenient})
+
+
+def regex(pattern: str) -> dict[str, Any]:
+    """A filter of lm-eval's: what the pattern's one group finds first."""
+    return {"function": "regex", "regex_pattern": pattern, "fallback": "[invalid]"}
 
 
 def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> dict[str, Any]:
@@ -110,8 +122,12 @@ def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> 
         "output_type": "generate_until",
         "doc_to_text": "{{prompt}}",
         "doc_to_target": "answer",  # the column; of a template lm-eval would read "[1, 2]" as a list
-        "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": max_tokens},
-        "filter_list": [{"name": name, "filter": [way, {"function": "take_first"}]} for name, way in filters.items()],
+        # Until the text's end: thoughts, which come first, have lines, and the first behind them is the answer's.
+        "generation_kwargs": {"until": ["</s>"], "do_sample": False, "max_gen_toks": max_tokens},
+        "filter_list": [
+            {"name": name, "filter": [regex(FIRST_LINE), way, {"function": "take_first"}]}
+            for name, way in filters.items()
+        ],
         "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
     }
 

@@ -52,6 +52,9 @@ FINAL = {
     404: "check the address, which often ends in /v1, and the model's name",
 }
 
+#: What a 200 may bring instead of JSON, whole, by its media type.
+OTHERS = {"text/event-stream": "a stream, though none was asked for", "text/html": "a page of HTML"}
+
 #: Statuses below 500 after which the same request may succeed.
 PASSING = (408, 409, 425, 429)
 
@@ -84,6 +87,10 @@ class Fault(Exception):
         super().__init__(reason)
         self.after = after
         self.empty = empty
+
+
+class WrongForm(Exception):
+    """A whole answer of status 200 that is of no form that is known: asking again would bring another of its kind."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +187,11 @@ class Server:
                 result = None if answer is MISSING else read(body, answer)
                 self._answered, self._dead = time.monotonic(), False
                 return result
+            except WrongForm as form:
+                raise Unreachable(
+                    f"{self.url} answers in another form than an OpenAI-compatible endpoint does: {form}; check the "
+                    "address, which often ends in /v1"
+                ) from form
             except Fault as fault:
                 failures, empty = failures + 1, empty + fault.empty
                 await asyncio.sleep(self._delay(fault, failures, empty))
@@ -224,13 +236,18 @@ class Server:
         if missing and answer.status_code in (404, 405, 501):
             return MISSING
         if answer.status_code != 200:
-            raise self._refusal(answer, text)
+            raise self._refusal(answer.status_code, answer.headers, text)
         try:
-            return self._key.hidden(json_of(text, infinities=True, most=MOST))
+            found = self._key.hidden(json_of(text, infinities=True, most=MOST))
         except TooMuch as error:
             raise Unreachable(f"{self.url} sent an answer of more than {MOST:,} values; no model's has") from error
         except ValueError as error:
+            if kind := OTHERS.get(answer.headers.get("content-type", "").partition(";")[0].strip().lower()):
+                raise WrongForm(kind) from error
             raise Fault("an answer that is no JSON, or is cut short") from error
+        if (status := status_within(found)) is not None:
+            raise self._refusal(status, answer.headers, text)
+        return found
 
     async def _text(self, answer: httpx2.Response) -> str:
         """A body, unpacked, as text. Raises Unreachable for one that is too long, or packed otherwise than gzip."""
@@ -255,9 +272,8 @@ class Server:
     def _too_long(self) -> Unreachable:
         return Unreachable(f"{self.url} sent an answer longer than {LONGEST >> 20} MiB; no model's is")
 
-    def _refusal(self, answer: httpx2.Response, text: str) -> Exception:
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
         """What a status other than 200 means."""
-        status = answer.status_code
         said = self._shown(complaint(text))
         told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:
@@ -265,7 +281,7 @@ class Server:
         if status == 429 and "insufficient_quota" in text:
             return Unreachable(f"{told}; the account's quota is used up: extend it")
         if status in PASSING or (status >= 500 and status != 501):
-            return Fault(f"{status} {said}".strip(), after=wanted_pause(answer.headers.get("retry-after")))
+            return Fault(f"{status} {said}".strip(), after=wanted_pause(headers.get("retry-after")))
         if 300 <= status < 400:
             return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
         return Refused(f"{told}; this server or model does not take the request as it stands", self._key.hidden(text))
@@ -309,6 +325,18 @@ def wanted_pause(header: str | None) -> float:
             return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
         except ValueError:
             return 0.0
+
+
+def status_within(answer: Any) -> int | None:
+    """The status that gateways put into an answer of status 200 when what is behind them fails; None if there is none.
+
+    An error without one is a refusal.
+    """
+    error = answer.get("error") if isinstance(answer, Mapping) and not answer.get("choices") else None
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 400
 
 
 def complaint(text: str) -> str:

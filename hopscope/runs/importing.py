@@ -34,6 +34,9 @@ CONVERSION = (
     "safetensors.torch.save_file({k: v.contiguous() for k, v in torch.load(old, weights_only=True).items()}, new)"
 )
 
+ACTIVATION = "gelu_new"  # of our MLPs, as transformers calls GELU in its tanh form
+CLOSE = 1e-4  # what rounding may change of a logit, as a share of the largest
+
 #: TransformerLens' constants, which are in its state dict but are no weights.
 CONSTANTS = re.compile(r"(.*\.)?(mask|IGNORE|hook_.*)")
 RENAMED = {
@@ -148,6 +151,51 @@ def import_model(
     model = Transformer.for_task(architecture, task)
     model.load_state_dict({name: ours(name, found) for name in model.state_dict()}, strict=True)
     return Imported(model.eval(), unread)
+
+
+def check_activation(tensors: Tensors, said: str | None) -> None:
+    """Raise BadInput unless the activation of a state dict's MLPs, which no tensor shows, is said to be ours."""
+    mlp = any(".mlp." in name for name in tensors)
+    if mlp and said is None:
+        raise BadInput(
+            f"the file holds an MLP and does not say its activation; say --activation {ACTIVATION} if that is it, or "
+            "give --logits, by which it is seen"
+        )
+    if said is not None and not mlp:
+        raise BadInput(f"the file holds no MLP, whose activation would be {said}; leave --activation out")
+    if said not in (None, ACTIVATION):
+        raise BadInput(f"MLPs are computed with {ACTIVATION} here; a model with {said} would compute something else")
+
+
+@torch.no_grad()
+def check_logits(model: Transformer, given: Tensors) -> float:
+    """The largest difference between a model's logits and those that are given, as a share of the largest of these.
+
+    Args:
+        model: as imported.
+        given: `inputs`, as the task makes them, and `logits`, what the model that was imported puts out for them.
+
+    Raises:
+        BadInput: they differ by more than rounding, or are not of the shapes that they should be.
+    """
+    if missing := {"inputs", "logits"} - given.keys():
+        raise BadInput(f"a file of logits holds inputs and logits; this one lacks {' and '.join(sorted(missing))}")
+    logits = given["logits"].float()
+    try:
+        found = model(given["inputs"]).float()
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"the inputs beside the given logits are none of this task: {str(error).splitlines()[0]}"
+        ) from error
+    if found.shape != logits.shape:
+        raise BadInput(f"the given logits should have the shape {shown(found.shape)}; they have {shown(logits.shape)}")
+    far = float((found - logits).abs().max() / logits.abs().max())
+    if not far <= CLOSE:
+        raise BadInput(
+            f"the imported model computes other logits than those given, by {far:.2g} of their largest: its activation "
+            f"is not {ACTIVATION}, or its mask, LayerNorms or positions are others than was said"
+        )
+    return far
 
 
 def with_their_names(tensors: Tensors) -> dict[str, Tensor]:

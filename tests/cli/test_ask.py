@@ -130,7 +130,7 @@ def test_the_yaml_is_yaml(tmp_path):
 def test_the_filters_tell_strict_from_lenient(tmp_path):
     export(Equations(n_hops=2, n_chains=12), tmp_path, 1, 0)
     (path,) = tmp_path.glob("*generate.yaml")
-    strict, lenient = (way["filter"][0]["regex_pattern"] for way in read_yaml(path)["filter_list"])
+    strict, lenient = (way["filter"][1]["regex_pattern"] for way in read_yaml(path)["filter_list"])
     assert re.findall(strict, " 11\n") == ["11"]
     assert re.findall(strict, "It is 11") == re.findall(strict, "11 or 1") == re.findall(strict, "12") == []
     assert re.findall(lenient, "1, no: s is 10.") == ["1", "10"]

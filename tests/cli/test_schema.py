@@ -42,7 +42,8 @@ COMMANDS = {
     "circuit --unit": "circuit built --unit nodes --discovery 8 --report 8 --out nodes",
     "circuit --unit --dry-run": "circuit packaged --unit nodes --dry-run",
     "demo": "demo --out little --threads 1",  # of few steps: see the fixture
-    "import": "import weights.safetensors --task retrieval --hops 1 --chains 2 --positions learned --out imported",
+    "import": "import weights.safetensors --task retrieval --hops 1 --chains 2 --positions learned "
+    "--activation gelu_new --out imported",
     "emerge": "emerge packaged --n 8 --path L3H0_query->value[2] --out emerged",
     "emerge --all": "emerge packaged --n 8 --all --out all",
     "depth": "depth 2",
@@ -103,7 +104,7 @@ FILES = {
 #: Objects whose names are data: hops, settings, losses, files and so on. Their values are described once, as `NAME`.
 NAMED = re.compile(
     r"(^|\.)(hop_losses|files|settings|task|model|training|origin|environment|loss|loss\[\]|interval|accuracy"
-    r"|accuracy_interval|seconds|labels|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
+    r"|accuracy_interval|seconds|labels|finish_reasons|top|lag_curves|identity|registers|protocol|request|layout|backend|said|circuits"
     r"|held|hops|order|first_order|hop_effects|measures|masking\.heads)$"
 )
 #: Those whose values are objects of their own.

@@ -15,10 +15,10 @@ from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
-from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.opening import patience_of
 from hopscope.language.server import Fault, NoContent, Patience, Server, wanted_pause
+from hopscope.language.turns import cut
 from tests.fault_server import FAULTS, FaultServer, half_right, log_p
 
 #: As the defaults, a hundred times faster.

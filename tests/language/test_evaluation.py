@@ -537,5 +537,6 @@ def test_an_interrupt_keeps_what_was_answered(tmp_path):
 
 
 def test_behaviours_are_what_the_docs_say():
-    assert set(BEHAVIOURS) == {"oracle", "last_line", "first_value", "uniform", "always_1", "refuses", "chatty"}
+    known = {"oracle", "last_line", "first_value", "uniform", "always_1", "refuses", "chatty", "thinks", "runs_on"}
+    assert set(BEHAVIOURS) == known
     assert score("uniform", LogLikelihood(), Relatives(), Chat())["chance"] == 1 / 16

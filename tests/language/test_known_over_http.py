@@ -31,7 +31,7 @@ def test_the_score_is_exactly_that_of_the_model(behaviour, layout):
                 )
                 assert str(here.judged) == str(there.judged)
                 different = {key for key in here.row if str(here.row[key]) != str(there.row[key])}
-                assert different == {"model", "identity"}
+                assert different == {"model", "identity", "finish_reasons"}
         endpoint.close()
     if behaviour in ("oracle", "chatty"):  # the last protocol: an answer in a sentence is never acceptable
         assert (there.row["correct"], there.row["run_outs"]) == ((12, 0) if behaviour == "oracle" else (0, 12))

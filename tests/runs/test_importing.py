@@ -331,6 +331,7 @@ def imported(tmp_path: Path, task: Task = VECTORS, *more: str) -> tuple[int, Pat
     path, out = tmp_path / "weights.safetensors", tmp_path / "run"
     safetensors.torch.save_file(state(task), path)
     settings = ["--hops", "1", "--chains", "2", *(["--d-vocab", "8"] if task is TOKENS else [])]
+    settings += ["--activation", "gelu_new"]
     return main(["import", str(path), "--task", task.name(), *settings, "--out", str(out), *more]), path, out
 
 
@@ -370,7 +371,10 @@ def test_what_was_not_read_is_said(tmp_path, capsys):
     task = ["--task=retrieval", "--hops", "1", "--chains", "2"]
     assert main(["import", str(path), *task, "--out", str(tmp_path / "run")]) == 2
     assert "whether the model adds it, by positions learned, or not, by positions input" in capsys.readouterr().err
-    assert main(["import", str(path), *task, "--positions", "input", "--out", str(tmp_path / "run")]) == 0
+    assert main(["import", str(path), *task, "--positions", "input", "--out", str(tmp_path / "run")]) == 2
+    assert "say --activation gelu_new if that is it" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    told = ["--positions", "input", "--activation", "gelu_new"]
+    assert main(["import", str(path), *task, *told, "--out", str(tmp_path / "run")]) == 0
     assert "pos_embed.W_pos was not read: inputs of retrieval carry their positions" in capsys.readouterr().out
 
 
@@ -391,6 +395,40 @@ def test_bad_input(tmp_path, capsys, arguments, words):
     code = main(["import", str(tmp_path / "none.safetensors"), *arguments])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "") and err.count("\n") == 1 and words in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "words"),
+    [
+        (["--activation", "relu"], None, "a model with relu would compute something else"),
+        ([], "activation", "not gelu_new, or its mask, LayerNorms or positions are others"),
+        (["--activation", "gelu_new"], "activation", "computes other logits than those given"),
+        ([], "mask", "computes other logits than those given"),
+        ([], "shape", "the given logits should have the shape 3 × "),
+        ([], "inputs", "lacks inputs"),
+        ([], None, ""),
+    ],
+)
+def test_an_import_is_held_against_the_logits_of_the_model_that_it_was(
+    tmp_path, capsys, monkeypatch, said, wrong, words
+):
+    """A ReLU model, and one that sees ahead, have tensors of the same names and shapes (specs/reports.md, F13)."""
+    path, given, out = (tmp_path / name for name in ("weights.safetensors", "logits.safetensors", "run"))
+    model, inputs = made(TOKENS), TOKENS.sample(3, 0).inputs
+    safetensors.torch.save_file(to_transformer_lens(model), path)
+    if wrong == "activation":
+        monkeypatch.setattr("hopscope.models.base_layers.gelu", torch.relu)
+    theirs = made(TOKENS, causal=False) if wrong == "mask" else model
+    with torch.no_grad():
+        logits = theirs(inputs)[:, : 2 if wrong == "shape" else None].contiguous()
+    monkeypatch.undo()
+    safetensors.torch.save_file({"logits": logits} | ({} if wrong == "inputs" else {"inputs": inputs}), given)
+    task = ["--task", "symbolic_retrieval", "--hops", "1", "--chains", "2", "--d-vocab", "8"]
+    held = [] if "relu" in said else ["--logits", str(given)]
+    code = main(["import", str(path), *task, *said, *held, "--out", str(out)])
+    err = capsys.readouterr().err
+    assert (code, out.exists()) == ((2, False) if words else (0, True))
+    assert words in err and err.count("\n") == bool(words)
 
 
 def test_help_lists_the_options_of_the_task_that_was_named(capsys):

@@ -238,7 +238,7 @@ def benchmark_table(rows: Sequence[Row]) -> Table:
 
 COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
 MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
-SPELT = ("labels", "settings", "identity")  # columns of table.csv that hold JSON
+SPELT = ("labels", "finish_reasons", "left_out", "settings", "identity")  # columns of table.csv that hold JSON
 LEFT = ("question", "asked", "to chance", "answers given")
 
 

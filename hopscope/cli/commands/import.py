@@ -14,7 +14,7 @@ from hopscope.cli.options import PATH, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.runs.from_weights import write_made
-from hopscope.runs.importing import Imported, import_model, read_weights
+from hopscope.runs.importing import ACTIVATION, Imported, check_activation, check_logits, import_model, read_weights
 from hopscope.runs.run import Run
 
 
@@ -46,7 +46,12 @@ def run(weights: Path, task: str, mask: str, **given: Any) -> None:
     """Read, check, store, tell; nothing is written before all is checked."""
     wanted = pick(catalogue.find("tasks", task), given)
     how = {"causal": mask == "causal", "layer_norm": given["layer_norm"], "positions": given["positions"]}
-    imported = import_model(read_weights(weights), wanted, **how)
+    tensors = read_weights(weights)
+    imported = import_model(tensors, wanted, **how)
+    if given["logits"] is None or given["activation"] is not None:
+        check_activation(tensors, given["activation"])
+    if given["logits"] is not None:
+        check_logits(imported.model, read_weights(given["logits"]))
     origin = {"by": "import", "file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     config = Config(wanted, imported.model.architecture, Training(steps=0), origin)
     folder = given["out"] or Path("runs") / f"import-{config.identity}"
@@ -90,12 +95,24 @@ command = ForTask(
             help="Whether the model adds its embedding of positions to inputs that carry theirs; needed if WEIGHTS "
             "holds one that is not 0.",
         ),
+        click.Option(
+            ["--activation"],
+            metavar="NAME",
+            help=f"Of its MLPs, which a state dict does not say; {ACTIVATION} is the one that hopscope computes.",
+        ),
+        click.Option(
+            ["--logits"],
+            type=PATH,
+            metavar="FILE",
+            help="A safetensors file with inputs and the logits that the model puts out for them: the import is held "
+            "against them, and refused where they differ.",
+        ),
         click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/import-IDENTITY."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the run's summary as JSON."),
     ],
     help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
     "TransformerLens HookedTransformer in safetensors; pickles are refused unread. Its shape is that of its tensors; "
-    "its activation is taken to be gelu_new, its attention softmax. For tasks of vectors embed.W_E is the "
-    "(d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With --task TASK --help the "
-    "task's options are listed too.",
+    "its attention is taken to be softmax; the activation of its MLPs is asked for, or seen by --logits. For tasks of "
+    "vectors embed.W_E is the (d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With "
+    "--task TASK --help the task's options are listed too.",
 )

@@ -95,6 +95,8 @@ class Backend(ABC):
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         """One completion per request, without the prompt, cut before its first stop text.
 
+        A `hopscope.language.turns.Completion` says more of how it came about than a plain text.
+
         Raises Unreachable where the model does not answer.
         """
 

@@ -9,7 +9,9 @@ with a known text, and refused by name if it does not return that text's own log
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,7 +26,6 @@ from hopscope.language.echo import (
     LIKELY,
     alternatives,
     continuations,
-    cut,
     echo_of,
     echo_or_flaw,
     flaw_of,
@@ -32,8 +33,11 @@ from hopscope.language.echo import (
 )
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import Patience, Refused, Server
+from hopscope.language.turns import completion
 
 T = TypeVar("T")
+
+log = logging.getLogger("hopscope")
 
 #: How many of the first token's alternatives are asked for; more is refused by most servers.
 TOP = 20
@@ -43,6 +47,12 @@ SEEDS = 2**31
 
 #: What to do where log-likelihoods cannot be had.
 INSTEAD = "score generated text instead (--protocol greedy_lenient or resample)"
+
+
+#: Fields that can be left out where a server refuses them, and what they are.
+FIELDS = {"seed": "seed", "temperature": "temperature (it samples by its own default)", "stop": "stop texts"}
+#: What a refusal says that is about lengths, whichever fields it names.
+TOO_LONG = re.compile(r"context length|context window|too (large|long)|exceed", re.IGNORECASE)
 
 
 class Endpoint(Backend):
@@ -75,6 +85,7 @@ class Endpoint(Backend):
         self.batch = in_flight
         self.first_token = first_token
         self.limit = "max_tokens"
+        self.left_out: list[str] = []
         try:
             self.model = model or self.only_model()
         except BaseException:
@@ -127,21 +138,12 @@ class Endpoint(Backend):
         self.server.close()
 
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
-        asked = list(zip(requests, sampling, strict=True))
-        try:
-            texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)
-        except Refused as refusal:
-            if self.limit != "max_tokens" or "max_completion_tokens" not in refusal.answer:
-                raise
-            self.limit = "max_completion_tokens"  # what hosted reasoning models call it
-            texts = self.ask([(r, self.how(r, s)) for r, s in asked], text_of)
-        return [cut(text, request.stop) for text, request in zip(texts, requests, strict=True)]
-
-    def how(self, request: Rendered, sampling: Sampling) -> dict[str, Any]:
-        """How a text is to be generated."""
-        stop = {"stop": list(request.stop)} if request.stop else {}
-        seed = sampling.seed % SEEDS
-        return {"temperature": sampling.temperature, self.limit: sampling.max_tokens, "seed": seed, **stop}
+        asked = [(r, how(r, s)) for r, s in zip(requests, sampling, strict=True)]
+        texts = zip(self.ask(asked, text_of), requests, strict=True)
+        found = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
+        for one in found:
+            one.left_out = tuple(self.left_out)
+        return list(found)
 
     def ask(
         self, asked: Sequence[tuple[Rendered, Mapping[str, Any]]], read: Callable[[Mapping[str, Any], Any], T]
@@ -150,9 +152,34 @@ class Endpoint(Backend):
         posts = []
         for request, fields in asked:
             message = {"messages": [{"role": "user", "content": request.text}]}
-            body = {"model": self.model, **(message if request.chat else {"prompt": request.text}), **fields}
+            body = {**(message if request.chat else {"prompt": request.text}), **fields}
             posts.append(("/chat/completions" if request.chat else "/completions", body))
-        return self.server.post(posts, read)
+        return self.post(posts, read)
+
+    def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
+        """Bodies put to their paths, without the fields that the server turned out not to take."""
+        while True:
+            try:
+                return self.server.post([(path, self.taken(body)) for path, body in posts], read)
+            except Refused as refusal:
+                self.learn(refusal)
+
+    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A body as this server takes it."""
+        names = {"max_tokens": self.limit}
+        return {"model": self.model} | {names.get(n, n): value for n, value in body.items() if n not in self.left_out}
+
+    def learn(self, refusal: Refused) -> None:
+        """Find out which field is refused, so that it is never sent again. Raises the refusal if it is none of ours."""
+        said = refusal.answer
+        if self.limit == "max_tokens" and "max_completion_tokens" in said and not TOO_LONG.search(said):
+            self.limit = "max_completion_tokens"  # what hosted reasoning models call it
+            return
+        named = re.search(rf"\b({'|'.join(name for name in FIELDS if name not in self.left_out) or '(?!)'})\b", said)
+        if named is None or TOO_LONG.search(said):
+            raise refusal
+        self.left_out.append(named[1])
+        log.warning("%s takes no %s, which is left out from now on", self.server.url, FIELDS[named[1]])
 
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         if self.first_token:
@@ -170,7 +197,7 @@ class Endpoint(Backend):
         """Each text's own tokens, as `read` takes them from the answer."""
         # One token has to be generated, because some servers refuse to generate none; it is not looked at.
         fields = {"temperature": 0, "max_tokens": 1, "echo": True, "logprobs": 1}
-        return self.server.post([("/completions", {"model": self.model, "prompt": t, **fields}) for t in texts], read)
+        return self.post([("/completions", {"prompt": text, **fields}) for text in texts], read)
 
     def probe(self) -> None:
         """Check once that a prompt's own log-probabilities come back. Raises BadInput, naming what does instead."""
@@ -203,3 +230,10 @@ class Endpoint(Backend):
                 f"not known; {INSTEAD}"
             )
         return first[choice]
+
+
+def how(request: Rendered, sampling: Sampling) -> dict[str, Any]:
+    """How a text is to be generated."""
+    stop = {"stop": list(request.stop)} if request.stop else {}
+    seed = sampling.seed % SEEDS
+    return {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens, "seed": seed, **stop}

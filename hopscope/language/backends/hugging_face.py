@@ -18,9 +18,10 @@ from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling, given_whole
+from hopscope.language.builds import by_length, context, keeps_attention_alone
 from hopscope.language.checkpoints import Opened
-from hopscope.language.echo import cut
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.turns import THOUGHTS, Completion, completion
 
 #: Continuations that are scored at once: each has its own copy of its prompt's keys and values.
 ROWS = 32
@@ -42,6 +43,7 @@ class Writer:
         self.dice = torch.Generator().manual_seed(how.seed)
         self.tokens: list[int] = []
         self.at_work = True
+        self.finish_reason = "stop"
 
 
 class HuggingFace(Backend):
@@ -59,9 +61,11 @@ class HuggingFace(Backend):
         self.pad = pad if pad is not None else self.tokenizer.eos_token_id or 0
         ends = self.network.generation_config.eos_token_id if self.network.generation_config else None
         ends = ends if isinstance(ends, list) else [ends]
-        self.ends = {end for end in [*ends, self.tokenizer.eos_token_id] if end is not None}
+        self.ends = {end for end in [*ends, self.tokenizer.eos_token_id, turn_end(self.tokenizer)] if end is not None}
+        self.thinks = single_tokens(self.tokenizer, [tag for pair in THOUGHTS.items() for tag in pair])
         self.appended = appended(self.tokenizer)
-        self.context: int | None = getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
+        self.context = context(self.network.config.get_text_config())
+        self.alone = by_length(self.network.config.get_text_config()) or not keeps_attention_alone(self.network)
         self.reading = reading(self.tokenizer, self.ends)
 
     @property
@@ -137,6 +141,8 @@ class HuggingFace(Backend):
 
     def scores(self, batch: Sequence[Scored]) -> list[list[float]]:
         """Log-likelihoods of one batch: every prompt once, then whatever answers need beyond their first token."""
+        if self.alone:
+            return [self.scores_alone(one) for one in batch]
         ids, mask, positions = self.padded([one.prefix for one in batch])
         deeper = any(len(answer) > 1 for one in batch for answer in one.continuations)
         out = self.network(ids, attention_mask=mask, position_ids=positions, use_cache=deeper, logits_to_keep=1)
@@ -156,6 +162,22 @@ class HuggingFace(Backend):
                     rows = after[row, tuple(answer[:-1])]
                     totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
         return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+
+    def scores_alone(self, one: Scored) -> list[float]:
+        """The same of one request, every answer read by itself behind its prompt."""
+        totals = []
+        for answer in one.continuations:
+            rows = self.log_probs(self.logits([*one.prefix, *answer[:-1]])[len(one.prefix) - 1 :])
+            totals.append(sum(float(rows[i, token]) for i, token in enumerate(answer)))
+        return given_whole(totals, begun(one.continuations))
+
+    def logits(self, tokens: list[int]) -> Tensor:
+        """The logits behind each token of one text that is read by itself: no batch, no padding, nothing kept."""
+        for part in self.network.modules():  # rotary codes remember the longest text that they have seen
+            for name in [name for name in vars(part) if name.endswith("max_seq_len_cached")]:
+                setattr(part, name, 0)
+        found: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
+        return found
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary. Raises BadInput where logits are no numbers."""
@@ -187,15 +209,20 @@ class HuggingFace(Backend):
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
         self.check_lengths(longest, "a question with its answer")
-        found: dict[int, str] = {}
+        found: dict[int, Completion] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
             texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])
             found.update(zip(batch, texts, strict=True))
         return [found[i] for i in range(len(requests))]
 
-    def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[str]:
+    def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[Completion]:
         """Completions of one batch, token by token, until all are at their end."""
         writers = [Writer(request, how) for _, request, how in batch]
+        if self.alone:
+            for writer, (prompt, _, _) in zip(writers, batch, strict=True):
+                while writer.at_work:
+                    self.write(writer, self.logits([*prompt, *writer.tokens])[-1].float())
+            return [self.read(writer) for writer in writers]
         ids, mask, positions = self.padded([prompt for prompt, _, _ in batch])
         cache: Any = None
         while any(writer.at_work for writer in writers):
@@ -204,19 +231,20 @@ class HuggingFace(Backend):
             cache = out.past_key_values
             for writer, logits in zip(writers, out.logits[:, -1].float(), strict=True):
                 if writer.at_work:
-                    self.log_probs(logits)  # complains of what are none
                     self.write(writer, logits)
             ids = torch.tensor([[writer.tokens[-1]] for writer in writers])
             mask = torch.cat([mask, torch.ones_like(ids)], 1)
             positions = positions[:, -1:] + 1
-        return [cut(self.read(writer.tokens), writer.request.stop) for writer in writers]
+        return [self.read(writer) for writer in writers]
 
     def write(self, writer: Writer, logits: Tensor) -> None:
         """One token more, and whether it was the last."""
+        self.log_probs(logits)  # complains of what are none
         token = drawn(logits, writer.how.temperature, writer.dice)
         writer.tokens.append(token)
         full = len(writer.tokens) == writer.how.max_tokens
-        writer.at_work = not (full or token in self.ends or self.stopped(writer.tokens, writer.request.stop))
+        ended = token in self.ends or self.stopped(writer.tokens, writer.request.stop)
+        writer.at_work, writer.finish_reason = not (full or ended), "stop" if ended else "length"
 
     def stopped(self, tokens: Sequence[int], stop: Sequence[str]) -> bool:
         """Whether a stop text has been written."""
@@ -225,10 +253,13 @@ class HuggingFace(Backend):
         tail = self.tokenizer.decode(tokens[-STOPS:], skip_special_tokens=True)
         return any(text in tail for text in stop)
 
-    def read(self, tokens: Sequence[int]) -> str:
-        """Tokens as text, without those that end it."""
-        text: str = self.tokenizer.decode([t for t in tokens if t not in self.ends], skip_special_tokens=True)
-        return text
+    def read(self, writer: Writer) -> Completion:
+        """A writer's tokens as text, without those that end it, and without thoughts, which its prompt may begin."""
+        tokens = [token for token in writer.tokens if token not in self.ends]
+        thinks = any(token in self.thinks for token in tokens)  # tags may be special tokens, and would be skipped
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=not thinks)
+        begun = next((tag for tag in THOUGHTS if self.text(writer.request).rstrip().endswith(tag)), "")
+        return completion(begun + text, writer.finish_reason, stop=writer.request.stop)
 
 
 def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
@@ -241,6 +272,28 @@ def appended(tokenizer: Any) -> list[int]:
     bare, with_more = (tokenizer("a", add_special_tokens=more)["input_ids"] for more in (False, True))
     ends = [at + len(bare) for at in range(len(with_more)) if bare and with_more[at : at + len(bare)] == bare]
     return list(with_more[ends[0] :]) if ends else []
+
+
+def turn_end(tokenizer: Any) -> int | None:
+    """The special token that the chat template sets behind what an assistant said, which need not end the text.
+
+    A template may refuse to be asked; then there is none (lighteval #196).
+    """
+    if tokenizer.chat_template is None:
+        return None
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "xyz"}]
+    try:
+        whole: str = tokenizer.apply_chat_template(said, tokenize=False)
+    except Exception:  # whatever a template raises
+        return None
+    ids = tokenizer(whole.rpartition("xyz")[2], add_special_tokens=False)["input_ids"]
+    return next((token for token in ids[:2] if token in tokenizer.all_special_ids), None)
+
+
+def single_tokens(tokenizer: Any, texts: Sequence[str]) -> set[int]:
+    """The numbers of those texts that are single tokens."""
+    known = tokenizer.get_vocab()
+    return {known[text] for text in texts if text in known}
 
 
 def reading(tokenizer: Any, ends: set[int]) -> str:

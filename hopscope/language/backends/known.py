@@ -14,6 +14,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.turns import completion
 
 BEHAVIOURS = {
     "oracle": "the right answer",
@@ -23,6 +24,8 @@ BEHAVIOURS = {
     "always_1": "1, whatever is asked",
     "refuses": "that it cannot say",
     "chatty": "the right answer, in a sentence",
+    "thinks": "the right answer, behind thoughts that name the others",
+    "runs_on": "the right answer, and behind its turn's end another question",
 }
 SURE = 0.9  # probability of the answer that a known model would give; the rest is shared by the others
 HESITANT = 1e-6  # probability of each answer, to one that refuses
@@ -62,6 +65,8 @@ class Known(Backend):
             "always_1": "1",
             "refuses": "I cannot say.",
             "chatty": f"Let me see: it must be {question.answer}, I think.",
+            "thinks": f"<think>\n{' or '.join(question.acceptable)}?\n</think>\n\n{question.answer}",
+            "runs_on": f"{question.answer}<|im_end|>\n<|im_start|>user\nAnd {question.acceptable[0]}?",
         }
         if self.behaviour in said:
             return said[self.behaviour]
@@ -78,7 +83,8 @@ class Known(Backend):
     def scores(self, request: Rendered) -> list[float]:
         """The answer that it would give is likely; what it would never say is equally unlikely."""
         question, bare = self.questions.get(request.text), [choice.strip() for choice in request.choices]
-        said = question.answer if question and self.behaviour == "chatty" else self.answer(request.text, 0)
+        knows = self.behaviour in ("chatty", "thinks", "runs_on")
+        said = question.answer if question and knows else self.answer(request.text, 0)
         if said not in bare:
             return [log(HESITANT)] * len(bare)
         rest = (1 - SURE) / max(1, len(bare) - 1)
@@ -90,4 +96,5 @@ class Known(Backend):
         )
 
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
-        return [self.answer(request.text, how.seed) for request, how in zip(requests, sampling, strict=True)]
+        pairs = zip(requests, sampling, strict=True)
+        return [completion(self.answer(request.text, how.seed), stop=request.stop) for request, how in pairs]

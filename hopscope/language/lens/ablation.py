@@ -80,7 +80,8 @@ def random_heads(among: Sequence[Head], count: int, seed: int) -> list[Head]:
 
 def top_heads(scores: Tensor, count: int) -> list[Head]:
     """The heads with the highest scores, the highest first."""
-    return [divmod(index, scores.shape[1]) for index in scores.flatten().topk(count).indices.tolist()]
+    flat = scores.flatten()
+    return [divmod(index, scores.shape[1]) for index in flat.topk(min(count, len(flat))).indices.tolist()]
 
 
 def in_same_layers(heads: Sequence[Head], among: Sequence[Head], seed: int) -> list[Head]:

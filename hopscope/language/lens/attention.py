@@ -21,6 +21,7 @@ from hopscope.language.checkpoints import Opened
 
 NAME = "hopscope"
 CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own; of what layers add, as a share
+LIKE_LLAMA = "heads can be studied in models built like Llama"
 ROUNDING = 1e-5  # what float32 leaves of a stream, as a share of its largest number
 
 
@@ -92,15 +93,16 @@ class Lens:
             before = self.model(ids).logits
             AttentionInterface.register(NAME, attend)
             AttentionMaskInterface.register(NAME, eager_mask)
-            self.model.set_attn_implementation(NAME)
             seen = Seen()
-            after = self.model(ids, hopscope_edit=seen).logits
+            try:
+                self.model.set_attn_implementation(NAME)
+                after = self.model(ids, hopscope_edit=seen).logits
+            except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+                raise BadInput(f"{self.name} lends its attention to nobody ({error}); {LIKE_LLAMA}") from error
         if not bool(before.isfinite().all()):
             raise BadInput(f"{self.name} puts out logits that are no finite numbers; its weights are damaged")
         if len(seen.patterns) != self.n_layers or float((before - after).abs().max()) > CLOSE:
-            raise BadInput(
-                f"{self.name} computes attention in a way of its own; heads can be studied in models built like Llama"
-            )
+            raise BadInput(f"{self.name} computes attention in a way of its own; {LIKE_LLAMA}")
         self.check_writes(ids)
 
     @torch.no_grad()
@@ -131,7 +133,7 @@ class Lens:
             if not off <= CLOSE * added + ROUNDING * then.abs().max():
                 raise BadInput(
                     f"layer {layer} of {self.name} changes its stream by something else than its attention and its MLP "
-                    f"put out ({float(off):.3g} of {float(added):.3g}); heads can be studied in models built like Llama"
+                    f"put out ({float(off):.3g} of {float(added):.3g}); {LIKE_LLAMA}"
                 )
 
     def check_build(self) -> None:
@@ -144,9 +146,7 @@ class Lens:
             except AttributeError:
                 layers = ()
         if not len(layers):
-            raise BadInput(
-                f"{self.name} has no layers with {', '.join(parts)}; heads can be studied in models built like Llama"
-            )
+            raise BadInput(f"{self.name} has no layers with {', '.join(parts)}; {LIKE_LLAMA}")
 
     @property
     def layers(self) -> Any:

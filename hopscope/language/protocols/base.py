@@ -18,7 +18,8 @@ from hopscope.core.settings import Settings
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
 
-#: What a model said to one attempt: `{text}`, or `{scores, blank}`, lists of log-likelihoods in nats.
+#: What a model said to one attempt: `{text}`, where known with `finish_reason`, `thoughts` and `left_out`
+#: (`hopscope.language.turns`); or `{scores, blank}`, lists of log-likelihoods in nats.
 Answer = Mapping[str, Any]
 
 
@@ -82,9 +83,18 @@ def sampling_seed(seed: int, index: int, attempt: int) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
+#: What nobody sees, and `strip` leaves: a space of no width, a mark of byte order.
+INVISIBLE = "\u200b\ufeff"
+
+
+def text_in(answer: Answer) -> str:
+    """The text of an answer; one that the limit of tokens cut off is none, for what it would have said is not known."""
+    return "" if answer.get("finish_reason") == "length" else str(answer["text"])
+
+
 def accepted(text: str, acceptable: Sequence[str]) -> str | None:
     """The answer, if the text is an acceptable one and nothing else; blanks around and one full stop are allowed."""
-    bare = text.strip().removesuffix(".").rstrip()
+    bare = text.strip().strip(INVISIBLE).strip().removesuffix(".").rstrip()
     return bare if bare in acceptable else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
-from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted
+from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, text_in
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class GreedyStrict(Protocol):
         return Sampling(0.0, self.max_tokens, 0)
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
-        label = self.label(str(answers[0]["text"]), question.acceptable)
+        label = self.label(text_in(answers[0]), question.acceptable)
         return Judged(question.index, label, label == question.answer, 1, int(label is not None))
 
     def label(self, text: str, acceptable: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
-from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, sampling_seed
+from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, sampling_seed, text_in
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Resample(Protocol):
 
     def wants_more(self, question: Question, answers: Sequence[Answer]) -> bool:
         given = answers[: self.max_tries]
-        return len(given) < self.max_tries and not any(accepted(a["text"], question.acceptable) for a in given)
+        return len(given) < self.max_tries and not any(accepted(text_in(a), question.acceptable) for a in given)
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
-        labels = [accepted(str(answer["text"]), question.acceptable) for answer in answers[: self.max_tries]]
+        labels = [accepted(text_in(answer), question.acceptable) for answer in answers[: self.max_tries]]
         label = next((label for label in labels if label is not None), None)
         tries = labels.index(label) + 1 if label is not None else len(labels)
         return Judged(
