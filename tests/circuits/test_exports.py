@@ -11,7 +11,7 @@ import torch
 from hopscope.builds.build import Build, build
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Completeness, Found
-from hopscope.circuits.evaluator import Evaluator, Hard, Loss
+from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.export.formats import (
     circuit_from_json,
     component_edges,
@@ -23,6 +23,7 @@ from hopscope.circuits.export.formats import (
     to_eap_ig,
     to_mermaid,
 )
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Row
 from hopscope.circuits.views import views
 from hopscope.core.settings import BadInput
