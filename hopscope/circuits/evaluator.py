@@ -16,22 +16,26 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.branches import Branching, Prefixes, is_blind, is_separable
-from hopscope.circuits.changes import NULLS as NULLS
-from hopscope.circuits.changes import AsIs as AsIs
-from hopscope.circuits.changes import Change as Change
-from hopscope.circuits.changes import Hard as Hard
-from hopscope.circuits.changes import Kept as Kept
-from hopscope.circuits.changes import Pattern as Pattern
-from hopscope.circuits.changes import RowPattern as RowPattern
-from hopscope.circuits.changes import Silenced as Silenced
-from hopscope.circuits.changes import nulls as nulls
-from hopscope.circuits.changes import outputs_of, patterns_of
-from hopscope.circuits.changes import with_rows as with_rows
+from hopscope.circuits.changes import (
+    NULLS,
+    AsIs,
+    Change,
+    Hard,
+    Kept,
+    Pattern,
+    RowPattern,
+    Silenced,
+    outputs_of,
+    patterns_of,
+)
 from hopscope.circuits.lab import Lab
 from hopscope.circuits.units import Ground
 from hopscope.models.base import Blind, Model, Replacements, Sparing
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
+
+#: With the changes that it is asked about.
+__all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "RowPattern", "Silenced"]
 
 STREAM, PATTERN, OUTPUT = "hook_resid_pre", "attn.hook_pattern", "attn.hook_z"
 #: Sequences in one forward pass, at most.

@@ -57,7 +57,7 @@ class Lab(ABC, Generic[C]):
 
     def accounts(self, changes: Sequence[C]) -> list[Account]:
         """All that each change makes of the sequences."""
-        return [self.account_of(outputs) for outputs in self.outputs(changes)]
+        return [self.account_of(outputs) for outputs in self.outputs(changes)] if changes else []
 
     def sequence_losses(self, changes: Sequence[C]) -> Float[Tensor, "change batch"]:
         """The loss of every sequence under each change."""
