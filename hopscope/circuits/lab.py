@@ -73,5 +73,5 @@ class Lab(ABC, Generic[C]):
         return self.losses([change])[0]
 
     def alone(self, changes: Mapping[T, C]) -> dict[T, Loss]:
-        """The loss under each change by what is changed: units, each left out alone, are ranked by it."""
+        """The loss under each change, by what is changed: units that are left out, each alone, are ranked by it."""
         return dict(zip(changes, self.losses(changes.values()), strict=True))

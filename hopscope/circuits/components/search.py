@@ -127,8 +127,8 @@ class Hunt:
         """All stages; of a model that has not solved its task, rankings and curves alone."""
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
-        alone = self.losses([every - {unit} for unit in self.units])
-        effects = {unit: loss.mean - self.whole.mean for unit, loss in zip(self.units, alone, strict=True)}
+        without = self.lab.alone({unit: self.edges(every - {unit}) for unit in self.units})
+        effects = {unit: loss.mean - self.whole.mean for unit, loss in without.items()}
         ranking = sorted(effects, key=lambda unit: (-effects[unit], unit))
         self.watch("looking for the fewest that keep the answers")
         kept = self.chosen(ranking)
