@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from hopscope.circuits.changes import Change, outputs_of, patterns_of, speak
-from hopscope.models.base import Blind, Sparing
+from hopscope.circuits.changes import Change
 
 if TYPE_CHECKING:
     from hopscope.circuits.evaluator import Evaluator
@@ -64,16 +63,11 @@ class Branching:
         if evaluator.known is not None and first > start:
             start, stream = first, evaluator.streams[first]
         names = {f"blocks.{layer}.hook_resid_pre": layer for layer in range(start + 1, self.n_layers)}
-        answers, streams = evaluator.model(
-            stream,
-            replace=self.replacements(start, self.n_layers, self.changes),
-            cache=list(names),
-            at=evaluator.batch.task.query_positions,
-            **({"start_at_layer": start} if start else {}),
-        )
+        replace = evaluator.changed(self.changes, start, self.n_layers)
+        answers, streams = evaluator.through(stream, replace, start, cache=list(names))
         for name, layer in names.items():
             evaluator.prefixes.keep(keys[:layer], streams[name], self.changes[0])
-        return cast(Tensor, answers)
+        return answers
 
     def descend(self, layer: int, stream: Shaped[Tensor, "group batch position ..."], groups: Groups) -> None:
         """Go on from a layer with groups of changes that are alike so far; each has its copy of the stream."""
@@ -109,37 +103,9 @@ class Branching:
         self, start: int, stop: int, stream: Tensor, changes: Sequence[Change]
     ) -> Shaped[Tensor, "group batch ..."]:
         """Some layers, with a change for each copy of the sequences: the stream after them, or the answers."""
-        n, evaluator = len(stream), self.evaluator
-        replace = self.replacements(start, stop, changes)
-        last = stop == self.n_layers
-        where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
-        at = evaluator.batch.task.query_positions if last else None
-        outputs: Tensor = evaluator.model(stream.flatten(0, 1), replace=replace, at=at, **where)
-        return outputs.unflatten(0, (n, -1))
-
-    def replacements(self, start: int, stop: int, changes: Sequence[Change]) -> Sparing:
-        """What some layers' patterns become, with a change for each copy of the sequences."""
-
-        ground, layers = self.evaluator.ground, range(start, stop)
-        blind = {layer for layer in layers if all(is_blind(change, layer) for change in changes)}
-        made = {i: lambda actual, i=i: patterns_of(changes, i, actual, ground) for i in layers}
-        named = {f"blocks.{i}.attn.hook_pattern": Blind(new) if i in blind else new for i, new in made.items()}
-        if speak(changes):
-            said = {i: lambda actual, i=i: outputs_of(changes, i, actual, ground) for i in layers}
-            named |= {f"blocks.{i}.attn.hook_z": new for i, new in said.items()}
-        found = Sparing(named)
-        if self.evaluator.known is not None and all(hasattr(change, "touched") for change in changes):
-            found.elsewhere = lambda layer: self.elsewhere(layer, changes)  # type: ignore[method-assign]
-        return found
-
-    def elsewhere(self, layer: int, changes: Sequence[Change]) -> tuple[Tensor, Tensor] | None:
-        """Where the stream behind a layer may differ from that of the model as it is, and that, copied."""
-        if layer + 1 == self.n_layers:
-            return None
-        ground = self.evaluator.ground
-        where = torch.cat([change.touched(layer, ground) for change in changes])  # type: ignore[attr-defined]
-        known = self.evaluator.streams[layer + 1]
-        return where, known.repeat(len(changes), 1, 1)
+        replace = self.evaluator.changed(changes, start, stop)
+        outputs, _ = self.evaluator.through(stream.flatten(0, 1), replace, start, stop)
+        return outputs.unflatten(0, (len(stream), -1))
 
 
 class Prefixes:

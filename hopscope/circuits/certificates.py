@@ -15,10 +15,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hopscope.circuits.branches import is_blind
-from hopscope.circuits.evaluator import Change, Evaluator, Kept
+from hopscope.circuits.evaluator import PATTERN, Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit
-from hopscope.models.base import Blind, Cache, Replacement, Sparing
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
@@ -106,7 +104,7 @@ class Intact:
         kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
         outputs, self.whole = self.run(self.units, {}, kept)
         self.loss = self.loss_of(outputs)
-        self.without: dict[tuple[Unit, int], Cache] = {}
+        self.without: dict[tuple[Unit, int], Mapping[Any, Tensor]] = {}
         self.worth: dict[Path, float] = {}
 
     @torch.no_grad()
@@ -117,36 +115,28 @@ class Intact:
         cache: Sequence[str] = (),
         start: int = 0,
         stop: int | None = None,
-    ) -> tuple[Tensor, Cache]:
+    ) -> tuple[Tensor, Mapping[Any, Tensor]]:
         """Outputs and activations with the units kept and some activations replaced; of the layers start to stop."""
-        evaluator, change = self.evaluator, Kept(units, self.null, self.identity)
+        evaluator = self.evaluator
         evaluator.count(1)
         start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
-        inside = {name: new for name, new in replace.items() if int(name.split(".")[1]) >= start}
-        patterns = {
-            f"blocks.{layer}.attn.hook_pattern": pattern_of(change, layer, evaluator)
-            for layer in evaluator.layers[start:stop]
-            if f"blocks.{layer}.{self.held}" not in inside
-        }
-        task, inputs = evaluator.batch.task, self.whole["resid_pre", start] if start else evaluator.batch.inputs
-        where = ({"start_at_layer": start} if start else {}) | ({} if stop is None else {"stop_at_layer": stop})
-        at = task.query_positions if stop is None else None
-        replaced = Sparing({**patterns, **inside})
-        if not cache:
-            return evaluator.model(inputs, replace=replaced, at=at, **where), Cache()
-        outputs, kept = evaluator.model(inputs, replace=replaced, cache=list(cache), at=at, **where)
-        return outputs, kept
+        changed = evaluator.changed([Kept(units, self.null, self.identity)], start, stop)
+        for name in replace:  # where all that attention adds is given, no pattern is asked for
+            changed.pop(name.replace(self.held, PATTERN), None)
+        changed.update(replace)
+        stream = self.whole["resid_pre", start] if start else evaluator.batch.inputs
+        return evaluator.through(stream, changed, start, stop, cache)
 
     def loss_of(self, outputs: Tensor) -> float:
         return float(self.evaluator.batch.task.loss(outputs, self.evaluator.batch.targets))
 
-    def attention(self, path: Path, cache: Cache) -> float:
+    def attention(self, path: Path, cache: Mapping[Any, Tensor]) -> float:
         """Mean attention on a path in one of the runs."""
         mask = self.evaluator.ground.entries(path)
         on_path = (cache["pattern", path.layer][:, path.head] * mask).sum(-1)
         return float(on_path[mask.any(-1)].mean())
 
-    def lacking(self, source: Unit, layer: int) -> Cache:
+    def lacking(self, source: Unit, layer: int) -> Mapping[Any, Tensor]:
         """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""
         if (source, layer) not in self.without:
             held = (f"blocks.{i}.{self.held}" for i in range(source.layer + 1, layer))
@@ -181,23 +171,8 @@ class Intact:
         return found
 
 
-def pattern_of(change: Change, layer: int, evaluator: Evaluator) -> Replacement:
-    """What a layer's pattern becomes under a change."""
-    new = lambda actual: change.pattern(layer, actual, evaluator.ground)  # noqa: E731
-    return Blind(new) if is_blind(change, layer) else new
-
-
 def patch(other: Tensor, ground: Ground, role: str, head: int) -> Any:
     """A replacement that takes another run's vectors (batch position head d_head) for one head, at one role."""
     at = torch.zeros(other.shape[:3], dtype=torch.bool, device=other.device)
     at[:, :, head] = ground.holders(role)
     return lambda actual: torch.where(at[..., None], other, actual)
-
-
-def suppliers(supplies: Iterable[Supply], path: Path) -> dict[Part, list[Path]]:
-    """Who feeds a path's query, key and value."""
-    found: dict[Part, list[Path]] = {"query": [], "key": [], "value": []}
-    for supply in supplies:
-        if supply.path == path:
-            found[supply.part].append(supply.source)
-    return found

@@ -4,8 +4,6 @@ A change says what each layer's pattern becomes, given what the heads computed f
 
 - `Kept`: the named units stay as computed, all else is a null pattern. So a head that found its target by what another
   copied does not find it any more when the other is silenced: what is kept must suffice by itself.
-- `Frozen`: the named units have the patterns of the untouched model, all else is null: what is kept must carry the
-  answers, but need not find them.
 - `Hard`: every head's pattern is set by hand, to the ideal rows of some paths and a null pattern elsewhere; this is the
   joint replacement of the paper's appendix E.
 - `Silenced`: the named units are null, all else is as computed.
@@ -40,8 +38,7 @@ class Change(Protocol):
     equal keys do the same to equal patterns. What such changes have in common is computed once.
 
     It may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then need not
-    be computed. And a method `touched(layer, ground)`, (batch, position): where the stream behind the layer may differ
-    from that of the model as it is; elsewhere it need not be. And an attribute `separable`: whether it does the same to
+    be computed. And an attribute `separable`: whether it does the same to
     every sequence, whatever others there are, so that they can be run in parts. And a method `output(layer, actual,
     ground)`: what becomes of what heads say, (batch, position, head, d_head).
     """
@@ -68,11 +65,6 @@ def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Gr
     copies = actual.unflatten(0, (len(changes), -1))
     each = [(getattr(change, "output", None), copies[i]) for i, change in enumerate(changes)]
     return torch.cat([one if output is None else output(layer, one, ground) for output, one in each])
-
-
-def speak(changes: Iterable[Change]) -> bool:
-    """Whether any of some changes is of what heads say."""
-    return any(hasattr(change, "output") for change in changes)
 
 
 def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
@@ -144,38 +136,6 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Frozen:
-    """Units have the patterns that they have in the model as it is, whatever became of the stream; all else is null.
-
-    Attributes:
-        units: what is kept.
-        whole: the model's patterns by layer, on the same sequences.
-        null: of all else.
-        rows: patterns for whole rows, which go before units.
-    """
-
-    units: frozenset[Unit]
-    whole: Sequence[Pattern] = field(hash=False, compare=False, repr=False)
-    null: str = "uniform"
-    rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
-
-    def key(self, layer: int) -> Hashable:
-        here = in_layer(layer, self.units), given_in(layer, self.rows)
-        if any(here) or self.null == "resample":  # what is idle then has the given patterns, of another sequence
-            return type(self), id(self.whole), self.null, *here
-        return "idle", self.null
-
-    def blind(self, layer: int) -> bool:
-        return True
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        here = [unit for unit in self.units if unit.layer == layer]
-        kept = restricted(self.whole[layer], here, idle(self.null, self.whole[layer], ground), ground)
-        return with_rows(kept, self.rows, layer, ground)
-
-
-@dataclass(frozen=True)
 class Silenced:
     """Some units become null, all else stays as computed: what removing them from the model as it is costs."""
 
@@ -193,12 +153,6 @@ class Silenced:
     @property
     def separable(self) -> bool:
         return self.null != "resample"
-
-    def touched(self, layer: int, ground: Ground) -> Bool[Tensor, "batch position"]:
-        earlier = ground.positions({unit.query for unit in self.units if unit.layer < layer})
-        here = ground.positions({unit.query for unit in self.units if unit.layer == layer})
-        seen = earlier.cummax(-1).values if ground.architecture.causal else earlier.any(-1, keepdim=True)
-        return here | seen
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
@@ -267,14 +221,7 @@ def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, grou
 
 
 @dataclass(frozen=True)
-class AsIs:
-    """No change."""
+class AsIs(Silenced):
+    """No change: nothing is silenced."""
 
-    first_layer = math.inf
-    separable = True
-
-    def key(self, layer: int) -> Hashable:
-        return None
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        return actual
+    units: frozenset[Unit] = frozenset()

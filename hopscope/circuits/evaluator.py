@@ -7,32 +7,35 @@ read off (`hopscope.models.base.Sparing`), and what the model as it is has told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching, Prefixes, is_separable
-from hopscope.circuits.changes import NULLS as NULLS
-from hopscope.circuits.changes import AsIs as AsIs
-from hopscope.circuits.changes import Change as Change
-from hopscope.circuits.changes import Frozen as Frozen
-from hopscope.circuits.changes import Hard as Hard
-from hopscope.circuits.changes import Kept as Kept
-from hopscope.circuits.changes import Pattern as Pattern
-from hopscope.circuits.changes import RowPattern as RowPattern
-from hopscope.circuits.changes import Silenced as Silenced
-from hopscope.circuits.changes import nulls as nulls
-from hopscope.circuits.changes import outputs_of, patterns_of, speak
-from hopscope.circuits.changes import with_rows as with_rows
-from hopscope.circuits.losses import Account, Loss
+from hopscope.circuits.branches import Branching, Prefixes, is_blind, is_separable
+from hopscope.circuits.changes import (
+    NULLS,
+    AsIs,
+    Change,
+    Hard,
+    Kept,
+    Pattern,
+    RowPattern,
+    Silenced,
+    outputs_of,
+    patterns_of,
+)
+from hopscope.circuits.lab import Lab
 from hopscope.circuits.units import Ground
-from hopscope.models.base import Model, Sparing
+from hopscope.models.base import Blind, Model, Replacements, Sparing
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
+
+#: With the changes that it is asked about.
+__all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "RowPattern", "Silenced"]
 
 STREAM, PATTERN, OUTPUT = "hook_resid_pre", "attn.hook_pattern", "attn.hook_z"
 #: Sequences in one forward pass, at most.
@@ -68,7 +71,7 @@ class AsItIs:
         return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
-class Evaluator:
+class Evaluator(Lab[Change]):
     """A model on a set of sequences.
 
     Args:
@@ -94,10 +97,8 @@ class Evaluator:
             self.count(len(changes))
             return Branching(self, changes).answers()
         per_tile = max(1, self.tile // len(self.batch))
-        order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
-        tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
-        found = torch.cat([self.tiled([changes[i] for i in tile]) for tile in tiles])
-        return found[torch.tensor(order).argsort()]
+        tiles = [changes[i : i + per_tile] for i in range(0, len(changes), per_tile)]
+        return torch.cat([self.tiled(tile) for tile in tiles])
 
     @cached_property
     def as_it_is(self) -> AsItIs:
@@ -152,14 +153,11 @@ class Evaluator:
     def patterns_under(self, change: Change) -> list[Pattern]:
         """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
         first = self.first_of(change)
-        names = {layer: f"blocks.{layer}.{PATTERN}" for layer in self.layers[first:]}
-        changed = lambda layer: lambda actual: change.pattern(layer, actual, self.ground)  # noqa: E731
-        replace = Sparing({name: changed(layer) for layer, name in names.items()})
-        begin = (self.streams[first], {"start_at_layer": first}) if first else (self.batch.inputs, {})
-        at = self.batch.task.query_positions
-        _, cache = self.model(begin[0], replace=replace, cache=list(names.values()), at=at, **begin[1])
+        names = [f"blocks.{layer}.{PATTERN}" for layer in self.layers[first:]]
+        stream = self.streams[first] if first else self.batch.inputs
+        _, cache = self.through(stream, self.changed([change], first), first, cache=names)
         self.count(1)
-        return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names.values())]
+        return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names)]
 
     def first_of(self, change: Change) -> int:
         """The first layer to be run anew for a change; 0 for a model that has to begin at the bottom."""
@@ -172,62 +170,41 @@ class Evaluator:
         on_path = (patterns[path.layer][:, path.head] * mask).sum(-1)
         return float(on_path[mask.any(-1)].mean())
 
+    def changed(self, changes: Sequence[Change], start: int = 0, stop: int | None = None) -> Sparing:
+        """What becomes of some layers' patterns, and of what heads say, with a change for each copy of the sequences.
+
+        A layer whose pattern no change looks at need not compute it.
+        """
+        found, ground = Sparing(), self.ground
+        for layer in self.layers[start:stop]:
+            new = partial(patterns_of, changes, layer, ground=ground)
+            blind = all(is_blind(change, layer) for change in changes)
+            found[f"blocks.{layer}.{PATTERN}"] = Blind(new) if blind else new
+            if any(hasattr(change, "output") for change in changes):
+                found[f"blocks.{layer}.{OUTPUT}"] = partial(outputs_of, changes, layer, ground=ground)
+        return found
+
+    def through(
+        self,
+        stream: Float[Tensor, "copies position ..."],
+        replace: Replacements,
+        start: int = 0,
+        stop: int | None = None,
+        cache: Sequence[str] = (),
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Some layers, for copies of the sequences: the stream after them or the answers; and activations."""
+        last = stop is None or stop == len(self.layers)
+        where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
+        at = self.batch.task.query_positions if last else None
+        if not cache:
+            return self.model(stream, replace=replace, at=at, **where), {}
+        return self.model(stream, replace=replace, cache=list(cache), at=at, **where)
+
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
-        n, task = len(changes), self.batch.task
-        self.count(n)
-        start = int(min(len(self.layers) - 1, *(c.first_layer for c in changes)))
-        start *= self.model.starts_at_layers
-        kinds = ((PATTERN, patterns_of), *([(OUTPUT, outputs_of)] if speak(changes) else []))
-        replace = {
-            f"blocks.{layer}.{name}": lambda actual, layer=layer, of=of: of(changes, layer, actual, self.ground)
-            for layer in self.layers[start:]
-            for name, of in kinds
-        }
-        inputs = self.streams[start] if start else self.batch.inputs
-        inputs = inputs.repeat(n, *[1] * (inputs.ndim - 1))
-        late = {"start_at_layer": start} if start else {}
-        outputs: Tensor = self.model(inputs, replace=replace, at=task.query_positions, **late)
-        return outputs.unflatten(0, (n, -1))
-
-    def sequence_losses(self, changes: Sequence[Change]) -> Float[Tensor, "change batch"]:
-        """The loss of every sequence under each change."""
-        return self.losses_of_copies(self.outputs(changes))
-
-    def hits_of(self, outputs: Float[Tensor, "batch query output"]) -> Bool[Tensor, "answer"]:
-        """Which answers of its outputs are right."""
-        return self.batch.task.correct(outputs, self.batch).flatten()
-
-    def losses_of(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch"]:
-        """The loss of every sequence, of its outputs."""
-        task = self.batch.task
-        single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
-        return single(outputs, self.batch.targets)
-
-    def losses_of_copies(self, outputs: Float[Tensor, "copy batch query output"]) -> Float[Tensor, "copy batch"]:
-        """The loss of every sequence in every copy."""
-        targets = self.batch.targets.repeat(len(outputs), *[1] * (self.batch.targets.ndim - 1))
-        single = torch.vmap(lambda output, target: self.batch.task.loss(output[None], target[None]))
-        return single(outputs.flatten(0, 1), targets).unflatten(0, (len(outputs), -1))
-
-    def accounts(self, changes: Sequence[Change]) -> list[Account]:
-        """All that each change makes of them."""
-        return [self.account_of(outputs) for outputs in self.outputs(changes)]
-
-    def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
-        """All that outputs tell."""
-        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
-        return Account(self.losses_of(outputs), named, self.hits_of(outputs))
-
-    def losses(self, changes: Iterable[Change]) -> list[Loss]:
-        """The loss under each change, with its interval."""
-        changes = list(changes)
-        return [Loss.of(row) for row in self.sequence_losses(changes)] if changes else []
-
-    def loss(self, change: Change) -> Loss:
-        """The loss under one change."""
-        return self.losses([change])[0]
+        self.count(len(changes))
+        copies = self.batch.inputs.expand(len(changes), *self.batch.inputs.shape)
+        return Branching(self, changes).run(0, len(self.layers), copies, changes)
 
     def hop_losses(self, change: Change) -> dict[str, float]:
         """The partial losses under one change."""

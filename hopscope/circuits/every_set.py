@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.changes import Pattern, nulls
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import PATTERN, Evaluator
 from hopscope.circuits.units import Row
 from hopscope.models.base import Blind, Sparing
 
@@ -96,13 +96,11 @@ class EverySet:
 
     def run(self, layer: int, streams: Float[Tensor, "copy batch ..."], kept: Sequence[State]) -> Tensor:
         """One layer for some copies of the sequences, each with rows of its own; after the last one the answers."""
-        n, last = len(kept), layer == len(self.layers) - 1
+        n = len(kept)
         self.evaluator.count(n / len(self.layers))
         new = lambda actual: self.pattern(layer, actual.unflatten(0, (n, -1)), kept).flatten(0, 1)  # noqa: E731
-        replace = Sparing({f"blocks.{layer}.attn.hook_pattern": new if any(kept) else Blind(new)})
-        where = ({"start_at_layer": layer} if layer else {}) | ({} if last else {"stop_at_layer": layer + 1})
-        at = self.evaluator.batch.task.query_positions if last else None
-        outputs: Tensor = self.evaluator.model(streams.flatten(0, 1), replace=replace, at=at, **where)
+        replace = Sparing({f"blocks.{layer}.{PATTERN}": new if any(kept) else Blind(new)})
+        outputs, _ = self.evaluator.through(streams.flatten(0, 1), replace, layer, layer + 1)
         return outputs.unflatten(0, (n, -1))
 
     def pattern(self, layer: int, actual: Float[Tensor, "copy batch head query key"], kept: Sequence[State]) -> Pattern:

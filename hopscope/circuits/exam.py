@@ -254,8 +254,8 @@ class Exam:
     def by_effect(self) -> list[Row]:
         """All rows but those left out, by what silencing each alone costs, most first; then the sharper first."""
         if not self.effects:
-            losses = self.half.losses([self.silenced([row]) for row in self.data.ground.rows])
-            for row, loss in zip(self.data.ground.rows, losses, strict=True):
+            without = self.half.alone({row: self.silenced([row]) for row in self.data.ground.rows})
+            for row, loss in without.items():
                 verdict = "accepted alone" if loss.mean < self.threshold else "rejected"
                 self.write("1 single", [str(row)], f"unused: {self.settings.null}", loss, verdict)
                 self.effects[row] = loss.mean

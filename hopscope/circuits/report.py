@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
-import torch
-
+from hopscope.circuits.advice import advice
 from hopscope.circuits.averages import has_averages
 from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Circuit, Completeness, Found
@@ -23,17 +23,15 @@ from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
-from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import use_of
 from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
-from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
-from hopscope.tasks.base import NOT_ASKED, TokenTask
 
 UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
 FEW = 64  # of the report's sequences, for certificates, what heads are at work, and removals but live (ours)
-TOLD = 3  # most heads, or rows, that are named
-UNNAMED = 0.5  # share of a row's attention on positions without a role that is worth a word (ours)
+TOLD = 3  # most rows that are named
+OPTION = re.compile(r"--([a-z]+)")  # a setting, as the command line has it
 Validated = list[tuple[Units, dict[str, Loss]]]
 
 
@@ -57,14 +55,15 @@ class Report:
         bound = max(exam.threshold, exam.whole.mean * 1.05)
         few = minimal or len(chosen) <= LARGE  # of many that are refused in any case less is told
         rules = choose_rules(exam, chosen, bound) if few else {}
-        paths, advice = sorted(paths_of(chosen)), exam.task.unsolved_advice
+        paths, unsolved = sorted(paths_of(chosen)), exam.task.unsolved_advice
         on = exam.report if few else self.few
         measured, missed = self.measured(paths, chosen, rules, trial, on), self.missed(chosen, trial)
         asleep = [found.path for found in measured if found.is_asleep]
-        verdict, words = judge(trial, len(paths), self.hint(), advice, minimal=minimal, asleep=asleep, missed=missed)
+        hint = "" if trial.fits() else advice(exam)
+        verdict, words = judge(trial, len(paths), hint, unsolved, minimal=minimal, asleep=asleep, missed=missed)
         if verdict == "none":
             chosen, trial, measured = self.narrowed(chosen, trial, measured, rules, on)
-            verdict, words = judge(trial, len(measured), self.hint(), advice, missed=missed)
+            verdict, words = judge(trial, len(measured), hint, unsolved, missed=missed)
         accepted = verdict == "circuit"
         valid = [(chosen, trial.losses)] if paths else []
         return Circuit(
@@ -73,7 +72,7 @@ class Report:
             losses=trial.losses,
             hop_losses=trial.hop_losses,
             verdict=verdict,
-            reason=words,
+            reason=OPTION.sub(lambda found: exam.task.option.format(found[1]), words),
             threshold=trial.demands.loss,
             supplies=self.certificates(chosen) if paths and few else (),
             accuracies=trial.accuracies,
@@ -170,29 +169,6 @@ class Report:
             self.exam.write("8 alternative", names(other), "live, all else null", live, said(stands), data="report")
             found += [(other, trial.losses)] if stands else []
         return found, len(others) - len(found)
-
-    def hint(self) -> str:
-        """What may be the matter where no circuit is found: answers are asked, or heads look, where no role is."""
-        batch = self.exam.data.batch
-        held = batch.searched.held().any(1)[:, self.exam.task.query_positions]
-        asked = (batch.targets != NOT_ASKED).any(-1) if isinstance(self.exam.task, TokenTask) else torch.ones_like(held)
-        named = float((held & asked).sum() / asked.sum())
-        if named <= 0.99:
-            return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
-        return self.elsewhere()
-
-    def elsewhere(self) -> str:
-        """Rows that matter and look at positions without a role, by how much, those that look there most first."""
-        exam = self.exam
-        unnamed = exam.data.ground.holders(NO_ROLE)[:, None]
-        shares = {}
-        for row in exam.data.ground.rows:
-            if row.query != NO_ROLE and exam.effects.get(row, 0.0) >= exam.threshold:
-                pattern, at = exam.data.patterns[row.layer][:, row.head], exam.data.ground.holders(row.query)
-                shares[row] = float((pattern * unnamed).sum(-1)[at].mean())
-        most = sorted((row for row in shares if shares[row] > UNNAMED), key=lambda row: (-shares[row], row))[:TOLD]
-        looks = listed(f"{shares[row]:.0%} of {row}" for row in most) if most else ""
-        return f"where heads look has no role ({looks}): try roles for these positions" if most else ""
 
     def measured(
         self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial, on: Evaluator

@@ -38,6 +38,18 @@ def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> fr
     return explain(fixed, True, units) if units else frozenset()
 
 
+def shortest(order: Sequence[T], passes: Test[T]) -> int:
+    """A size at which the beginnings of an order come to pass, by doubling and halving; all, if none passes."""
+    high = 1
+    while high < len(order) and not passes(frozenset(order[:high])):
+        high = min(2 * high, len(order))
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(frozenset(order[:middle])) else (middle, high)
+    return high
+
+
 def nearest(units: Sequence[T], passes: Test[T], near: frozenset[T]) -> frozenset[T]:
     """A minimal passing subset that takes few units beside given ones: first those, then what can be spared."""
     fixed = [unit for unit in units if unit in near]

@@ -53,14 +53,13 @@ class Takeover:
 
 def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
     """The paths without whose rows the model does as well: these being null, and these at their average."""
-    paths = sorted(paths)
-    without = [exam.silenced([row_of(path)]) for path in paths]
-    spared = [path for path, loss in zip(paths, exam.data.losses(without), strict=True) if loss.mean < exam.threshold]
+    alone = exam.data.alone({path: exam.silenced([row_of(path)]) for path in sorted(paths)})
+    spared = [path for path, loss in alone.items() if loss.mean < exam.threshold]
     if not has_averages(exam.model):
         return spared
     every = frozenset(exam.data.ground.rows)
-    losses = exam.data.losses(exam.at_average(every - {row_of(path)}) for path in spared)
-    return [path for path, loss in zip(spared, losses, strict=True) if loss.mean < exam.threshold]
+    alone = exam.data.alone({path: exam.at_average(every - {row_of(path)}) for path in spared})
+    return [path for path, loss in alone.items() if loss.mean < exam.threshold]
 
 
 def find_takeovers(exam: Exam, spared: Sequence[Path], circuits: Sequence[Units]) -> list[Takeover]:

@@ -6,11 +6,10 @@ row that falls on one attended role, of the same chain or of another. Positions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -79,11 +78,6 @@ class Ground:
         """Positions of a role."""
         held = self.roles.held()
         return ~held.any(1) if role == NO_ROLE else held[:, self.roles.index(role)]
-
-    def positions(self, roles: Collection[str]) -> Bool[Tensor, "batch position"]:
-        """Positions of any of some roles."""
-        none = torch.zeros(self.batch.inputs.shape[:2], dtype=torch.bool, device=self.batch.inputs.device)
-        return torch.stack([none, *(self.holders(role) for role in sorted(roles))]).any(0)
 
     def entries(self, unit: Unit) -> Bool[Tensor, "batch query key"]:
         """The entries of a head's pattern that a unit is."""

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.evaluator import Evaluator, Hard, Pattern, RowPattern, with_rows
-from hopscope.circuits.units import Ground, Row, row_of
+from hopscope.circuits.evaluator import Evaluator, Hard, Kept, Pattern, RowPattern
+from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.words import symbols_at
 
 
@@ -53,21 +53,6 @@ class Views:
     words: str = ""
 
 
-@dataclass(frozen=True)
-class OneRow:
-    """A change: one row as given, all else as computed."""
-
-    row: Row
-    given: RowPattern = field(hash=False, compare=False, repr=False)
-
-    @property
-    def first_layer(self) -> float:
-        return self.row.layer
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        return with_rows(actual, {self.row: self.given}, layer, ground) if layer == self.row.layer else actual
-
-
 def views(
     evaluator: Evaluator,
     circuit: Circuit,
@@ -92,7 +77,9 @@ def views(
     )
     actual = evaluator.patterns
     by_hand = [change.pattern(layer, pattern, ground) for layer, pattern in enumerate(actual)]
-    losses = evaluator.losses(OneRow(row, by_hand[row.layer][:, row.head]) for row in ground.rows)
+    losses = evaluator.losses(
+        Kept(frozenset(ground.rows), rows={row: by_hand[row.layer][:, row.head]}) for row in ground.rows
+    )
     rules = {row_of(found.path): found.hypothesis for found in circuit.paths}
     every = zip(ground.rows, losses, strict=True)
     ordered = sorted(circuit.paths, key=lambda found: found.path)

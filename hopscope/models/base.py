@@ -46,19 +46,7 @@ class Sparing(dict[str, Replacement]):
 
     A model may then leave out what neither depends on: queries and keys where the pattern is `Blind`, and the last
     layer where no answer is read off. Fewer numbers are added up in another order: last digits may differ.
-
-    Attributes:
-        elsewhere: of a layer, by its number: where the stream behind it may differ from a known one, a mask of (batch,
-            position), and that one; None: anywhere. Layers' MLPs are then run there only.
     """
-
-    elsewhere: Callable[[int], tuple[Tensor, Tensor] | None] = staticmethod(lambda layer: None)
-
-    def within(self, block: int, local: Replacements) -> Sparing:
-        """The part that concerns one block, under names local to it."""
-        found = Sparing(local)
-        found.elsewhere = lambda _: self.elsewhere(block)  # type: ignore[method-assign]
-        return found
 
 
 @dataclass(frozen=True)
@@ -92,8 +80,7 @@ class Tap:
         """The part that concerns one block, under names local to it; None if there is nothing to do there."""
         keep = self.keep_by_block.get(block, {})
         replace: Replacements = self.replace_by_block.get(block, {})
-        if isinstance(self.replace, Sparing):
-            replace = self.replace.within(block, replace)
+        replace = Sparing(replace) if self.sparing else replace
         return Tap(replace, keep, f"blocks.{block}.") if replace or keep else None
 
     def blind(self, name: str, *behind: str) -> bool:
@@ -109,11 +96,6 @@ class Tap:
         """Whether an activation is given as a tensor, and nothing within what makes it is read or replaced."""
         touched = any(other.startswith(within) for other in {*self.replace, *self.keep})
         return self.sparing and isinstance(self.replace.get(name), Tensor) and not touched
-
-    def elsewhere(self) -> tuple[Tensor, Tensor] | None:
-        """In a tap of one block: where the stream behind it may differ from a known one, and that one."""
-        read = {*self.replace, *self.keep} & {"hook_resid_mid", "hook_mlp_out"}
-        return None if read or not isinstance(self.replace, Sparing) else self.replace.elsewhere(0)
 
     def read_at(self, at: slice | None, block: int) -> slice | None:
         """Where the last block is computed if answers are read off at some positions; None: everywhere."""

@@ -203,19 +203,9 @@ class Block(nn.Module):
         else:
             resid = onto + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, at))
         if self.mlp is not None and self.ln2 is not None:
-            elsewhere = tap.elsewhere() if tap is not None and at is None else None
-            if elsewhere is not None:
-                return passes(tap, "hook_resid_post", self.there(resid, *elsewhere))
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
         return passes(tap, "hook_resid_post", resid)
-
-    def there(self, resid: Tensor, changed: Tensor, known: Tensor) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind the MLP, where it may differ from a known one; that one elsewhere."""
-        assert self.mlp is not None and self.ln2 is not None
-        inside = resid[changed]
-        known[changed] = inside + self.mlp(self.ln2(inside))
-        return known
 
 
 def mask_of(n_positions: int, causal: bool) -> Float[Tensor, "query key"]:

@@ -14,6 +14,8 @@ class Thresholds(ABC):
     best_accuracy = 1.0
     #: What to try with a model that has not solved it.
     unsolved_advice = "train it longer, or take a later --step"
+    #: How whoever gave the task names a setting of the search, such as `null`.
+    option = "--{}"
 
     @property
     @abstractmethod

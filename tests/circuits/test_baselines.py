@@ -10,14 +10,14 @@ import torch
 
 from hopscope.builds.build import Build, build
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
-from hopscope.circuits.judging.agreement import auroc
 from hopscope.circuits.judging.baselines import base, learned_masks
 from hopscope.circuits.judging.baselines.acdc import acdc, visits, walk
 from hopscope.circuits.judging.baselines.attribution import attribution
-from hopscope.circuits.judging.baselines.base import Proposal, bisect, covered, pruned, smallest
+from hopscope.circuits.judging.baselines.base import Proposal, covered, pruned, smallest
 from hopscope.circuits.judging.baselines.integrated_gradients import integrated_gradients
 from hopscope.circuits.judging.gates import Gates
 from hopscope.circuits.judging.metrics import Yardstick
+from hopscope.circuits.search import shortest
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
@@ -238,11 +238,6 @@ def test_acdc_scores_are_the_last_threshold_that_a_path_survived(lab):
         assert score == (0.1 if path in high else 0.001 if path in low else 0.0)
 
 
-def test_acdc_may_ask_for_the_models_outputs(small):
-    [found] = acdc(small, thresholds=(1e-9, 1e9), metric="to model")
-    assert found.circuits[1] == frozenset() and len(found.circuits[0]) > 0
-
-
 # Learned masks ---------------------------------------------------------------------------------------------------
 
 
@@ -286,14 +281,23 @@ def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"random_order", "attribution"}))
 def test_every_baseline_beats_chance_at_the_truth(proposals, built, name):
     truth = set(map(Path.from_dict, built.truth["schedule"]))
-    assert max(auroc(p.scores, truth) for p in proposals(name)) > 0.7
+    assert max(above(p.scores, truth) for p in proposals(name)) > 0.7
+
+
+def above(scores, truth):
+    """The share of pairs of a true path and another in which the true one has the higher score; a tie is half a pair.
+
+    It is the area under the ROC curve.
+    """
+    pairs = [(scores[true], scores[other]) for true in truth for other in scores.keys() - truth]
+    return sum((one > two) + 0.5 * (one == two) for one, two in pairs) / len(pairs)
 
 
 def test_bisection_finds_where_prefixes_begin_to_pass(lab, monkeypatch):
     order = lab.evaluator.ground.paths
     for border in range(1, len(order) + 1):
         monkeypatch.setattr(lab, "losses", lambda circuits, border=border: [float(len(c) < border) for c in circuits])
-        assert bisect(order, lab, 0.5) == border
+        assert shortest(order, lambda paths, border=border: len(paths) >= border) == border
         found = smallest(Proposal("x", {p: -i for i, p in enumerate(order)}), lab, 0.5)
         assert found.circuit == frozenset(order[:border])
     monkeypatch.setattr(lab, "losses", lambda circuits: [1.0 for _ in circuits])

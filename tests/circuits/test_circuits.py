@@ -15,13 +15,14 @@ import torch
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
 from hopscope.circuits import branches, discovery
-from hopscope.circuits.certificates import certify, suppliers
+from hopscope.circuits.certificates import certify
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
-from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Loss, Silenced
+from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import Exam
 from hopscope.circuits.hypotheses import hypotheses
 from hopscope.circuits.judging.controls import random_sets, with_wrong_chains
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
@@ -39,6 +40,7 @@ from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.training.loop import train
 from hopscope_studies.switch_head.by_hand import by_hand
 from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
+from tests.circuits.frozen import Frozen
 
 SMALL = Discovery(discovery=32, selection=48, report=64)
 
@@ -281,7 +283,7 @@ def test_certificates_tell_who_feeds_whom(three_hops, lab):
         ("query", "value[3]", "value"): ("value[3]", "key[3]"),  # x_2, which value[3]'s fact holds too
     }
     final = max(s.path for s in supplies if s.path.query == "query")
-    assert [str(p)[5:] for p in suppliers(supplies, final)["query"]] == ["query->value[1]"]
+    assert [str(s.source)[5:] for s in supplies if s.path == final and s.part == "query"] == ["query->value[1]"]
 
 
 def test_an_untrained_model_has_no_circuit_and_the_log_says_why():

@@ -193,6 +193,7 @@ def test_where_heads_look_at_what_no_role_names_it_is_said():
     circuit = discover(made.model, made.task)
     assert not circuit.accepted
     assert "where heads look has no role (" in circuit.reason and "of L1H" in circuit.reason
+    assert "94% of L0H0 query, 100% of it at position 9; " in circuit.reason
     assert circuit.reason.endswith("try roles for these positions")
 
 

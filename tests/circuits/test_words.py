@@ -8,7 +8,7 @@ import pytest
 
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Circuit, Completeness, Found
-from hopscope.circuits.evaluator import Loss
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.speech import count, digits, spans, unused_layers
 from hopscope.circuits.units import Row
 from hopscope.circuits.words import paragraph, symbols_at

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import AsIs, Change, Frozen, Hard, Kept, Silenced
+from hopscope.circuits.evaluator import AsIs, Change, Hard, Kept, Silenced
 from hopscope.circuits.units import Unit
 from hopscope.explorer.describing import bits
 from hopscope.explorer.scoring import scoring
@@ -26,6 +26,7 @@ from hopscope.problem.paths import Path
 from hopscope.problem.relations import Relations
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch, VectorTask
+from tests.circuits.frozen import Frozen
 
 EXPLORER = File(__file__).parents[2] / "explorer"
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from hopscope.circuits.evaluator import AsIs, Evaluator, Frozen, Hard, Kept, Silenced
+from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Row
 from hopscope.core import catalogue
 from hopscope.explorer.native import ATTENTION, POSITIONS, fallback
@@ -15,6 +15,7 @@ from hopscope.explorer.scoring import scoring
 from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
+from tests.circuits.frozen import Frozen
 from tests.explorer.node_engine import answers, ask, case, need_node, units, worded
 
 N = 6  # sequences of a case

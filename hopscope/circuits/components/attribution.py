@@ -37,7 +37,7 @@ def slope(lab: Patching, inputs: Tensor) -> Tensor:
     with torch.enable_grad():
         extra = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
         [outputs] = lab.run(whole, inputs=inputs, extra=extra)
-        loss = lab.evaluator.losses_of(outputs).mean()  # of sequences, each counting as much, as where edges are cut
+        loss = lab.losses_of(outputs).mean()  # of sequences, each counting as much, as where edges are cut
         [found] = torch.autograd.grad(loss, extra)
     return -found
 

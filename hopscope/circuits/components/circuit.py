@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import Any
 
 from hopscope.circuits.components.graph import Edge
-from hopscope.circuits.judging.metrics import MIB_GRID, areas, normalised
+from hopscope.circuits.judging.metrics import Curve
 from hopscope.circuits.losses import Loss, Share
 from hopscope.core.storage import clear_errors, enlist, unlist, write_json
 
 SIGNED = ", signed"  # ends the name of a ranking by signed scores
-
-
-@dataclass(frozen=True)
-class SizeCurve:
-    """Faithfulness of the first k units of a ranking (Mueller et al., MIB, 2025); no unit is pruned.
-
-    Attributes:
-        sizes: some of 0 … n, increasing, with both ends.
-        losses: of the first so many units, all others cut.
-        model: the loss of the model as it is.
-        null: with all units cut.
-    """
-
-    sizes: tuple[int, ...]
-    losses: tuple[float, ...]
-    model: float
-    null: float
-
-    @property
-    def faithfulness(self) -> list[float]:
-        """(null − loss) / (null − model) of every size."""
-        return [normalised(loss, self.model, self.null) for loss in self.losses]
-
-    @property
-    def areas(self) -> tuple[float, float]:
-        """CPR and CMD over MIB's ten shares of all units, a share being rounded down; NaN where null is no worse."""
-        known = dict(zip(self.sizes, self.faithfulness, strict=True))
-        return areas(MIB_GRID, [known[grid_size(share, self.sizes[-1])] for share in MIB_GRID])
-
-    def as_dict(self) -> dict[str, Any]:
-        cpr, cmd = (None if math.isnan(area) else round(area, 4) for area in self.areas)
-        return {"sizes": list(self.sizes), "losses": [round(loss, 6) for loss in self.losses], "CPR": cpr, "CMD": cmd}
-
-
-def grid_size(share: float, n: int) -> int:
-    """How many of n units a share is."""
-    return int(share * n + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -87,7 +49,7 @@ class ComponentCircuit:
     verdict: str
     reason: str
     threshold: float
-    curves: Mapping[str, SizeCurve] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
 
     @property

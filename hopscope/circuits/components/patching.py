@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.components.graph import Edge, Wiring
-from hopscope.circuits.evaluator import Evaluator, tile_for
-from hopscope.circuits.losses import Account, Loss
+from hopscope.circuits.evaluator import tile_for
+from hopscope.circuits.lab import Lab
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model, Replacement
 from hopscope.tasks.base import Batch
@@ -66,7 +66,7 @@ class Written:
             self.bias, self.whole = self.bias + bias, self.whole + bias
 
 
-class Patching:
+class Patching(Lab[Collection[Edge]]):
     """A model on sequences, edge by edge.
 
     Args:
@@ -87,7 +87,6 @@ class Patching:
         self.tile = tile_for(model, batch) if tile is None else tile
         self.wiring = Wiring.of(model.architecture)
         check(model, self.wiring)
-        self.evaluator = Evaluator(model, batch)
         self.forwards = 0.0  # over the whole set
         self.out = self.output_weights()
         with torch.no_grad():
@@ -312,22 +311,6 @@ class Patching:
         """One layer, which is left as soon as all that is wanted of it is known."""
         with suppress(Enough):
             self.model(**self.entry(layer, stream, replace), stop_at_layer=layer + 1)
-
-    # Losses --------------------------------------------------------------------------------------------------
-
-    def losses(self, kept: Iterable[Collection[Edge]]) -> list[Loss]:
-        """The loss of every set of edges."""
-        sets = list(kept)
-        return [Loss.of(self.evaluator.losses_of(outputs)) for outputs in self.outputs(sets)] if sets else []
-
-    def accounts(self, kept: Sequence[Collection[Edge]]) -> list[Account]:
-        """Losses, partial losses and right answers of every set of edges."""
-        return [self.evaluator.account_of(outputs) for outputs in self.outputs(kept)] if kept else []
-
-    def without(self, removed: Iterable[Collection[Edge]]) -> list[Loss]:
-        """The loss of the model without each of some sets of edges."""
-        every = frozenset(self.wiring.edges)
-        return self.losses(every - frozenset(gone) for gone in removed)
 
 
 def check(model: Model, wiring: Wiring) -> None:

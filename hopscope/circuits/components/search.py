@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
-from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit, SizeCurve, grid_size
+from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
-from hopscope.circuits.judging.metrics import MIB_GRID
+from hopscope.circuits.judging.metrics import Curve, grid_sizes
 from hopscope.circuits.losses import Account, Loss, Share, pooled
-from hopscope.circuits.search import minimal
+from hopscope.circuits.search import minimal, shortest
 from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
@@ -127,8 +127,8 @@ class Hunt:
         """All stages; of a model that has not solved its task, rankings and curves alone."""
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
-        alone = self.losses([every - {unit} for unit in self.units])
-        effects = {unit: loss.mean - self.whole.mean for unit, loss in zip(self.units, alone, strict=True)}
+        without = self.lab.alone({unit: self.edges(every - {unit}) for unit in self.units})
+        effects = {unit: loss.mean - self.whole.mean for unit, loss in without.items()}
         ranking = sorted(effects, key=lambda unit: (-effects[unit], unit))
         self.watch("looking for the fewest that keep the answers")
         kept = self.chosen(ranking)
@@ -161,7 +161,7 @@ class Hunt:
 
     def smallest(self, ranking: Sequence[str]) -> Units:
         """A set under the threshold from which no single unit can be left out."""
-        prefix = ranking[: self.shortest(ranking)]
+        prefix = ranking[: shortest(ranking, self.passes)]
         chosen = minimal(prefix, self.passes)
         if not self.passes(chosen):  # units that undo each other mislead a search by halves
             chosen = frozenset(prefix)
@@ -171,17 +171,6 @@ class Hunt:
                 break
             chosen -= {spared}
         return chosen
-
-    def shortest(self, ranking: Sequence[str]) -> int:
-        """A size at which prefixes begin to pass, by doubling and halving."""
-        high = 1
-        while high < len(ranking) and not self.passes(frozenset(ranking[:high])):
-            high = min(2 * high, len(ranking))
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.passes(frozenset(ranking[:middle])) else (middle, high)
-        return high
 
     def spared(self, chosen: Units, ranking: Sequence[str]) -> str | None:
         """The unit that is missed least, if the others pass without it."""
@@ -196,13 +185,13 @@ class Hunt:
         base, *without = self.losses([kept, *(kept - {unit} for unit in sorted(kept))])
         return {unit: loss.mean - base.mean for unit, loss in zip(sorted(kept), without, strict=True)}
 
-    def curve(self, ranking: Sequence[str], size: int) -> SizeCurve:
+    def curve(self, ranking: Sequence[str], size: int) -> Curve:
         """Losses of the first units of a ranking."""
         n = len(ranking)
         steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
-        sizes = sorted({0, size, n, *steps, *(grid_size(share, n) for share in MIB_GRID)})
+        sizes = sorted({0, size, n, *steps, *grid_sizes(n)})
         losses = self.losses([frozenset(ranking[:k]) for k in sizes])
-        return SizeCurve(tuple(sizes), tuple(loss.mean for loss in losses), self.whole.mean, self.nothing.mean)
+        return Curve(tuple(loss.mean for loss in losses), self.whole.mean, self.nothing.mean, tuple(sizes))
 
     # The report ----------------------------------------------------------------------------------------------
 
@@ -212,7 +201,7 @@ class Hunt:
         effects: Mapping[str, float],
         scores: Mapping[str, Mapping[str, float]],
         removals: Mapping[str, float],
-        curves: Mapping[str, SizeCurve],
+        curves: Mapping[str, Curve],
     ) -> ComponentCircuit:
         """Validate on fresh sequences, and tell."""
         self.watch("validating on fresh sequences")

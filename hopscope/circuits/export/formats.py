@@ -1,4 +1,4 @@
-"""A circuit for other tools and for the eye: EAP-IG's graph, Mermaid, DOT, what `circuit.json` says, attention views.
+"""A circuit as EAP-IG's graph.
 
 EAP-IG (Hanna et al., 2024) and the MIB benchmark's circuit track count in components: nodes `input`, `a{layer}.h{n}`,
 `m{layer}`, `logits`, and edges between them, those into a head apart by what they feed: `a0.h1->a3.h0<q>`. Our circuits
@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.circuit import Circuit, Found
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.components.circuit import ComponentCircuit
-from hopscope.circuits.components.graph import component_edges as component_edges
-from hopscope.circuits.components.graph import component_nodes as component_nodes
-from hopscope.circuits.components.graph import ends as ends
+from hopscope.circuits.components.graph import component_edges, component_nodes, ends
 from hopscope.circuits.components.patching import Patching
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import NO_ROLE, Row
-from hopscope.core.settings import BadInput
-from hopscope.core.strangers import json_of
 from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
 
 OURS = "hopscope"  # the key for what the projection loses
-
-# Components ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -49,19 +43,11 @@ class ComponentGraph:
         cfg: `n_layers`, `n_heads`, `d_model`, `parallel_attn_mlp`.
         nodes: by name.
         edges: by name.
-        paths: ours, where the file has them.
     """
 
     cfg: dict[str, Any]
     nodes: dict[str, Component]
     edges: dict[str, Component]
-    paths: tuple[Found, ...] = ()
-
-    @property
-    def heads(self) -> list[tuple[int, int]]:
-        """Layer and head of all heads in the circuit."""
-        every = ((layer, head) for layer in range(self.cfg["n_layers"]) for head in range(self.cfg["n_heads"]))
-        return [(layer, head) for layer, head in every if self.nodes[f"a{layer}.h{head}"].in_graph]
 
 
 def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
@@ -108,7 +94,7 @@ def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] |
         edge: Component(True, min(scores[end] for end in ends(edge)[:2])) if stands(edge) else Component()
         for edge in component_edges(shape.n_layers, shape.n_heads)
     }
-    return ComponentGraph(cfg_of(shape), {n: Component(n in kept, scores[n]) for n in nodes}, edges, circuit.paths)
+    return ComponentGraph(cfg_of(shape), {n: Component(n in kept, scores[n]) for n in nodes}, edges)
 
 
 def tested(graph: ComponentGraph, lab: Patching) -> ComponentGraph:
@@ -209,89 +195,3 @@ def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same with null for what JSON has no number for: the bits of a row that no hypothesis fits."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
-
-
-def read_eap_ig(text: str) -> ComponentGraph:
-    """A graph in EAP-IG's JSON, ours or another's; nodes may be plain booleans, as its first version wrote them.
-
-    Raises BadInput: it is no JSON, lacks a key, or names nodes and edges that a model of its shape does not have.
-    """
-    values = parsed(text)
-    try:
-        cfg = dict(values["cfg"])
-        n_layers, n_heads = int(cfg["n_layers"]), int(cfg["n_heads"])
-        nodes = {name: component(node) for name, node in values["nodes"].items()}
-        edges = {name: component(edge) for name, edge in values["edges"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"this is no graph of EAP-IG: {error!r}") from None
-    strange = {*nodes} - {*component_nodes(n_layers, n_heads)} | {*edges} - {*component_edges(n_layers, n_heads)}
-    if strange:
-        raise BadInput(f"a model of {n_layers} × {n_heads} heads has no {sorted(strange)[0]!r}")
-    lacking = {name: Component() for name in component_nodes(n_layers, n_heads) if name not in nodes}
-    return ComponentGraph(cfg, nodes | lacking, edges, tuple(read_paths(values.get(OURS, {}))))
-
-
-def component(value: Any) -> Component:
-    """A node or edge as its file has it. Scores may be missing."""
-    if isinstance(value, bool):
-        return Component(value)
-    return Component(bool(value["in_graph"]), float(value.get("score") or 0.0))
-
-
-# circuit.json ----------------------------------------------------------------------------------------------------
-
-
-def circuit_from_json(text: str) -> tuple[Found, ...]:
-    """The paths that a `circuit.json` holds, with their strengths and losses. Raises BadInput."""
-    return tuple(read_paths(parsed(text)))
-
-
-def parsed(text: str) -> dict[str, Any]:
-    try:
-        values = json_of(text)
-    except ValueError as error:
-        raise BadInput(f"this is no JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise BadInput("this is no JSON object")
-    return values
-
-
-def read_paths(values: Mapping[str, Any]) -> Iterator[Found]:
-    """The entries of `paths`; what an entry does not say is not a number."""
-    for entry in values.get("paths", ()):
-        if not isinstance(entry, Mapping):
-            raise BadInput(f"a path must be an object; got {entry!r}")
-        numbers = {name: entry.get(name) for name in ("strength", "bits", "removal_loss", "silenced_loss")}
-        strength, bits, removal, silenced = (float("nan") if n is None else float(n) for n in numbers.values())
-        yield Found(Path.from_dict(entry), strength, str(entry.get("hypothesis", "")), bits, removal, silenced)
-
-
-# Graphs as text --------------------------------------------------------------------------------------------------
-
-
-def roles_and_edges(paths: Iterable[Path]) -> tuple[list[str], list[tuple[int, int, str]]]:
-    """The roles that paths join, and for each pair of them (attended, attending, by number) the heads, as a label."""
-    joined: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(paths):
-        key = f"{path.key} (other)" if path.chain == "other" else path.key
-        joined.setdefault((key, path.query), []).append(f"L{path.layer}H{path.head}")
-    roles = list(dict.fromkeys(role for pair in joined for role in pair))
-    return roles, [(roles.index(key), roles.index(query), ", ".join(by)) for (key, query), by in joined.items()]
-
-
-def to_mermaid(paths: Iterable[Path]) -> str:
-    """Roles as boxes; arrows lead from the attended role to the attending one and name the heads. For Markdown."""
-    roles, edges = roles_and_edges(paths)
-    escape = {ord('"'): "#quot;", ord("<"): "#lt;", ord(">"): "#gt;"}
-    lines = [f'    r{n}["{role.translate(escape)}"]' for n, role in enumerate(roles)]
-    lines += [f'    r{key} -->|"{heads}"| r{query}' for key, query, heads in edges]
-    return "\n".join(["graph LR", *lines]) + "\n"
-
-
-def to_dot(paths: Iterable[Path]) -> str:
-    """The same for Graphviz."""
-    roles, edges = roles_and_edges(paths)
-    escape = {ord('"'): '\\"', ord("\\"): "\\\\"}
-    lines = [f'    r{n} [label="{role.translate(escape)}"];' for n, role in enumerate(roles)]
-    lines += [f'    r{key} -> r{query} [label="{heads}"];' for key, query, heads in edges]
-    return "\n".join(["digraph circuit {", "    rankdir=LR;", "    node [shape=box];", *lines, "}"]) + "\n"

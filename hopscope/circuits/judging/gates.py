@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator, Pattern, nulls
+from hopscope.circuits.changes import nulls
+from hopscope.circuits.evaluator import Evaluator, Pattern
 from hopscope.circuits.units import NO_ROLE, Ground, Row
 from hopscope.problem.paths import Path
 

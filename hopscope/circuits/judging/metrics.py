@@ -124,11 +124,6 @@ def normalised(circuit: float, model: float, null: float) -> float:
     return (null - circuit) / gap if gap > 0 else math.nan
 
 
-def raw_loss(lab: Yardstick, circuit: Paths) -> Score:
-    """L_C: the task's loss (mean squared error, or nats); 0 or more, lower is better."""
-    return lab.score("loss", lab.losses([circuit])[0], size=len(circuit))
-
-
 def normalised_faithfulness(lab: Yardstick, circuit: Paths) -> Score:
     """f(C): 1 as good as the model, 0 as bad as null, either side unbounded (Marks et al., 2024)."""
     [loss] = lab.losses([circuit])
@@ -231,67 +226,66 @@ def trapezoid(x: Sequence[float], y: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Curve:
-    """Faithfulness of the first k paths of an order, for every k.
+    """Faithfulness of the first k units of an order (Mueller et al., MIB, 2025); no unit is pruned.
 
     Attributes:
-        losses: of sizes 0 … n.
+        losses: of the first so many units, all others null.
         model: L_N.
-        null: L∅, the same as the first of `losses` where all else is null.
+        null: L∅.
+        sizes: how many, for each loss, increasing from 0 to n; by default 0 … n.
     """
 
     losses: tuple[float, ...]
     model: float
     null: float
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            object.__setattr__(self, "sizes", tuple(range(len(self.losses))))
 
     @property
     def n(self) -> int:
-        """Number of paths."""
-        return len(self.losses) - 1
+        """Number of units."""
+        return self.sizes[-1]
 
     @property
     def faithfulness(self) -> list[float]:
-        """f of sizes 0 … n."""
+        """f of every size."""
         return [normalised(loss, self.model, self.null) for loss in self.losses]
 
     def on_grid(self) -> tuple[float, float]:
-        """CPR and CMD on MIB's ten shares; a share is rounded down to whole paths."""
-        f = self.faithfulness
-        return areas(MIB_GRID, [f[int(share * self.n + 1e-9)] for share in MIB_GRID])
+        """CPR and CMD on MIB's ten shares; NaN where null is no worse than the model."""
+        known = dict(zip(self.sizes, self.faithfulness, strict=True))
+        return areas(MIB_GRID, [known[size] for size in grid_sizes(self.n)])
 
     def exact(self) -> tuple[float, float]:
-        """CPR and CMD over every size 0 … n: with a few hundred paths MIB's first points are no path at all."""
-        return areas([size / self.n for size in range(self.n + 1)], self.faithfulness)
+        """CPR and CMD over every size: with a few hundred units MIB's first points are no unit at all."""
+        return areas([size / self.n for size in self.sizes], self.faithfulness)
 
     def on_log_axis(self) -> tuple[float, float]:
         """CPR and CMD over ln(size) from 1 to n, divided by ln n: small circuits count for as much as large ones."""
-        sizes = [math.log(size) / max(math.log(self.n), 1e-12) for size in range(1, self.n + 1)]
-        return areas(sizes, self.faithfulness[1:])
+        logs = [math.log(size) / max(math.log(self.n), 1e-12) for size in self.sizes if size]
+        return areas(logs, self.faithfulness[1:])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in edges.json and nodes.json."""
+        cpr, cmd = (None if math.isnan(area) else round(area, 4) for area in self.on_grid())
+        return {"sizes": list(self.sizes), "losses": [round(loss, 6) for loss in self.losses], "CPR": cpr, "CMD": cmd}
 
     def smallest(self, threshold: float) -> int | None:
         """The least size with a loss under a threshold."""
-        return next((size for size, loss in enumerate(self.losses) if loss < threshold), None)
+        return next((size for size, loss in zip(self.sizes, self.losses, strict=True) if loss < threshold), None)
+
+
+def grid_sizes(n: int) -> list[int]:
+    """How many of n units MIB's shares are, rounded down."""
+    return [int(share * n + 1e-9) for share in MIB_GRID]
 
 
 def curve(lab: Yardstick, order: Sequence[Path]) -> Curve:
     """Losses of all prefixes of an order: n + 1 forwards."""
     return Curve(tuple(lab.losses(order[:size] for size in range(len(order) + 1))), lab.model, lab.nothing)
-
-
-def cpr_and_cmd(lab: Yardstick, order: Sequence[Path], ranked_by: str = "") -> dict[str, Score]:
-    """CPR (higher is better, 1 is faithful at any size) and CMD (lower is better), on MIB's grid and exactly.
-
-    Args:
-        lab: how circuits are run.
-        order: every path, the most important first.
-        ranked_by: whether by signed or absolute scores; it changes CMD by a factor of two (MIB, issue 19).
-    """
-    found, scores = curve(lab, order), {}
-    ways = {"MIB grid": found.on_grid(), "exact": found.exact(), "log axis": found.on_log_axis()}
-    for way, (cpr, cmd) in ways.items():
-        about = f"{way}; ranked by {ranked_by} scores" if ranked_by else way
-        scores[f"CPR, {way}"] = lab.score("CPR", cpr, about)
-        scores[f"CMD, {way}"] = lab.score("CMD", cmd, about)
-    return scores
 
 
 # Answers ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 from hopscope.circuits.circuit import Circuit, as_dicts
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.exam import Discovery, Watch
+from hopscope.circuits.judging import agreement
 from hopscope.circuits.units import Row
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -67,20 +68,14 @@ def knows(one: Circuit, other: Circuit) -> bool:
     return chosen(other) in lists(one) or bool(one.family and one.family.holds(chosen(other)))
 
 
-def shared(one: Chosen, two: Chosen) -> float:
-    """Jaccard's similarity; two empty circuits are the same."""
-    return len(one & two) / len(one | two) if one | two else 1.0
-
-
 def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
     """Two searches or more, against each other."""
     seeds, found = tuple(seeds), list(circuits)
     pairs = list(itertools.combinations(found, 2))
     alike = [knows(a, b) and knows(b, a) and a.verdict == b.verdict for a, b in pairs]
-    similar = [shared(chosen(a), chosen(b)) for a, b in pairs]
     paths = tuple(frozenset(f.path for f in circuit.paths) for circuit in found)
     verdicts = tuple(circuit.verdict for circuit in found)
-    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), sum(similar) / len(similar))
+    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), agreement.stability([*map(chosen, found)]))
 
 
 def stability(circuit: Circuit, model: Model, task: Task, settings: Discovery, n: int, watch: Watch) -> Stability:

@@ -176,7 +176,7 @@ def tell_components(source: Run, found: ComponentCircuit) -> None:
         loss = found.losses[name]
         out.print(f"{loss.mean:8.4f}  {said} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
     for name, curve in found.curves.items():
-        cpr, cmd = ("undefined" if math.isnan(area) else f"{area:.3f}" for area in curve.areas)
+        cpr, cmd = ("undefined" if math.isnan(area) else f"{area:.3f}" for area in curve.on_grid())
         out.print(f"ranked by {name}: CPR {cpr}, CMD {cmd}")
     count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
     out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")

@@ -14,16 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, TypeVar
 
-import torch
-
-from hopscope.circuits.evaluator import AsIs
 from hopscope.circuits.judging.baselines.base import Clock, Proposal, pruned
-from hopscope.circuits.judging.metrics import Paths, Yardstick
+from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.problem.paths import Path
 
-#: Ten thresholds, a factor of about 2.5 apart: rises of the loss (or of the mean squared error to the model).
+#: Ten thresholds, a factor of about 2.5 apart: rises of the loss.
 THRESHOLDS = tuple(1e-5 * 10 ** (i * 0.4) for i in range(10))
-Metric = Literal["loss", "to model"]
 T = TypeVar("T", bound=Hashable)
 
 
@@ -31,7 +27,6 @@ def acdc(
     lab: Yardstick,
     seed: int = 0,
     thresholds: Sequence[float] = THRESHOLDS,
-    metric: Metric = "loss",
     order: Literal["weakest first", "named", "strongest first"] = "weakest first",
 ) -> list[Proposal]:
     """One circuit per threshold; a path's score is the greatest threshold at which it stayed, 0 if at none.
@@ -39,19 +34,18 @@ def acdc(
     Args:
         lab: the model on sequences.
         seed: of nothing; ACDC draws no random numbers.
-        thresholds: τ, in the unit of the metric.
-        metric: the task's loss, or the mean squared difference of outputs from the model's.
+        thresholds: τ, in the unit of the loss.
         order: of the paths in a row.
     """
-    clock, measure = Clock(lab), METRICS[metric](lab)
-    visited = visits(lab, order)
+    clock, visited = Clock(lab), visits(lab, order)
+    measure = lambda removed: [loss.mean for loss in lab.evaluator.losses([pruned(lab, gone) for gone in removed])]  # noqa: E731
     removed = walk(visited, measure, thresholds)
     circuits = tuple(frozenset(visited) - gone for gone in removed)
     stayed = list(zip(thresholds, circuits, strict=True))
     scores = {path: max((t for t, circuit in stayed if path in circuit), default=0.0) for path in visited}
     alone = len(thresholds) * (len(visited) + 1)
-    about: dict[str, Any] = {"metric": metric, "order": order, "thresholds": list(thresholds), "forwards_alone": alone}
-    return [Proposal("ACDC" if metric == "loss" else f"ACDC ({metric})", scores, circuits, clock.cost(), about)]
+    about: dict[str, Any] = {"order": order, "thresholds": list(thresholds), "forwards_alone": alone}
+    return [Proposal("ACDC", scores, circuits, clock.cost(), about)]
 
 
 def walk(
@@ -82,25 +76,3 @@ def visits(lab: Yardstick, order: str) -> list[Path]:
     strengths = lab.evaluator.strengths
     sign = {"weakest first": 1.0, "named": 0.0, "strongest first": -1.0}[order]
     return sorted(strengths, key=lambda p: (-p.layer, -p.head, p.query, sign * strengths[p], p))
-
-
-Measure = Callable[[Sequence[Paths]], list[float]]
-
-
-def by_loss(lab: Yardstick) -> Measure:
-    """The task's loss without some paths."""
-    return lambda removed: [loss.mean for loss in lab.evaluator.losses([pruned(lab, gone) for gone in removed])]
-
-
-def to_model(lab: Yardstick) -> Measure:
-    """Mean squared difference of the outputs without some paths from the model's own."""
-    [model] = lab.evaluator.outputs([AsIs()])
-
-    def measure(removed: Sequence[Paths]) -> list[float]:
-        outputs = lab.evaluator.outputs([pruned(lab, gone) for gone in removed])
-        return [float(torch.square(o - model).mean()) for o in outputs]
-
-    return measure
-
-
-METRICS: dict[str, Callable[[Yardstick], Measure]] = {"loss": by_loss, "to model": to_model}

@@ -18,6 +18,7 @@ import torch
 from hopscope.circuits.evaluator import Change, Kept, Pattern
 from hopscope.circuits.judging.gates import Gates
 from hopscope.circuits.judging.metrics import Paths, Yardstick
+from hopscope.circuits.search import shortest
 from hopscope.circuits.units import NO_ROLE, Ground
 from hopscope.problem.paths import Path
 
@@ -119,7 +120,7 @@ def smallest(proposal: Proposal, lab: Yardstick, threshold: float, near: int = N
         circuits: Sequence[Paths] = sorted(set(proposal.circuits), key=len)
         losses = lab.losses(circuits)
     else:
-        border = bisect(proposal.order, lab, threshold)
+        border = shortest(proposal.order, lambda paths: lab.losses([paths])[0] < threshold)
         circuits = [frozenset(proposal.order[:size]) for size in range(max(0, border - near), border + 1)]
         losses = lab.losses(circuits)
     passing = [(len(c), loss, c) for c, loss in zip(circuits, losses, strict=True) if loss < threshold]
@@ -127,21 +128,6 @@ def smallest(proposal: Proposal, lab: Yardstick, threshold: float, near: int = N
         return Smallest(None, math.nan, clock.cost())
     _, loss, circuit = min(passing, key=lambda entry: entry[:2])
     return Smallest(circuit, loss, clock.cost())
-
-
-def bisect(order: Sequence[Path], lab: Yardstick, threshold: float) -> int:
-    """A size at which prefixes begin to pass: doubled until one passes, then halved."""
-    high = 1
-    while high < len(order) and lab.losses([order[:high]])[0] >= threshold:
-        high = min(2 * high, len(order))
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if lab.losses([order[:middle]])[0] < threshold:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 # Changes ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,77 @@
+"""A lab: a model on sequences of which something can be changed, many changes at once, and what it then loses.
+
+In an `evaluator` attention is changed: that is how paths and rows are asked. In `components.patching` edges between
+heads and MLPs are cut. Whoever searches, tests (`sequential`) or ranks needs no more of either than what is here, and
+no more of a lab of somebody's own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.losses import Account, Loss
+from hopscope.tasks.base import Batch
+
+C = TypeVar("C")
+T = TypeVar("T", bound=Hashable)
+
+
+class Lab(ABC, Generic[C]):
+    """A model on sequences.
+
+    Attributes:
+        batch: the sequences, with their task.
+    """
+
+    batch: Batch
+
+    @abstractmethod
+    def outputs(self, changes: Sequence[C]) -> Float[Tensor, "change batch query output"]:
+        """The model's answers under each change."""
+
+    def losses_of(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch"]:
+        """The loss of every sequence, of its outputs."""
+        return self.losses_of_copies(outputs[None])[0]
+
+    def losses_of_copies(self, outputs: Float[Tensor, "copy batch query output"]) -> Float[Tensor, "copy batch"]:
+        """The loss of every sequence in every copy."""
+        targets = self.batch.targets.repeat(len(outputs), *[1] * (self.batch.targets.ndim - 1))
+        single = torch.vmap(lambda output, target: self.batch.task.loss(output[None], target[None]))
+        return single(outputs.flatten(0, 1), targets).unflatten(0, (len(outputs), -1))
+
+    def hits_of(self, outputs: Float[Tensor, "batch query output"]) -> Bool[Tensor, "answer"]:
+        """Which answers of its outputs are right."""
+        return self.batch.task.correct(outputs, self.batch).flatten()
+
+    def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
+        """All that outputs tell."""
+        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
+        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
+        return Account(self.losses_of(outputs), named, self.hits_of(outputs))
+
+    def accounts(self, changes: Sequence[C]) -> list[Account]:
+        """All that each change makes of the sequences."""
+        return [self.account_of(outputs) for outputs in self.outputs(changes)] if changes else []
+
+    def sequence_losses(self, changes: Sequence[C]) -> Float[Tensor, "change batch"]:
+        """The loss of every sequence under each change."""
+        return self.losses_of_copies(self.outputs(changes))
+
+    def losses(self, changes: Iterable[C]) -> list[Loss]:
+        """The loss under each change, with its interval."""
+        changes = list(changes)
+        return [Loss.of(row) for row in self.sequence_losses(changes)] if changes else []
+
+    def loss(self, change: C) -> Loss:
+        """The loss under one change."""
+        return self.losses([change])[0]
+
+    def alone(self, changes: Mapping[T, C]) -> dict[T, Loss]:
+        """The loss under each change, by what is changed: units that are left out, each alone, are ranked by it."""
+        return dict(zip(changes, self.losses(changes.values()), strict=True))
