@@ -230,16 +230,18 @@ def search(model: Transformer, batch: Batch) -> list[Path]:
     """Appendix E, with nobody looking at maps. Of every layer and role the strongest path is taken, if it stands out.
 
     Then one after the other is left out, always the one that is missed least. The circuit is the smallest set on this
-    way that passes both tests; or all that stand out, if none does.
+    way that passes both tests; if none does, the smallest that passes one; or else all paths that stand out.
     """
     seen = attention(model, batch)
     strongest = {(path.layer, path.query): path for path in sorted(seen, key=lambda path: seen[path])}
-    paths = circuit = sorted(path for path in strongest.values() if seen[path] > CLEAR)
+    paths = sorted(path for path in strongest.values() if seen[path] > CLEAR)
+    smallest = {0: paths}  # by the number of tests passed
     while paths:
-        circuit = paths if max(losses_of(model, batch, paths)) < BOUND else circuit
+        passed = sum(loss < BOUND for loss in losses_of(model, batch, paths))
+        smallest[passed] = paths if passed else smallest[0]
         fewer = [[other for other in paths if other != path] for path in paths]
         paths = min(fewer, key=lambda some: max(losses_of(model, batch, some)))
-    return circuit
+    return smallest[max(smallest)]
 
 
 def check(model: Transformer, batch: Batch, circuit: list[Path]) -> bool:
@@ -281,19 +283,15 @@ def main(seed: int) -> None:
     model = untrained(random)
     losses = train(model, random)
     if max(losses) > LEARNT:
-        raise SystemExit(
-            f"Not learnt in {STEPS} steps: a loss of 0.75 is the plateau. Try another seed: hop.py {seed + 1}"
-        )
+        raise SystemExit(f"Not learnt in {STEPS} steps: 0.75 is the plateau. Try another seed: hop.py {seed + 1}")
     circuit = search(model, sample(128, torch.Generator().manual_seed(1_000_001)))
     print(f"\nwhat the head of each layer reads (@ at its own position, ~ in other chains):\n\n{drawing(circuit)}\n")
     if not check(model, sample(1024, torch.Generator().manual_seed(1_000_002)), circuit):
-        raise SystemExit(
-            f"Not a circuit: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}"
-        )
+        raise SystemExit(f"Partial: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}")
     print(f"A circuit: with these paths alone both losses are below {BOUND}, and without any of them one is not.")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Train a two-hop transformer and find its circuit.")
-    parser.add_argument("seed", type=int, nargs="?", default=0, help="of initial weights and data; default 0")
+    parser.add_argument("seed", type=int, nargs="?", default=3, help="of initial weights and data; default 3")
     main(parser.parse_args().seed)
