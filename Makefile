@@ -30,9 +30,10 @@ heavy: $(VENV)/dev $(PAGE)  ## what takes more than ten seconds each: killed wor
 	$(BIN)/python -m pytest -m heavy
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
-	$(BIN)/ruff check hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
-	$(BIN)/ruff format --check hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
+	$(BIN)/ruff check core_in_one_file hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
+	$(BIN)/ruff format --check core_in_one_file hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py
 	$(BIN)/mypy
+	$(BIN)/mypy core_in_one_file/hop.py
 	$(BIN)/mypy examples/plugin/hopscope_example
 
 check: lint  ## style, types, examples in docstrings
