@@ -191,6 +191,8 @@ export interface Run {
   onsets: Record<string, Onset>;
   learnt: Record<string, Onset>;
   circuit: Circuit | null;
+  /** The steps of the tour's stops (hopscope/explorer/tour.py). */
+  tour: number[] | null;
   emergence: Emergence | null;
 }
 

@@ -72,6 +72,7 @@ def describe(run: Run, name: str) -> dict[str, Any]:
         "onsets": {},
         "learnt": learnt(run.rows, run.task),
         "circuit": None,
+        "tour": None,
         "emergence": None,
     }
 

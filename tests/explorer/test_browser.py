@@ -51,13 +51,15 @@ def browser() -> Iterator[Any]:
 def demo(tmp_path_factory, request, once) -> SimpleNamespace:
     """The shipped demo as files, as the command writes them.
 
-    With the weights of every step, with those of the last (as it is by default), and beside another run and all claims.
+    With the weights of every step, of the last, of those of the tour (as it is by default), and beside another run and
+    all claims.
     Its circuit takes a while to find, so pytest keeps what was measured of its weights for another day.
     """
     folder = tmp_path_factory.mktemp("demo_page")
     files = {
         "address": ["packaged", "--weights", "all"],
-        "last": ["packaged"],
+        "last": ["packaged", "--weights", "last"],
+        "toured": ["packaged"],
         "everything": ["packaged", str(once), "--results", str(RESULTS)],
     }
     before = os.environ.get("HOPSCOPE_CACHE")
@@ -139,7 +141,7 @@ def test_by_keyboard_alone_a_path_is_knocked_out_undone_and_shared(demo, opened)
     assert_shared(first, seen, name, f"step={step}", demo.address, opened)
 
 
-def test_by_keyboard_alone_the_page_as_it_is_exported_by_default(demo, opened):
+def test_by_keyboard_alone_a_page_with_the_last_weights_alone(demo, opened):
     """It holds one checkpoint's weights: of another step it shows what was measured, says so, and leads to the last."""
     first = opened(demo.last, permissions=["clipboard-read", "clipboard-write"])
     path = demo.bundle["circuit"]["paths"][0]
