@@ -102,7 +102,10 @@ function Spark() {
         <polyline
           key={hop}
           points={steps
-            .map((step) => `${placeOf(step, steps)},${(1 - scale(losses[nearest(run.metrics.step, step)] ?? high)).toFixed(3)}`)
+            .map(
+              (step) =>
+                `${placeOf(step, steps)},${(1 - scale(losses[nearest(run.metrics.step, step)] ?? high)).toFixed(3)}`,
+            )
             .join(" ")}
           fill="none"
           stroke={hue(i + 1)}

@@ -138,7 +138,7 @@ def links(problem: Problem, tokens: Iterable[Token], query: str) -> list[Link]:
 
 
 def hop_colours(problem: Problem) -> dict[str, str]:
-    """Each symbol's colour, as in circuits and curves: that of the hop that finds it; a query's is dark. Others have none."""
+    """Each symbol's colour, as in circuits and curves: its hop's; a query's is dark. Others have none."""
     found: dict[str, str] = dict.fromkeys(problem.queries, QUERY_INK)
     for query in problem.queries:
         for hop, new in enumerate(problem.hops(query)):

@@ -73,6 +73,7 @@ def describe(run: Run, name: str) -> dict[str, Any]:
         "learnt": learnt(run.rows, run.task),
         "circuit": None,
         "tour": None,
+        "decoders": None,
         "emergence": None,
     }
 

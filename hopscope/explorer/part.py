@@ -23,6 +23,7 @@ from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
 from hopscope.explorer.computing import Computer
+from hopscope.explorer.decoders import decoders_of, decodes
 from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
 from hopscope.explorer.tour import FIRST_RUN, tour_of
@@ -207,13 +208,21 @@ class Part:
                 words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
                 self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
                 self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
+                self.find_decoders(step)
             self.entry["tour"] = tour_of(self.entry)
             self.measure_again()
         except BadInput as error:  # of which Damaged is a kind
             self.warned.append(str(error))
 
+    def find_decoders(self, step: int) -> None:
+        """What the streams of a checkpoint hold, for the page's scene, where it can run the model."""
+        if self.entry["circuit"]["paths"] and self.entry["model"]["native"] and decodes(self.run):
+            found, block = decoders_of(self.run, step), f"{self.identity}/{step}/decoders"
+            self.blocks[block] = found.read
+            self.entry["decoders"] = found.entry(step, block)
+
     def measure_again(self) -> None:
-        """Checkpoints whose weights the tour calls for are measured once more, with weights as the bundle holds them."""
+        """Checkpoints whose weights the tour calls for are measured once more, with weights rounded as in the bundle."""
         for checkpoint in self.entry["checkpoints"]:
             if checkpoint["state"] == "ready" and not checkpoint["weights"] and self.holds(checkpoint["step"]):
                 checkpoint["state"] = "pending"

@@ -19,7 +19,7 @@ def tour_of(run: dict[str, Any]) -> list[int] | None:
         run: an entry of a manifest (`hopscope.explorer.bundle`), its checkpoints measured.
 
     Returns:
-        Six steps, of which the page runs the model at the last four; None without a circuit or with fewer than two hops.
+        Six steps; at the last four the page runs the model. None without a circuit, or with fewer than two hops.
     """
     steps = [one["step"] for one in run["checkpoints"] if one["state"] == "ready"]
     paths = (run["circuit"] or {}).get("paths", [])

@@ -1,4 +1,4 @@
-"""Pages on runs of three and of five hops, in seconds: hardly trained models, and a circuit as such models come to have.
+"""Pages on runs of three and of five hops, in seconds: hardly trained models, and a circuit as trained ones have.
 
 The circuit and the strengths of paths are written into the bundle; weights, patterns and reference losses are the
 model's own, so that the page's engine runs it.
@@ -50,6 +50,7 @@ def builder_of(hops: int, folder: File) -> Builder:
         "losses": {name: {"mean": 0.1, "low": 0.1, "high": 0.1, "n": 64} for name in ("live", "model", "null")},
         "paths": [described(path, evaluator, run.task.null_pattern) for path in circuit_paths(hops)],
     }
+    part.find_decoders(STEPS[-1])
     part.entry["learnt"] = {
         hop: {"status": "seen", "step": STEPS[2], "after": STEPS[1], "by": STEPS[2], "falls": 1}
         for hop in run.task.hop_names

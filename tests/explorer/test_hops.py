@@ -58,7 +58,9 @@ def opened(browser) -> Iterator[Any]:
     found: list[Opened] = []
 
     def make(address: str, width: int = 1440, **more: Any) -> Opened:
-        found.append(Opened(browser, address, viewport={"width": width, "height": 800}, reduced_motion="reduce", **more))
+        found.append(
+            Opened(browser, address, viewport={"width": width, "height": 800}, reduced_motion="reduce", **more)
+        )
         return found[-1]
 
     yield make

@@ -190,7 +190,7 @@ function normal(random: () => number): number {
 }
 
 /** The name of a chain for people: a … z, A … Z, then a', b', …; `·` of none. */
-function letter(chain: number): string {
+export function letter(chain: number): string {
   if (chain < 0) return "·";
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return letters[chain % 52]! + "'".repeat(Math.floor(chain / 52));

@@ -3,7 +3,20 @@
 import { useMemo } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import { type Store, useStore } from "../store.ts";
-import { BOX, type Band, bandsOf, level, PRINT, type Shown, type Spot, spotsOf, type Wire, wired } from "./layout.ts";
+import {
+  type Band,
+  BOX,
+  bandsOf,
+  CHIP,
+  type Chain,
+  level,
+  PRINT,
+  type Shown,
+  type Spot,
+  spotsOf,
+  type Wire,
+  wired,
+} from "./layout.ts";
 import { nameOf, type Strengths } from "./strengths.ts";
 import { useWidth } from "./width.ts";
 import { hue, hueOf, kindOf, name, onHue, short, symbolOf } from "./words.ts";
@@ -11,22 +24,66 @@ import { hue, hueOf, kindOf, name, onHue, short, symbolOf } from "./words.ts";
 const STRONG = 0.5; // attention, above which a path outside the circuit is drawn, too
 const SAID = { live: "live", off: "knocked out", ideal: "held ideal" };
 
+/** The circuit in the lab: as it is at a step on average, in a frame that holds what is drawn at any other. */
 export function Diagram({ run, strengths, step }: { run: Run; strengths: Strengths; step: number }) {
   const store = useStore();
+  const { inst, off, ideal, hand } = store.choice.value;
+  const all = useMemo(
+    () => [undefined, ...strengths.values()].map((one) => shownOf(store, run, one)),
+    [run, strengths, off, ideal, hand],
+  );
+  const { symbols, roles } = run.batch.instances[inst] ?? { symbols: [], roles: [] };
+  const letter = roles[run.task.query_positions[0]]?.split(" ")[0] ?? "";
+  const chain = useMemo(() => ({ symbols, roles, letter }), [run, inst]);
+  const shown = shownOf(store, run, strengths.get(step));
+  if (!all.flat().length)
+    return <p class="empty">No path is strong at any step, and no circuit is known of this run.</p>;
+  return <Drawing run={run} chain={chain} all={all} shown={shown} />;
+}
+
+const none = (): Chip[] => [];
+
+/** What a stream holds, told at its place. */
+export interface Chip {
+  text: string;
+  /** Of whose colour it is; −1: of nobody's. */
+  symbol: number;
+  right: boolean;
+}
+
+/**
+ * A circuit on the positions of a chain. `all`: whatever must find room in it; `shown`: what is drawn. `chips`: what a
+ * role's stream holds after so many layers. `faint`: arrows that are not spoken of now.
+ */
+export function Drawing({
+  run,
+  chain,
+  all,
+  shown,
+  chips = none,
+  faint = () => false,
+}: {
+  run: Run;
+  chain: Chain;
+  all: readonly Shown[][];
+  shown: readonly Shown[];
+  chips?: (layers: number, role: string) => Chip[];
+  faint?: (layer: number) => boolean;
+}) {
   const [box, width] = useWidth<HTMLDivElement>(720);
   const narrow = width < 520;
   const left = narrow ? 26 : 66;
   const top = 34;
-  const { inst, off, ideal, hand } = store.choice.value;
   const { spots, bands } = useMemo(() => {
-    const all = [undefined, ...strengths.values()].map((one) => shownOf(store, run, one));
-    const found = spotsOf(run, inst, all.flat(), left, width - left - 8);
-    return { spots: found, bands: bandsOf(all.map((one) => wired(one, found, width)), run.model.n_layers, top) };
-  }, [run, strengths, inst, off, ideal, hand, width]); // what is drawn at any step stands in the same frame
-  const wires = wired(shownOf(store, run, strengths.get(step)), spots, width);
+    const found = spotsOf(chain, all.flat(), left, width - left - 8);
+    const roles = found.flatMap((spot) => spot.roles);
+    const most = (layer: number): number => Math.max(0, ...roles.map((role) => chips(layer + 1, role).length));
+    const drawings = all.map((one) => wired(one, found, width));
+    return { spots: found, bands: bandsOf(drawings, run.model.n_layers, top, most) };
+  }, [run, chain, all, chips, width]);
+  const wires = wired(shown, spots, width);
   const ground = (bands[0]?.bottom ?? top) + 14;
   const upright = spots.some((spot, i) => i > 0 && spot.kind === "chain" && spot.x - spots[i - 1]!.x < 62);
-  if (!spots.length) return <p class="empty">No path is strong at any step, and no circuit is known of this run.</p>;
   return (
     <div ref={box} class="diagram-box">
       <svg
@@ -38,7 +95,13 @@ export function Diagram({ run, strengths, step }: { run: Run; strengths: Strengt
       >
         {bands.map((band, layer) => (
           <g key={String(layer)}>
-            <rect class={layer % 2 ? "band odd" : "band"} x="0" y={band.top} width={width} height={band.bottom - band.top} />
+            <rect
+              class={layer % 2 ? "band odd" : "band"}
+              x="0"
+              y={band.top}
+              width={width}
+              height={band.bottom - band.top}
+            />
             <text class="layer" x={narrow ? 4 : 10} y={(band.bottom + band.top) / 2 + 4}>
               {narrow ? `L${layer}` : `layer ${layer}`}
             </text>
@@ -46,13 +109,59 @@ export function Diagram({ run, strengths, step }: { run: Run; strengths: Strengt
         ))}
         <Facts spots={spots} y={ground + BOX / 2} />
         {spots.map((spot, i) => (
-          <Place key={String(i)} spot={spot} y={ground} until={streamOf(spot, wires, bands, top)} upright={upright} />
+          <Place
+            key={String(i)}
+            spot={spot}
+            y={ground}
+            until={chips === none ? streamOf(spot, wires, bands, top) : top - (spot.roles.includes("query") ? 8 : 0)}
+            upright={upright}
+          />
         ))}
         {wires.map((wire) => (
-          <Arrow key={wire.path.name} wire={wire} run={run} band={bands[wire.path.layer]!} />
+          <Arrow
+            key={wire.path.name}
+            wire={wire}
+            run={run}
+            band={bands[wire.path.layer]!}
+            faint={faint(wire.path.layer)}
+          />
         ))}
+        {spots.flatMap(({ roles, x }) =>
+          roles.flatMap((role) =>
+            bands.map((band, layer) => (
+              <Chips key={`${role} ${layer}`} chips={chips(layer + 1, role)} x={x} band={band} />
+            )),
+          ),
+        )}
       </svg>
     </div>
+  );
+}
+
+/** What a stream holds after a layer, above the arrows that bring it. */
+function Chips({ chips, x, band }: { chips: Chip[]; x: number; band: Band }) {
+  return (
+    <>
+      {chips.map(({ text, symbol, right }, i) => {
+        const wide = 10 + 7 * Math.min(6, text.length);
+        const y = band.top + 2 + CHIP * i;
+        return (
+          <g key={text + String(i)} class={right ? "chip" : "chip wrong"}>
+            <rect
+              x={x - wide / 2}
+              y={y}
+              width={wide}
+              height={CHIP - 3}
+              rx="8"
+              style={{ stroke: hue(Math.max(0, symbol)) }}
+            />
+            <text x={x} y={y + 12} text-anchor="middle">
+              {name(text, 6)}
+            </text>
+          </g>
+        );
+      })}
+    </>
   );
 }
 
@@ -75,7 +184,10 @@ function Facts({ spots, y }: { spots: readonly Spot[]; y: number }) {
 /** A box, the line above it, and the roles below. */
 function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: number; upright: boolean }) {
   const { x, kind, symbol, roles } = spot;
-  const size = kind === "folded" ? { wide: 26, high: 22 } : { wide: kind === "chain" && upright ? 24 : BOX, high: BOX };
+  const size =
+    kind === "folded"
+      ? { wide: 26, high: 22 }
+      : { wide: kind === "chain" && upright ? Math.min(BOX, 10 + 8 * symbol.length) : BOX, high: BOX };
   const at = Math.max(0, symbolOf(roles[0] ?? ""));
   const middle = y + BOX / 2;
   return (
@@ -92,13 +204,19 @@ function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: numb
       />
       {kind === "others" && !upright ? (
         <text class="small" x={x} y={middle} text-anchor="middle">
-          <tspan x={x} dy="-2">other</tspan>
-          <tspan x={x} dy="10">chains</tspan>
+          <tspan x={x} dy="-2">
+            other
+          </tspan>
+          <tspan x={x} dy="10">
+            chains
+          </tspan>
         </text>
       ) : (
         <text
           class={kind === "chain" ? "symbol" : "small"}
-          style={kind === "chain" ? { fill: onHue(at), fontSize: `${Math.min(13, 36 / Math.max(1, symbol.length))}px` } : {}}
+          style={
+            kind === "chain" ? { fill: onHue(at), fontSize: `${Math.min(13, 34 / Math.max(1, symbol.length))}px` } : {}
+          }
           x={x}
           y={middle + 4}
           text-anchor="middle"
@@ -128,7 +246,7 @@ function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: numb
 }
 
 /** One path: from the attended box, along its lane, up into the attending one. */
-function Arrow({ wire, run, band }: { wire: Wire; run: Run; band: Band }) {
+function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; faint: boolean }) {
   const store = useStore();
   const { path, ours, start, end, label, notes, x, anchor } = wire;
   const state = store.stateOf(path.name);
@@ -137,11 +255,11 @@ function Arrow({ wire, run, band }: { wire: Wire; run: Run; band: Band }) {
   const colour = ours ? hueOf(run, path) : "var(--passing)";
   const toggle = (): void => store.put(path.name, state === "off" ? "live" : "off");
   const line = route(from, to, y, band);
-  const tip = band.top + 1;
+  const { tip } = band;
   const [head, ...rest] = label.split(" ");
   return (
     <g
-      class={`arrow ${state} ${ours ? "ours" : "other"}`}
+      class={`arrow ${state} ${ours ? "ours" : "other"}${faint ? " faint" : ""}`}
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
@@ -184,7 +302,7 @@ const strengthIn = (label: string): number => Number(label.split(" ")[1]);
 
 /** Up, across and up, with round corners. */
 function route(from: number, to: number, y: number, band: Band): string {
-  const end = band.top + 10;
+  const end = band.tip + 9;
   if (from === to) return `M${from},${band.bottom} V${end}`;
   const way = Math.sign(to - from);
   const turn = Math.min(12, Math.abs(to - from) / 2, band.bottom - y, y - end);

@@ -1,6 +1,6 @@
 /** Where everything in a circuit's drawing stands, as in hopscope/drawing/circuit_layout.py: the positions of one chain in
  * the order of the sequence, layers as bands above them, arrows in lanes. In pixels. */
-import type { Path, Run } from "../bundle.ts";
+import type { Path } from "../bundle.ts";
 import { byPlace, symbolOf } from "./words.ts";
 
 export const BOX = 32;
@@ -8,6 +8,8 @@ export const BOX = 32;
 export const PRINT = 12;
 const [LETTER, SMALL] = [7.2, 6.2]; // the widest letters of labels and of small print
 const [EDGE, LANE] = [12, 26]; // of a band, below and above its lanes; a lane without small print
+/** Height of a chip. */
+export const CHIP = 19;
 const FOLDED = 0.53; // of a column's width, for a run of other positions
 
 /** A position of the shown chain; a run of others, which `symbol` counts; or the box for all other chains. */
@@ -32,6 +34,13 @@ export interface Wire {
   anchor: "start" | "middle" | "end";
 }
 
+/** A sequence, and the letter of its chain that is drawn. */
+export interface Chain {
+  symbols: readonly string[];
+  roles: readonly string[];
+  letter: string;
+}
+
 /** What a drawing shows at one step. */
 export type Shown = Omit<Wire, "start" | "end" | "lane" | "x" | "anchor">;
 
@@ -39,20 +48,27 @@ export interface Band {
   bottom: number;
   top: number;
   lane: number;
+  /** Where arrows end; above it stands what the streams hold then. */
+  tip: number;
 }
 
 /** The boxes at the bottom, from left to right, in a width from `left` on. */
-export function spotsOf(run: Run, instance: number, shown: readonly Shown[], left: number, width: number): Spot[] {
+export function spotsOf(shownChain: Chain, shown: readonly Shown[], left: number, width: number): Spot[] {
   const used = new Set(shown.flatMap(({ path }) => [path.query, ...(path.chain === "other" ? [] : [path.key])]));
   const others = shown.some(({ path }) => path.chain === "other");
-  const found = [...chainOf(run, instance, used)];
+  const found = [...chainOf(shownChain, used)];
   const lacking = [...used].filter((role) => !found.some(({ roles }) => roles.includes(role))).sort(byPlace);
   for (const role of lacking) found.push({ kind: "chain", symbol: "", roles: [role], x: 0 });
   if (others) found.unshift({ kind: "others", symbol: "other chains", roles: [], x: 0 });
   const narrow = width / found.length < 44;
   const spots = found.filter(({ kind }) => kind !== "folded" || !narrow);
   const parts = spots.map(({ kind }) => (kind === "folded" ? FOLDED : 1));
-  const part = width / Math.max(1, parts.reduce((sum, one) => sum + one, 0));
+  const part =
+    width /
+    Math.max(
+      1,
+      parts.reduce((sum, one) => sum + one, 0),
+    );
   let at = left;
   return spots.map((spot, i) => {
     at += part * parts[i]!;
@@ -61,9 +77,7 @@ export function spotsOf(run: Run, instance: number, shown: readonly Shown[], lef
 }
 
 /** The positions of the chain that a sequence asks for first, each role once; those between them are folded. */
-function* chainOf(run: Run, instance: number, used: ReadonlySet<string>): Generator<Spot> {
-  const { symbols, roles } = run.batch.instances[instance] ?? { symbols: [], roles: [] };
-  const letter = roles[run.task.query_positions[0]]?.split(" ")[0];
+function* chainOf({ symbols, roles, letter }: Chain, used: ReadonlySet<string>): Generator<Spot> {
   const held = new Set<string>();
   let folded = 0;
   const fold = function* (): Generator<Spot> {
@@ -136,15 +150,21 @@ export function needs(wires: readonly Wire[], layer: number): { lanes: number; l
 }
 
 /** The bands of all layers, as high as any of several drawings needs them: so that nothing moves from one to the next. */
-export function bandsOf(drawings: readonly (readonly Wire[])[], layers: number, top: number): Band[] {
+export function bandsOf(
+  drawings: readonly (readonly Wire[])[],
+  layers: number,
+  top: number,
+  chips: (layer: number) => number = () => 0,
+): Band[] {
   const heights = Array.from({ length: layers }, (_, layer) => {
     const all = drawings.map((wires) => needs(wires, layer));
     const lane = LANE + PRINT * Math.max(0, ...all.map(({ lines }) => lines));
-    return { lane, height: 2 * EDGE + lane * Math.max(1, ...all.map(({ lanes }) => lanes)) };
+    const own = chips(layer) * CHIP;
+    return { lane, own, height: 2 * EDGE + own + lane * Math.max(1, ...all.map(({ lanes }) => lanes)) };
   });
   let bottom = top + heights.reduce((sum, { height }) => sum + height, 0);
-  return heights.map(({ lane, height }) => {
-    const band = { bottom, top: bottom - height, lane };
+  return heights.map(({ lane, height, own }) => {
+    const band = { bottom, top: bottom - height, lane, tip: bottom - height + own + 1 };
     bottom = band.top;
     return band;
   });

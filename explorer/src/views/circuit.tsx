@@ -36,9 +36,9 @@ export function CircuitView() {
         <div class="card-foot">
           <p class="hint">
             Layers go up. A box shows the symbol of a position, and an arrow has the colour of the symbol that it
-            fetches. On an arrow: its head and mean attention; dashed grey, a path outside the circuit. Click an
-            arrow, or press Enter on it, to knock it out of the whole model. “Without” is another intervention: the
-            loss of the circuit alone, with all else null, once that path is left out.
+            fetches. On an arrow: its head and mean attention; dashed grey, a path outside the circuit. Click an arrow,
+            or press Enter on it, to knock it out of the whole model. “Without” is another intervention: the loss of the
+            circuit alone, with all else null, once that path is left out.
           </p>
           <div class="actions">
             <button type="button" class="quiet" onClick={whole}>

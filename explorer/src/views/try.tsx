@@ -2,32 +2,14 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import type { Answered, Attempt } from "../engine/live.ts";
-import { sheetOf } from "../engine/sheet.ts";
 import { type Problem, problem } from "../engine/typed.ts";
+import { exampleOf, NAMES } from "../parts/example.ts";
 import { WayBack } from "../parts/losses.tsx";
 import { Laid, Typing, useAttempt, useRead, useTyping } from "../parts/typing.tsx";
 import { hue, name, short } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 import { TryTokens } from "./try-tokens.tsx";
 
-const NAMES = [
-  "ann",
-  "bob",
-  "cy",
-  "dee",
-  "eve",
-  "flo",
-  "gus",
-  "hal",
-  "ida",
-  "jan",
-  "kim",
-  "lee",
-  "mia",
-  "ned",
-  "oda",
-  "pat",
-];
 const DRAWS = 20;
 const SURE = 18; // of these
 
@@ -86,26 +68,6 @@ function TryFacts() {
       )}
     </div>
   );
-}
-
-/** The first chains of a task's shape, in people's names. */
-function exampleOf(run: Run): string {
-  try {
-    const { steps } = sheetOf(run);
-    let used = 0;
-    const chains = Array.from({ length: 2 }, () => {
-      const names = new Map<string, string>();
-      const of = (variable: string): string => {
-        const known = names.get(variable) ?? NAMES[used++ % NAMES.length]!;
-        names.set(variable, known);
-        return known;
-      };
-      return steps.map(({ premises, conclusion }) => `${premises.map(of).join("+")}>${of(conclusion)}`).join(" ");
-    });
-    return chains.join("\n");
-  } catch {
-    return "ann>bob bob>cy";
-  }
 }
 
 /** The same facts under other names: what a model that retrieves should not mind. */
