@@ -222,7 +222,7 @@ class Part:
             self.entry["decoders"] = found.entry(step, block)
 
     def measure_again(self) -> None:
-        """Checkpoints whose weights the tour calls for are measured once more, with weights rounded as in the bundle."""
+        """Checkpoints whose weights the tour calls for are measured again, with weights rounded as in the bundle."""
         for checkpoint in self.entry["checkpoints"]:
             if checkpoint["state"] == "ready" and not checkpoint["weights"] and self.holds(checkpoint["step"]):
                 checkpoint["state"] = "pending"

@@ -20,7 +20,8 @@ KNOCKED = "view=circuit&off=L2H0.query.value[2].same"
 #: Pairs of texts of the drawing that lie over each other, and texts that hang over its edge.
 OVERLAPS = """() => {
   const frame = document.querySelector('svg.diagram').getBoundingClientRect();
-  const texts = [...document.querySelectorAll('svg.diagram text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+  const all = [...document.querySelectorAll('svg.diagram text')];
+  const texts = all.map(one => [one.textContent, one.getBoundingClientRect()]);
   const over = texts.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1);
   const pairs = texts.flatMap(([one, a], i) => texts.slice(i + 1).filter(([, b]) =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3

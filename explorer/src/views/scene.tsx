@@ -116,11 +116,11 @@ function Answers({ run, problem: asked, scene }: { run: Run; problem: Problem; s
   const last = run.task.hop_names.length;
   return (
     <p class="said" role="status" data-answered={scene ? "yes" : "no"}>
-      <span>The model answers</span>
+      <span class="saying">The model answers</span>
       {[...(scene?.answers ?? [])].reverse().map(({ hop, named, right }) => (
-        <span key={hop} class={`${named === right ? "fine" : "wrong"}${hop + 1 === last ? " asked" : ""}`}>
+        <span key={hop} class={`saying ${named === right ? "fine" : "wrong"}${hop + 1 === last ? " asked" : ""}`}>
           {hop + 1 < last && `${COUNTED[hop + 1]} ${hop ? "steps" : "step"}: `}
-          <b style={{ borderColor: hue(hop + 1) }} data-hop={hop + 1}>
+          <b class="named" style={{ borderColor: hue(hop + 1) }} data-hop={hop + 1}>
             <bdi>{name(named, 16)}</bdi> <i aria-hidden="true">{named === right ? "✓" : "✗"}</i>
           </b>
           <span class="hidden">{named === right ? "right" : `wrong, it is ${nameOf(asked, hop + 1, CHAIN)}`}</span>
