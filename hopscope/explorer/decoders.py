@@ -15,6 +15,7 @@ import numpy
 import torch
 from jaxtyping import Float
 
+from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, to_json
 from hopscope.core.strangers import json_of
 from hopscope.explorer.bundle import Block
@@ -58,9 +59,12 @@ def decodes(run: Run) -> bool:
 
 
 def decoders_of(run: Run, step: int) -> Decoders:
-    """A checkpoint's decoders, fitted now or before. Raises Damaged."""
+    """A checkpoint's decoders, fitted now or before. Raises BadInput where there are none, Damaged."""
+    task, model = run.task, run.at(step)
+    if not (isinstance(task, Retrieval) and isinstance(model, Transformer)):
+        raise BadInput(f"decoders know plain retrieval and the project's transformer alone; got {task.name()}")
     about = {"weights": weights(run, [step]), "sequences": SEQUENCES, "seed": SEED, "version": VERSION}
-    return kept(run, "decoders", about, lambda: fitted(run.at(step), run.task), files_of, decoders_in, place=place())
+    return kept(run, "decoders", about, lambda: fitted(model, task), files_of, decoders_in, place=place())
 
 
 @torch.no_grad()

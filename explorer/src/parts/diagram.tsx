@@ -257,13 +257,14 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
   const line = route(from, to, y, band);
   const { tip } = band;
   const [head, ...rest] = label.split(" ");
+  const seen = ours && strength < 1 ? 0.35 + 0.65 * strength : 1;
   return (
     <g
-      class={`arrow ${state} ${ours ? "ours" : "other"}${faint ? " faint" : ""}`}
+      class={`arrow ${state} ${ours ? "ours" : "other"}${faint && state === "live" ? " faint" : ""}`}
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
-      aria-label={`${label}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${SAID[state]}`}
+      aria-label={`${[label, ...notes].join(" ")}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${SAID[state]}`}
       data-path={path.name}
       onClick={toggle}
       onKeyDown={(event) => {
@@ -279,11 +280,12 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
         class="wire"
         d={line}
         fill="none"
+        opacity={seen}
         stroke={colour}
         stroke-width={state === "off" || !ours ? 1.5 : 1 + 4.5 * Math.max(0, Math.min(1, strength || 0))}
         stroke-dasharray={state === "off" ? "3 4" : ours ? "" : "5 4"}
       />
-      <path class="head" d={`M${to - 6},${tip + 10} h12 l-6,-10z`} fill={colour} />
+      <path class="head" d={`M${to - 6},${tip + 10} h12 l-6,-10z`} fill={colour} opacity={seen} />
       {state === "off" && <path class="cross" d={`M${x - 5},${y - 5} l10,10 m0,-10 l-10,10`} />}
       <text class="wire-name" x={x} y={y - 6} text-anchor={anchor}>
         {head} <tspan class="wire-strength">{rest.join(" ")}</tspan>
