@@ -292,7 +292,7 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
       </text>
       {notes.map((note, i) => (
         <text key={note} class="small note" x={x} y={y + 13 + PRINT * i} text-anchor={anchor}>
-          {note}
+          {` ${note}`}
         </text>
       ))}
       <title>{`L${path.layer}H${path.head} ${kindOf(path)}: ${SAID[state]}. Click to ${state === "off" ? "put it back" : "knock it out"}.`}</title>
