@@ -1,4 +1,4 @@
-"""Puts the packaged run's page, which runs its model, into the documentation: mkdocs calls it when it collects its files."""
+"""Puts the packaged run's page, which runs its model, into the documentation: mkdocs calls it as it collects files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -31,6 +31,7 @@ COLOURS = 256
 SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
+    "scene": "tell=3",
     "run": "view=run&step=240",
     "circuit": "view=circuit&off=L1H0.query.value[1].same",
     "heads": "view=heads&head=L1H0",
@@ -57,6 +58,8 @@ def settle(opened: Opened, name: str) -> None:
     page = opened.page
     if name == "circuit":
         opened.losses()
+    if name == "scene":
+        page.locator("[data-answered=yes]").wait_for()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
         page.locator(".map-face").first.click(position={"x": 67, "y": 225})  # pinned, and read out
@@ -83,13 +86,15 @@ def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
 def main() -> None:
     """All of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=STATES, default=list(STATES), help="these pictures alone")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the other run is, or is to be trained")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, chromium() as browser:
         file = Path(folder) / "page.html"
-        runs = ["packaged", other_run(given.runs)]
+        beside = {"compare", "census"} & set(given.only)
+        runs = ["packaged", *([other_run(given.runs)] if beside else [])]
         export(Builder(runs, which="all", results=ROOT / "hopscope_studies"), file)
-        made = [shoot(browser, file.as_uri(), name, scheme) for name in STATES for scheme in ("light", "dark")]
+        made = [shoot(browser, file.as_uri(), name, scheme) for name in given.only for scheme in ("light", "dark")]
     print(f"{len(made)} pictures, {sum(one.stat().st_size for one in made) / 1e6:.2f} MB")
 
 

@@ -9,7 +9,7 @@ import { kernel } from "./kernel.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const STATIC = resolve(HERE, "../hopscope/explorer/static");
-const GATE = 60 * 1024; // bytes of page.js and page.css together, gzipped
+const GATE = 75 * 1024; // bytes of page.js and page.css together, gzipped
 
 export const COMMON = {
   absWorkingDir: HERE,

@@ -1,6 +1,6 @@
 /** The shell: what run this is, the views, the slider over training, and keys that work everywhere. */
 import { useEffect } from "preact/hooks";
-import { VIEWS, type View } from "./choice.ts";
+import { sceneable, VIEWS, type View } from "./choice.ts";
 import { Sharing } from "./parts/sharing.tsx";
 import { called, name } from "./parts/words.ts";
 import { type Store, StoreProvider, useStore } from "./store.ts";
@@ -12,9 +12,11 @@ import { Claims } from "./views/claims.tsx";
 import { Compare } from "./views/compare.tsx";
 import { Heads } from "./views/heads.tsx";
 import { RunView } from "./views/run.tsx";
+import { SceneView } from "./views/scene.tsx";
 import { Try } from "./views/try.tsx";
 
 const TITLES: Record<View, string> = {
+  scene: "Scene",
   run: "Run",
   circuit: "Circuit",
   heads: "Heads",
@@ -24,6 +26,7 @@ const TITLES: Record<View, string> = {
   claims: "Claims",
 };
 const PAGES: Record<View, () => preact.JSX.Element | null> = {
+  scene: SceneView,
   run: RunView,
   circuit: CircuitView,
   heads: Heads,
@@ -55,7 +58,7 @@ function Shell() {
       </main>
     );
   }
-  const Page = PAGES[view];
+  const Page = PAGES[view === "scene" && !sceneable(run) ? "run" : view];
   const shown = run && !run.error ? true : view === "claims" || view === "census";
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that work wherever one is, beside controls that do the same
@@ -76,7 +79,7 @@ function Header() {
   const manifest = store.manifest.value!;
   const { view, run: identity } = store.choice.value;
   const run = store.run.value;
-  const views = VIEWS.filter((one) => one !== "claims" || manifest.claims);
+  const views = VIEWS.filter((one) => (one === "claims" ? manifest.claims : one !== "scene" || sceneable(run)));
   useEffect(() => {
     if (run && !document.title.startsWith(called(run))) document.title = `${called(run)} · hopscope explorer`;
   }, [run?.name, run]);
@@ -108,7 +111,8 @@ function Header() {
           <button
             key={one}
             type="button"
-            class="tab"
+            class={one === "scene" ? "tab first" : "tab"}
+            data-view={one}
             aria-current={one === view ? "page" : undefined}
             onClick={() => store.choose({ view: one })}
           >
@@ -117,7 +121,7 @@ function Header() {
         ))}
       </nav>
       <div class="tools">
-        {run && hasTour(run) && (
+        {run && hasTour(run) && view !== "scene" && (
           <button type="button" class="quiet" onClick={() => store.choose({ tour: 1 })}>
             Tour
           </button>

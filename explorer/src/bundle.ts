@@ -170,6 +170,15 @@ export interface Emergence {
   [more: string]: unknown;
 }
 
+/** What the streams of a checkpoint hold (hopscope/explorer/decoders.py). */
+export interface Decoders {
+  step: number;
+  n: number;
+  least: number;
+  cells: { layer: number; role: string; hop: number; accuracy: number }[];
+  block: string;
+}
+
 export interface Run {
   identity: string;
   name: string;
@@ -191,6 +200,9 @@ export interface Run {
   onsets: Record<string, Onset>;
   learnt: Record<string, Onset>;
   circuit: Circuit | null;
+  /** The steps of the tour's stops (hopscope/explorer/tour.py). */
+  tour: number[] | null;
+  decoders: Decoders | null;
   emergence: Emergence | null;
 }
 

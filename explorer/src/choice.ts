@@ -1,7 +1,7 @@
 /** What is chosen on the page, and how it stands in the address: by names, so that a link survives another order of paths. */
 import type { Claim, Manifest, Path, Run } from "./bundle.ts";
 
-export const VIEWS = ["run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
+export const VIEWS = ["scene", "run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface Choice {
@@ -17,6 +17,9 @@ export interface Choice {
   hand: boolean;
   /** 1–6: a step of the tour; 0: none. */
   tour: number;
+  /** 1–5: a paragraph of the scene; 0: none yet. How the scene's sequence is drawn. */
+  tell: number;
+  draw: number;
   /** What this is compared with: `run@step`, or empty. */
   against: string;
   /** Whether that is at the same step. */
@@ -41,6 +44,8 @@ export const NOTHING: Choice = {
   ideal: [],
   hand: false,
   tour: 0,
+  tell: 0,
+  draw: 0,
   against: "",
   same: false,
   facts: "",
@@ -52,7 +57,23 @@ export const NOTHING: Choice = {
 };
 
 const OF_CLAIMS = ["find", "verdict", "paper", "scale", "claim"] as const;
-const OTHERS = ["v", "view", "run", "step", "inst", "head", "off", "ideal", "hand", "tour", "vs", "same", "facts"];
+const OTHERS = [
+  "v",
+  "view",
+  "run",
+  "step",
+  "inst",
+  "head",
+  "off",
+  "ideal",
+  "hand",
+  "tour",
+  "tell",
+  "draw",
+  "vs",
+  "same",
+  "facts",
+];
 const KNOWN = new Set<string>([...OTHERS, ...OF_CLAIMS]);
 const LONGEST = 8000; // characters of an address's end that are read
 
@@ -93,6 +114,8 @@ export function written(choice: Choice, manifest: Manifest): string {
   for (const name of choice.ideal) say("ideal", names.get(name) ?? "", "");
   say("hand", choice.hand ? 1 : 0, 0);
   say("tour", choice.tour, 0);
+  say("tell", choice.tell, 0);
+  say("draw", choice.draw, 0);
   say("vs", choice.against, "");
   say("same", choice.same ? 1 : 0, 0);
   say("facts", choice.facts, "");
@@ -120,7 +143,11 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
   };
   for (const name of new Set(query.keys())) if (!KNOWN.has(name)) ignore("something called", name);
   const first = manifest.runs.find((one) => !one.error);
-  const view = of("view", (value) => VIEWS.find((one) => one === value), first ? "run" : "claims");
+  const view = of(
+    "view",
+    (value) => VIEWS.find((one) => one === value),
+    first ? (sceneable(first) && !query.has("tour") ? "scene" : "run") : "claims",
+  );
   const identity = of("run", (value) => runOf(manifest, value)?.identity, first?.identity ?? "");
   const run = runOf(manifest, identity);
   const among = (list: readonly number[]) => (value: string) => list.find((one) => String(one) === value);
@@ -143,6 +170,8 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     ideal: paths("ideal"),
     hand: of("hand", flag, false),
     tour: of("tour", among([0, 1, 2, 3, 4, 5, 6]), 0),
+    tell: of("tell", among([0, 1, 2, 3, 4, 5]), 0),
+    draw: of("draw", (value) => (/^\d{1,6}$/.test(value) ? Number(value) : undefined), 0),
     against: of("vs", (value) => (placed(value, manifest) ? value : undefined), ""),
     same: of("same", flag, false),
     facts: of("facts", (value) => value, ""),
@@ -156,6 +185,11 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
 }
 
 const flag = (value: string): boolean | undefined => (value === "1" ? true : value === "0" ? false : undefined);
+
+/** Whether there is a scene of a run: the page itself runs its trained model, and can read what streams hold. */
+export function sceneable(run: Run | undefined): boolean {
+  return Boolean(run?.decoders && run.circuit?.paths.length && run.model.native);
+}
 
 /** The names of a run's heads, by layer. */
 export function heads(run: Run | undefined): string[] {

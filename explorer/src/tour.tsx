@@ -2,9 +2,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Run } from "./bundle.ts";
 import type { Choice } from "./choice.ts";
-import { lastStep } from "./choice.ts";
 import { nameOf } from "./parts/strengths.ts";
-import { whole } from "./parts/words.ts";
+import { short, whole } from "./parts/words.ts";
 import { useStore } from "./store.ts";
 
 interface Stop {
@@ -13,9 +12,9 @@ interface Stop {
   choice: Partial<Choice>;
 }
 
-/** Whether a run shows what the tour tells: a circuit, and hops that were learnt in turn. */
+/** Whether a run shows what the tour tells: a circuit, and several hops. */
 export function hasTour(run: Run): boolean {
-  return Boolean(run.circuit?.paths.length && run.task.hop_names.length > 1);
+  return Boolean(run.tour);
 }
 
 export function Tour() {
@@ -65,65 +64,58 @@ export function Tour() {
 
 /** The six stops, with this run's own steps and paths. */
 function stopsOf(run: Run): Stop[] {
+  const [start, plateau, pairs, first, last, trained] = run.tour as [number, number, number, number, number, number];
   const hops = run.task.hop_names;
-  const learnt = hops.map((hop) => run.learnt[hop]?.step ?? null);
-  const steps = run.checkpoints.map((one) => one.step);
-  const after = (step: number | null): number => steps.find((one) => step !== null && one >= step) ?? lastStep(run);
-  const before = (step: number | null): number =>
-    steps.filter((one) => step !== null && one < step * 0.75).at(-1) ?? steps[0]!;
-  const circuit = run.circuit!.paths;
-  const names = circuit.map(nameOf);
-  const onset = (name: string): number | null => run.onsets[name]?.step ?? null;
-  const pairs = names.filter((_, i) => circuit[i]!.query.startsWith("value") && circuit[i]!.key.startsWith("key"));
-  const joined = earliest(pairs.map(onset));
-  const given = pairs.some((name) => run.onsets[name]?.status === "already");
-  const first = earliest(learnt);
-  const last = learnt.reduce<number | null>(
-    (most, one) => (one !== null && (most === null || one > most) ? one : most),
-    null,
-  );
-  const firstHop = hops[learnt.indexOf(first)] ?? hops[0]!;
-  const lastHop = hops[learnt.indexOf(last)] ?? hops.at(-1)!;
+  const learnt = hops.map((hop) => run.learnt[hop]?.step ?? Number.POSITIVE_INFINITY);
+  const firstHop = hops[learnt.indexOf(Math.min(...learnt))]!;
+  const lastHop = hops[learnt.lastIndexOf(Math.max(...learnt))]!;
   const [premises, conclusion] = run.batch.instances[0]?.facts[0] ?? [["a"], "b"];
-  const victim = names[circuit.findIndex((path) => path.query === "query")] ?? names[0]!;
-  const at = (step: number | null): string => (step === null ? "" : ` at about step ${whole(step)}`);
+  const victim = run.circuit!.paths.reduce((most, one) => (one.silenced_loss > most.silenced_loss ? one : most));
+  const learns = (hop: string): string => {
+    const step = run.learnt[hop]?.step;
+    return step === null || step === undefined ? "" : ` below ${run.task.learnt_below} at about step ${whole(step)}`;
+  };
   return [
     {
       title: "The problem",
       text: `The model reads facts such as ${premises.join(" + ")} → ${conclusion}, shuffled, and then a query. It must say what follows from the query after one fact, after two, and so on. Here are its losses over training, one line for each of ${hops.length} hops.`,
-      choice: { view: "run", step: steps[0]! },
+      choice: { view: "run", step: start },
     },
     {
       title: "The plateau",
-      text: `For long nothing seems to happen: the losses lie where an answer without any fact lies. But attention is already moving; see the rows below the curves.`,
-      choice: { view: "run", step: before(first) },
+      text: `For a while nothing seems to happen: the losses lie where an answer without any fact lies. But attention is already moving; see the rows below the curves.`,
+      choice: { view: "run", step: plateau },
     },
     {
       title: "Pairs join",
-      text: `Before any hop can be followed, the two tokens of a fact must meet: a head lets the second attend to the first, from value to key${given ? ". Here a head of the first layer does so from the start: it was set up to attend to the token before" : at(joined)}. See the arrows of the first layer.`,
-      choice: { view: "circuit", step: given ? steps[0]! : after(joined) },
+      text: `To follow a hop, the two tokens of a fact must meet: a head lets the second attend to the first, from value to key. ${joined(run)} See the arrows of the first layer.`,
+      choice: { view: "circuit", step: pairs },
     },
     {
       title: `The first hop, ${firstHop}`,
-      text: `Now the query can find its fact: it attends to the value of the fact whose key it is, and the loss of ${firstHop} falls${at(first)}.`,
-      choice: { view: "circuit", step: after(first) },
+      text: `Now the query can find its fact: it attends to the value of the fact whose key it is, and the loss of ${firstHop} falls${learns(firstHop)}.`,
+      choice: { view: "circuit", step: first },
     },
     {
       title: `The last hop, ${lastHop}`,
-      text: `A later layer does the same with what the earlier one fetched. Heads are stacked: each hop stands on the one before it, and the loss of ${lastHop} falls last${at(last)}.`,
-      choice: { view: "circuit", step: after(last) },
+      text: `A later layer does the same with what the earlier one fetched. Heads are stacked: each hop stands on the one before it, and the loss of ${lastHop} falls${learns(lastHop)}.`,
+      choice: { view: "circuit", step: last },
     },
     {
       title: "Knock out, and see",
-      text: `Here ${victim} is knocked out of the trained model, which runs in this page: see what each hop loses at the right. Press Undo, or click any arrow. A circuit counts if, with all else taken away, the loss stays below ${run.circuit!.threshold}.`,
-      choice: { view: "circuit", step: lastStep(run), off: [victim] },
+      text: `Here ${nameOf(victim)} is knocked out of the trained model, which runs in this page: the loss goes up to ${short(victim.silenced_loss)}. See what each hop loses. Press Undo, or click any arrow. A circuit counts if, with all else taken away, the loss stays below ${run.circuit!.threshold}.`,
+      choice: { view: "circuit", step: trained, off: [nameOf(victim)] },
     },
   ];
 }
 
-function earliest(steps: (number | null)[]): number | null {
-  return steps.reduce<number | null>(
-    (least, one) => (one !== null && (least === null || one < least) ? one : least),
-    null,
-  );
+/** When the first path between the two tokens of a fact came, in a sentence. */
+function joined(run: Run): string {
+  const pairs = run.circuit!.paths.filter(({ query, key }) => query.startsWith("value") && key.startsWith("key"));
+  const onsets = pairs.flatMap((path) => run.onsets[nameOf(path)] ?? []);
+  if (onsets.some(({ status }) => status === "already")) {
+    return "Here a head of the first layer does so from the start: it was set up to attend to the token before.";
+  }
+  const steps = onsets.flatMap(({ step }) => (step === null ? [] : [step]));
+  return steps.length ? `Here that attention passes one half at about step ${whole(Math.min(...steps))}.` : "";
 }

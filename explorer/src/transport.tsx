@@ -1,6 +1,6 @@
 /** The slider over training, at hand in every view of a run: play, step by step, or drag. */
 import { useEffect } from "preact/hooks";
-import { logScale } from "./parts/axis.ts";
+import { logScale, placeOf, stepAt } from "./parts/axis.ts";
 import { nearest, rangeOf } from "./parts/curves.tsx";
 import { DASHES, hue, short, whole } from "./parts/words.ts";
 import { useStore } from "./store.ts";
@@ -32,7 +32,12 @@ export function Transport() {
     if (!playing && at === steps.length - 1) go(0);
     store.playing.value = !playing;
   };
-  const logged = nearest(run.metrics.step, step);
+  const keyed = (event: KeyboardEvent): void => {
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    go(to);
+  };
   return (
     <footer class="transport">
       <button type="button" class="round" aria-label={playing ? "Pause" : "Play through training"} onClick={play}>
@@ -45,28 +50,43 @@ export function Transport() {
         <input
           type="range"
           id="step"
-          min={0}
-          max={Math.max(0, steps.length - 1)}
-          value={at}
+          min={steps[0] ?? 0}
+          max={steps.at(-1) ?? 0}
+          value={step}
           aria-label="Checkpoint"
           aria-valuetext={`step ${step}, ${at + 1} of ${steps.length}`}
-          onInput={(event) => go(Number(event.currentTarget.value))}
+          onInput={(event) => go(steps.indexOf(stepAt(placeOf(Number(event.currentTarget.value), steps), steps)!))}
+          onKeyDown={keyed}
         />
       </div>
-      <output class="where" for="step">
-        <span class="where-step">
-          step <b>{whole(step)}</b>
-        </span>
-        <span class="where-losses" title="Validation losses, as logged in training">
-          {Object.entries(run.metrics.hop_losses).map(([hop, losses], i) => (
-            <span key={hop}>
-              <i class="dot" style={{ background: hue(i + 1) }} />
-              {hop} <b class="num">{short(losses[logged])}</b>
-            </span>
-          ))}
-        </span>
-      </output>
+      <Where />
     </footer>
+  );
+}
+
+/** The step and its losses: live ones where the view is about the model as it runs, as they are and as they become. */
+function Where() {
+  const store = useStore();
+  const run = store.run.value!;
+  const { step, view } = store.choice.value;
+  const live = view === "run" || store.refusal.value ? null : store.numbers.value;
+  const logged = nearest(run.metrics.step, step);
+  return (
+    <output class="where" for="step">
+      <span class="where-step">
+        step <b>{whole(step)}</b>{" "}
+        <span class="hint">{live ? `live, ${live.base.n} sequences` : "validation, as logged"}</span>
+      </span>
+      <span class={store.fresh.value || !live ? "where-losses" : "where-losses stale"}>
+        {Object.entries(run.metrics.hop_losses).map(([hop, losses], i) => (
+          <span key={hop} data-where={hop}>
+            <i class="dot" style={{ background: hue(i + 1) }} />
+            {hop} <b class="num">{short(live ? live.base.hop_losses[hop] : losses[logged])}</b>
+            {live && store.edited.value && <b class="num became"> → {short(live.changed.hop_losses[hop])}</b>}
+          </span>
+        ))}
+      </span>
+    </output>
   );
 }
 
@@ -77,12 +97,15 @@ function Spark() {
   const { low, high } = rangeOf([run]);
   const scale = logScale(low, high);
   return (
-    <svg class="spark" viewBox={`0 0 ${Math.max(1, steps.length - 1)} 1`} preserveAspectRatio="none" aria-hidden="true">
+    <svg class="spark" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
       {Object.entries(run.metrics.hop_losses).map(([hop, losses], i) => (
         <polyline
           key={hop}
           points={steps
-            .map((step, at) => `${at},${(1 - scale(losses[nearest(run.metrics.step, step)] ?? high)).toFixed(3)}`)
+            .map(
+              (step) =>
+                `${placeOf(step, steps)},${(1 - scale(losses[nearest(run.metrics.step, step)] ?? high)).toFixed(3)}`,
+            )
             .join(" ")}
           fill="none"
           stroke={hue(i + 1)}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decades, logScale, placeOf, ticks } from "../src/parts/axis.ts";
+import { decades, edges, logScale, placeOf, stepAt, ticks } from "../src/parts/axis.ts";
 import { byPlace, short, signed, symbolOf } from "../src/parts/words.ts";
 import { parsed } from "../src/views/claims.tsx";
 
@@ -10,19 +10,24 @@ test("numbers have three digits that matter", () => {
   assert.deepEqual([signed(0.5), signed(-0.5)], ["+0.500", "−0.500"]);
 });
 
-test("a step lies between its checkpoints in proportion", () => {
+test("time is even: a step stands in proportion, and its column reaches half-way to its neighbours", () => {
   const steps = [0, 20, 40, 140];
   assert.deepEqual(
-    [-5, 0, 10, 40, 90, 140, 999].map((step) => placeOf(step, steps)),
-    [0, 0, 0.5, 2, 2.5, 3, 3],
+    [-5, 0, 35, 140, 999].map((step) => placeOf(step, steps)),
+    [0, 0, 0.25, 1, 1],
+  );
+  assert.deepEqual(edges(steps), [0, 10 / 140, 30 / 140, 90 / 140, 1]);
+  assert.deepEqual(
+    [-1, 0.06, 0.08, 0.6, 0.7, 2].map((place) => stepAt(place, steps)),
+    [0, 0, 20, 40, 140, 140],
   );
 });
 
-test("ticks are few, and the last step is among them", () => {
-  const steps = Array.from({ length: 27 }, (_, i) => 20 * i);
-  const chosen = ticks(steps, 6);
-  assert.ok(chosen.length <= 6 && chosen[0] === 0 && chosen.at(-1) === 520);
-  assert.deepEqual(ticks([0, 5], 6), [0, 5]);
+test("ticks are few, round and even", () => {
+  assert.deepEqual(ticks([0, 60, 80, 1000], 6), [0, 200, 400, 600, 800, 1000]);
+  assert.deepEqual(ticks([0, 5], 6), [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(ticks([30, 840], 5), [500]);
+  assert.ok([3, 4, 5, 9].every((most) => ticks([0, 7, 777], most).length <= most));
 });
 
 test("a logarithmic scale is linear in powers, and keeps inside", () => {

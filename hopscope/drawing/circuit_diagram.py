@@ -36,7 +36,7 @@ from hopscope.drawing.circuit_layout import (
     wired,
 )
 from hopscope.drawing.problem_diagram import blend
-from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
+from hopscope.drawing.style import GREY, QUERY_INK, canvas, colour, ink_on, styled
 from hopscope.problem.oracle import Problem
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
@@ -46,8 +46,6 @@ NARROWEST = 4.4  # for the caption
 
 LEFT = 0.85  # for the layers' names
 HEAD = 0.045, 0.1  # half the width, and the length, of an arrow's head
-QUERY_INK = "#444444"
-
 CHAIN = re.compile(r"query$|(key|value)\[")  # the roles of chains of facts
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
-from hopscope.drawing.style import GREY, canvas, colour, ink_on, styled
+from hopscope.drawing.style import GREY, QUERY_INK, canvas, colour, ink_on, styled
 from hopscope.problem.oracle import Problem
 
 INCHES_PER_TOKEN = 0.46
@@ -51,7 +51,7 @@ class Link:
 
 @styled
 def problem_diagram(problem: Problem, query: str | None = None, *, ax: Axes | None = None) -> Figure:
-    """Symbols in the order in which they are presented, one colour per chain, grey for those of no chain.
+    """Symbols in the order in which they are presented, one colour per hop, grey for those of no chain.
 
     Brackets below join what a fact joins (a shared position, in the paper's figure 3); arrows join a symbol's
     occurrences along the chain of one query, faint lines along those of the others. Long sequences fill several rows.
@@ -69,10 +69,10 @@ def problem_diagram(problem: Problem, query: str | None = None, *, ax: Axes | No
     height = top + BELOW - floors[-1]
     figure, ax = canvas(ax, width * INCHES_PER_TOKEN, height * INCHES_PER_TOKEN + 0.4)
     shown = {query, *problem.successors(query)}
-    chain_of = chain_colours(problem)
-    draw_boxes(ax, tokens, floors, shown, chain_of)
-    draw_brackets(ax, problem, tokens, floors, shown, chain_of)
-    draw_links(ax, arcs, floors, query, chain_of)
+    tint_of = hop_colours(problem)
+    draw_boxes(ax, tokens, floors, shown, tint_of)
+    draw_brackets(ax, problem, tokens, floors, shown, tint_of)
+    draw_links(ax, arcs, floors, query, tint_of)
     draw_groups(ax, tokens, floors)
     ax.set_title(
         f"{len(problem.queries)} queries, {len(problem.facts)} facts; the hops of {query}:  {told(problem, query)}"
@@ -137,12 +137,12 @@ def links(problem: Problem, tokens: Iterable[Token], query: str) -> list[Link]:
     ]
 
 
-def chain_colours(problem: Problem) -> dict[str, str]:
-    """Each symbol's colour: that of the first query, by name, from which it follows. Others have none."""
-    found: dict[str, str] = {}
-    for index, query in enumerate(sorted(problem.queries)):
-        for symbol in (query, *problem.successors(query)):
-            found.setdefault(symbol, colour(index))
+def hop_colours(problem: Problem) -> dict[str, str]:
+    """Each symbol's colour, as in circuits and curves: its hop's; a query's is dark. Others have none."""
+    found: dict[str, str] = dict.fromkeys(problem.queries, QUERY_INK)
+    for query in problem.queries:
+        for hop, new in enumerate(problem.hops(query)):
+            found |= dict.fromkeys(new, colour(hop))
     return found
 
 
@@ -159,10 +159,10 @@ def stack(tokens: list[Token], arcs: list[Link]) -> list[float]:
     return floors
 
 
-def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[str], chain_of: dict[str, str]) -> None:
+def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[str], tint_of: dict[str, str]) -> None:
     """A box for each symbol, strong where it belongs to the shown chain."""
     for token in tokens:
-        tint, strong = chain_of.get(token.symbol, GREY), token.symbol in shown
+        tint, strong = tint_of.get(token.symbol, GREY), token.symbol in shown
         box = FancyBboxPatch(
             (token.x - HALF, floors[token.row] - HALF),
             2 * HALF,
@@ -186,7 +186,7 @@ def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[st
 
 
 def draw_brackets(
-    ax: Axes, problem: Problem, tokens: list[Token], floors: list[float], shown: set[str], chain_of: dict[str, str]
+    ax: Axes, problem: Problem, tokens: list[Token], floors: list[float], shown: set[str], tint_of: dict[str, str]
 ) -> None:
     """Under each fact a line from its first to its last symbol."""
     facts = itertools.groupby((t for t in tokens if t.fact is not None), lambda token: token.fact)
@@ -194,7 +194,7 @@ def draw_brackets(
         places = list(members)
         strong = shown.issuperset((*fact.premises, fact.conclusion))
         left, right, floor = places[0].x, places[-1].x, floors[places[0].row]
-        tint = chain_of.get(fact.conclusion, GREY)
+        tint = tint_of.get(fact.conclusion, GREY)
         ax.plot(
             [left, left, right, right],
             [floor - 0.5, floor - 0.68, floor - 0.68, floor - 0.5],
@@ -204,10 +204,10 @@ def draw_brackets(
         )
 
 
-def draw_links(ax: Axes, arcs: list[Link], floors: list[float], query: str, chain_of: dict[str, str]) -> None:
+def draw_links(ax: Axes, arcs: list[Link], floors: list[float], query: str, tint_of: dict[str, str]) -> None:
     """The links of the shown query as arrows, those of other queries as faint lines beneath."""
     for link in arcs:
-        tint, strong = chain_of[link.start.symbol], link.chain == query
+        tint, strong = tint_of[link.start.symbol], link.chain == query
         arc = FancyArrowPatch(
             path=curve(link, floors),
             arrowstyle="-|>" if strong else "-",

@@ -28,6 +28,7 @@ R = TypeVar("R")
 #: Okabe and Ito (2008), without yellow, which is faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#8C564B")
 GREY = "#777777"
+QUERY_INK = "#444444"  # of what a query holds
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",

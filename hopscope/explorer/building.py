@@ -31,7 +31,7 @@ class Builder:
     """Builds a bundle of some runs.
 
     Args:
-        folders: of runs, or `demo`.
+        folders: of runs, or `packaged`.
         which: checkpoints whose weights the bundle holds.
         dtype: of these, float32 or float16.
         results: a folder of results whose claims it holds.
@@ -121,11 +121,16 @@ class Builder:
         for part in self.parts:
             if part.pending and not part.strengths:
                 yield self.measuring(part)
-        while waiting := [part for part in self.parts if part.pending]:
-            yield self.measuring(max(waiting, key=lambda part: len(part.pending)))
+        yield from self.measurings()
         for part in self.parts:
             if part.wants_circuit:
                 yield f"{part.folder}: looking for its circuit", lambda part=part: self.search(part)  # type: ignore[misc]
+        yield from self.measurings()  # of steps that the tour stops at
+
+    def measurings(self) -> Iterator[Job]:
+        """All steps that are not measured yet, in turn from the run that has most of them."""
+        while waiting := [part for part in self.parts if part.pending]:
+            yield self.measuring(max(waiting, key=lambda part: len(part.pending)))
 
     def measuring(self, part: Part) -> Job:
         """The newest step of a run that is not measured yet."""

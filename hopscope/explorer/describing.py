@@ -72,6 +72,8 @@ def describe(run: Run, name: str) -> dict[str, Any]:
         "onsets": {},
         "learnt": learnt(run.rows, run.task),
         "circuit": None,
+        "tour": None,
+        "decoders": None,
         "emergence": None,
     }
 

@@ -23,13 +23,15 @@ from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
 from hopscope.explorer.computing import Computer
+from hopscope.explorer.decoders import decoders_of, decodes
 from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
+from hopscope.explorer.tour import FIRST_RUN, tour_of
 from hopscope.runs.reading import vouching
 from hopscope.runs.run import SHIPPED, Run, load
 
-#: Which checkpoints' weights a bundle holds: the last, all, or some by step.
-Which = Literal["last", "all"] | Collection[int]
+#: Which checkpoints' weights a bundle holds: the last, those that the page's tour visits, all, or some by step.
+Which = Literal["last", "tour", "all"] | Collection[int]
 Watch = Callable[[str], None]
 QUIET = 60  # seconds without a new checkpoint, after which a run that is not done counts as stopped
 
@@ -38,7 +40,7 @@ class Part:
     """A run in a bundle.
 
     Args:
-        folder: of the run, or `demo`.
+        folder: of the run, or `packaged`.
         which: checkpoints whose weights the bundle holds.
         dtype: of these weights.
 
@@ -162,8 +164,10 @@ class Part:
 
     def holds(self, step: int) -> bool:
         """Whether the bundle has the weights of a step; the last is the last that is whole."""
-        if self.which == "last":
-            return step == max((s for s, state in self.told_steps if state in ("pending", "ready")), default=None)
+        if self.which in ("last", "tour"):
+            toured = (self.entry["tour"] or ())[FIRST_RUN:] if self.which == "tour" else ()
+            last = max((s for s, state in self.told_steps if state in ("pending", "ready")), default=None)
+            return step == last or step in toured
         return self.which == "all" or step in self.which
 
     def weights(self, step: int) -> Block | Lazy:
@@ -204,8 +208,24 @@ class Part:
                 words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
                 self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
                 self.entry["emergence"] = self.emergence([found.path for found in circuit.paths], watch)
+                self.find_decoders(step)
+            self.entry["tour"] = tour_of(self.entry)
+            self.measure_again()
         except BadInput as error:  # of which Damaged is a kind
             self.warned.append(str(error))
+
+    def find_decoders(self, step: int) -> None:
+        """What the streams of a checkpoint hold, for the page's scene, where it can run the model."""
+        if self.entry["circuit"]["paths"] and self.entry["model"]["native"] and decodes(self.run):
+            found, block = decoders_of(self.run, step), f"{self.identity}/{step}/decoders"
+            self.blocks[block] = found.read
+            self.entry["decoders"] = found.entry(step, block)
+
+    def measure_again(self) -> None:
+        """Checkpoints whose weights the tour calls for are measured again, with weights rounded as in the bundle."""
+        for checkpoint in self.entry["checkpoints"]:
+            if checkpoint["state"] == "ready" and not checkpoint["weights"] and self.holds(checkpoint["step"]):
+                checkpoint["state"] = "pending"
 
     def emergence(self, paths: list[Any], watch: Watch) -> dict[str, Any] | None:
         """The paths over training; None where there are too few checkpoints, or no paths."""

@@ -32,7 +32,7 @@ from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
 pytestmark = pytest.mark.heavy
 
-VIEWS = ("run", "circuit", "heads", "try", "compare", "census", "claims")
+VIEWS = ("scene", "run", "circuit", "heads", "try", "compare", "census", "claims")
 #: Every view, the tour, and a claim that is open, with its figure and table.
 STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
 RESULTS = File(__file__).parents[2] / "hopscope_studies"
@@ -51,13 +51,15 @@ def browser() -> Iterator[Any]:
 def demo(tmp_path_factory, request, once) -> SimpleNamespace:
     """The shipped demo as files, as the command writes them.
 
-    With the weights of every step, with those of the last (as it is by default), and beside another run and all claims.
+    With the weights of every step, of the last, of those of the tour (as it is by default), and beside another run and
+    all claims.
     Its circuit takes a while to find, so pytest keeps what was measured of its weights for another day.
     """
     folder = tmp_path_factory.mktemp("demo_page")
     files = {
         "address": ["packaged", "--weights", "all"],
-        "last": ["packaged"],
+        "last": ["packaged", "--weights", "last"],
+        "toured": ["packaged"],
         "everything": ["packaged", str(once), "--results", str(RESULTS)],
     }
     before = os.environ.get("HOPSCOPE_CACHE")
@@ -115,7 +117,7 @@ def test_by_keyboard_alone_a_path_is_knocked_out_undone_and_shared(demo, opened)
     steps = [checkpoint["step"] for checkpoint in demo.bundle["checkpoints"]]
     step = steps[-3]
     keys = first.page.keyboard
-    first.tab_to("nav button:nth-child(2)")
+    first.tab_to("[data-view=circuit]")
     keys.press("Enter")
     first.tab_to("input#step")
     keys.press("End")
@@ -139,13 +141,13 @@ def test_by_keyboard_alone_a_path_is_knocked_out_undone_and_shared(demo, opened)
     assert_shared(first, seen, name, f"step={step}", demo.address, opened)
 
 
-def test_by_keyboard_alone_the_page_as_it_is_exported_by_default(demo, opened):
+def test_by_keyboard_alone_a_page_with_the_last_weights_alone(demo, opened):
     """It holds one checkpoint's weights: of another step it shows what was measured, says so, and leads to the last."""
     first = opened(demo.last, permissions=["clipboard-read", "clipboard-write"])
     path = demo.bundle["circuit"]["paths"][0]
     name, last = str(Path.from_dict(path)), demo.bundle["checkpoints"][-1]
     keys = first.page.keyboard
-    first.tab_to("nav button:nth-child(2)")
+    first.tab_to("[data-view=circuit]")
     keys.press("Enter")
     first.tab_to("input#step")
     keys.press("Home")
@@ -407,7 +409,7 @@ OVER = """() => [...document.querySelectorAll('.hopscope-explorer *')].filter(on
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_follow_the_system_until_one_chooses(demo, opened, scheme):
-    page = opened(demo.everything, color_scheme=scheme)
+    page = opened(f"{demo.everything}#view=run", color_scheme=scheme)
     ground = "getComputedStyle(document.querySelector('.hopscope-explorer')).backgroundColor"
     light, dark = "rgb(246, 247, 248)", "rgb(18, 20, 23)"
     assert page.page.evaluate(ground) == {"light": light, "dark": dark}[scheme]

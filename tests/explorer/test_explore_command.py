@@ -56,7 +56,7 @@ def test_the_demo_is_called_by_its_name(tmp_path, monkeypatch):
         (["RUN", "RUN"], "are the same run"),
         (
             ["RUN", "--export", "page.html", "--weights", "some"],
-            "weights must be last, all, or steps such as 0,160",
+            "weights must be tour, last, all, or steps such as 0,160",
         ),
         (["RUN", "--export", "page.html", "--weights", "5"], "has no checkpoint of step 5; it has 0, 4, 8, 12"),
         (["RUN", "--results", "nosuch"], "there is no folder nosuch"),

@@ -25,7 +25,7 @@ export interface Engine {
 
   /** Patterns, outputs and answers of one sequence under changes. */
   look(
-    request: { model: string; batch: string; row: number; changes: readonly Change[]; n?: number },
+    request: { model: string; batch: string; row: number; changes: readonly Change[]; n?: number; streams?: boolean },
     signal?: AbortSignal,
   ): Promise<Look>;
 }

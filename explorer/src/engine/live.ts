@@ -14,7 +14,9 @@ import {
 } from "../bundle.ts";
 import { batchOf, changesOf, scoringOf, shapeOf, weightsOf } from "./bundled.ts";
 import { engine, type Port } from "./client.ts";
+import type { Decoder } from "./decoding.ts";
 import type { LocalEngine } from "./index.ts";
+import { type Scene, sceneOf } from "./scene.ts";
 import { type Estimate, summary } from "./summed.ts";
 import { type Typed, unknown } from "./tokens.ts";
 import { type Problem, posed, type Sequence, standing } from "./typed.ts";
@@ -145,6 +147,24 @@ export class Live {
     const looks = await Promise.all(rows);
     const answers = looks.map((look, row) => answered(look.answers, row, pose.named));
     return { by: "page", sequences: pose.sequences, answers };
+  }
+
+  /** A problem's chain asked about, and all that the scene shows of it. Rejects with a BundleError. */
+  async scene(
+    manifest: Manifest,
+    ask: Omit<LiveAsk, "instance">,
+    problem: Problem,
+    { seed, decoders, signal }: { seed: number; decoders: Decoder[]; signal: AbortSignal },
+  ): Promise<Scene> {
+    const { run, checkpoint } = this.#asked(manifest, { ...ask, instance: null });
+    if (!(await this.#local(manifest, run, checkpoint, signal)))
+      throw new BundleError("The page itself cannot run this model, so there is no scene: see the lab.");
+    const pose = posed(problem, run, 1, seed);
+    const batch = `${run.identity} scene`;
+    this.#engine!.give(batch, pose.batch);
+    const request = { model: key(manifest, run, checkpoint), batch, changes: changesOf(ask.change, run.circuit) };
+    const look = await this.#engine!.look({ ...request, row: 0, streams: true }, signal);
+    return sceneOf(run, problem, pose, look, answered(look.answers, 0, pose.named), decoders);
   }
 
   /** Whether typed tokens are asked of Python, which knows what is right and can change attention. */

@@ -26,7 +26,16 @@ export type Request =
       paths: readonly Path[];
     }
   /** One sequence of a batch: a `look`. */
-  | { kind: "look"; id: number; model: string; batch: string; row: number; changes: readonly Change[]; n?: number }
+  | {
+      kind: "look";
+      id: number;
+      model: string;
+      batch: string;
+      row: number;
+      changes: readonly Change[];
+      n?: number;
+      streams?: boolean;
+    }
   /** Stop working on a request; it is not answered any more. */
   | { kind: "cancel"; id: number };
 

@@ -32,6 +32,8 @@ export interface LookRequest {
   changes: readonly Change[];
   /** Where sequences look at one another: they are the first so many; else it is not looked at. */
   n?: number;
+  /** Whether its residual streams are wanted, too. */
+  streams?: boolean;
 }
 
 /** What the model as it is did on a slice: its residual streams, or its patterns, by layer. */
@@ -92,7 +94,7 @@ export class Session {
     const { batch, changes } = work;
     if (!(request.row >= 0 && request.row < batch.n)) throw new Error(`There is no sequence ${request.row} here.`);
     const together = mixes(changes) ? Math.min(batch.n, Math.max(request.n ?? batch.n, request.row + 1)) : 1;
-    return work.look(request.row, together);
+    return work.look(request.row, together, request.streams ?? false);
   }
 
   #work(request: { model: string; batch: string; changes: readonly Change[] }): Work {
@@ -219,18 +221,25 @@ class Work {
     tally.add(count, outputs);
   }
 
-  look(row: number, together: number): Look {
+  look(row: number, together: number, wanted: boolean): Look {
     const { n_layers, n_heads } = this.model.shape;
     const first = together === 1 ? row : 0;
     const size = n_heads * this.batch.n_positions ** 2;
     const patterns = new Float32Array(n_layers * size);
-    const outputs = this.#run(first, together, { from: 0, whole: true }, (layer, floats, place) => {
+    const streams: Float32Array[] = [];
+    const wide = this.batch.n_positions * this.model.shape.d_model;
+    const watch = (layer: number, floats: Float32Array, place: number): void => {
       const from = place + (row - first) * size;
       patterns.set(floats.subarray(from, from + size), layer * size);
-    });
+    };
+    const passing = (stream: Float32Array): void => {
+      streams.push(stream.slice((row - first) * wide, (row - first + 1) * wide));
+    };
+    const outputs = this.#run(first, together, { from: 0, whole: true }, watch, wanted ? passing : undefined);
     const each = outputs.length / together;
     const own = outputs.slice((row - first) * each, (row - first + 1) * each);
-    return { patterns, outputs: own, answers: answers(this.batch, row, own, this.model.scoring) };
+    const found = { patterns, outputs: own, answers: answers(this.batch, row, own, this.model.scoring) };
+    return wanted ? { ...found, streams } : found;
   }
 
   /** One pass; `wanted`: the first layer whose patterns are watched, and whether those of the last are, at all positions. */
@@ -239,13 +248,18 @@ class Work {
     count: number,
     { from, whole }: { from: number; whole: boolean },
     watch: (layer: number, floats: Float32Array, place: number) => void,
+    passing?: (stream: Float32Array) => void,
   ): Float32Array {
     const kept = this.#kept(first, count);
     const begin = Math.min(from, firstLayer(this.changes), this.model.shape.n_layers - 1);
     const streams: Float32Array[] = [];
     const pass: Pass = { batch: this.batch, first, count, whole, blind: blind(this.changes) };
-    if (!this.changes.length) pass.streams = (_, stream) => streams.push(stream);
-    else if (kept.streams && begin > 0) pass.from = { layer: begin, stream: kept.streams[begin]! };
+    if (!this.changes.length || passing) {
+      pass.streams = (_, stream) => {
+        streams.push(stream);
+        passing?.(stream);
+      };
+    } else if (kept.streams && begin > 0) pass.from = { layer: begin, stream: kept.streams[begin]! };
     const changed = this.#changed(first, count);
     pass.patterns = (layer, floats, place, rows) => {
       changed(layer, floats, place, rows);

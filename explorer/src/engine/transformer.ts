@@ -113,7 +113,11 @@ export class Transformer {
       if (layer === shape.n_layers - 1 && !pass.whole) at = queries;
       this.#block(layer, pass, scratch, at);
     }
-    if (at.end - at.start === width) this.#gather(scratch.resid, pass, queries);
+    if (at.end - at.start === width) {
+      const { resid } = scratch;
+      pass.streams?.(shape.n_layers, kernel.floats.slice(resid, resid + count * width * shape.d_model));
+      this.#gather(scratch.resid, pass, queries);
+    }
     return this.#unembed(pass, scratch);
   }
 

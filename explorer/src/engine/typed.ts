@@ -53,7 +53,6 @@ export function parseFacts(text: string): { premises: string[]; conclusion: stri
     .flatMap(({ premises, conclusion }) => [...premises, conclusion])
     .find((name) => name.length > LONGEST_NAME);
   if (long) throw new BundleError(`A name may be ${LONGEST_NAME} characters long; ${shown(long)} is longer.`);
-  if (!facts.length) throw new BundleError("Type at least one chain of facts, such as ann>bob bob>cy.");
   return facts;
 }
 
@@ -71,6 +70,7 @@ export function problem(text: string, run: Run): Problem {
     }
     concluded.set(conclusion, by);
   }
+  if (!facts.length) throw new BundleError(`Type at least one chain: ${expected(sheet, "ann")}.`);
   const roots = [...new Set(facts.flatMap(({ premises }) => premises))].filter((name) => !concluded.has(name));
   if (!roots.length)
     throw new BundleError("These facts run in a circle: a chain begins with a symbol that follows from none.");
@@ -190,7 +190,7 @@ function normal(random: () => number): number {
 }
 
 /** The name of a chain for people: a … z, A … Z, then a', b', …; `·` of none. */
-function letter(chain: number): string {
+export function letter(chain: number): string {
   if (chain < 0) return "·";
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return letters[chain % 52]! + "'".repeat(Math.floor(chain / 52));

@@ -164,6 +164,8 @@ export interface Look {
   /** query output */
   outputs: Float32Array;
   answers: Answer[];
+  /** After 0, 1, 2 … layers: position d_model. If asked for. */
+  streams?: Float32Array[];
 }
 
 /** One answer: the symbol named, and how far it is from being another. */

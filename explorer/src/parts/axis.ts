@@ -1,21 +1,31 @@
-/** Where things stand in charts over training: every checkpoint has a column of its own, and steps between them a place between. */
+/** Where things stand in charts over training: time is even, and a checkpoint's column reaches half-way to its neighbours. */
 
-/** A step's place among checkpoints, 0 … n − 1, in parts of columns. */
+/** A step's place between the first checkpoint and the last, 0 to 1. */
 export function placeOf(step: number, steps: readonly number[]): number {
-  if (steps.length < 2 || step <= steps[0]!) return 0;
-  for (let i = 1; i < steps.length; i++) {
-    if (step <= steps[i]!) return i - 1 + (step - steps[i - 1]!) / (steps[i]! - steps[i - 1]!);
-  }
-  return steps.length - 1;
+  const [first, last] = [steps[0] ?? 0, steps.at(-1) ?? 0];
+  return last > first ? Math.min(1, Math.max(0, (step - first) / (last - first))) : 0.5;
 }
 
-/** Checkpoints whose steps are written below a chart: round ones, not too near to each other. */
+/** The checkpoint nearest to a place. */
+export function stepAt(place: number, steps: readonly number[]): number | undefined {
+  const wanted = steps[0]! + place * (steps.at(-1)! - steps[0]!);
+  return steps.reduce((best, one) => (Math.abs(one - wanted) < Math.abs(best - wanted) ? one : best), steps[0]!);
+}
+
+/** Where the columns of checkpoints begin, and where the last one ends. */
+export function edges(steps: readonly number[]): number[] {
+  const between = steps.slice(1).map((step, i) => placeOf((steps[i]! + step) / 2, steps));
+  return [0, ...between, 1];
+}
+
+/** Round steps to write below a chart: at most so many, as far apart as each other. */
 export function ticks(steps: readonly number[], most: number): number[] {
-  if (steps.length <= most) return [...steps];
-  const last = steps.length - 1;
-  const every = Math.ceil(last / (most - 1));
-  const chosen = steps.filter((_, i) => i % every === 0 && last - i >= every * 0.6);
-  return [...chosen, steps[last]!];
+  const [first, last] = [steps[0] ?? 0, steps.at(-1) ?? 0];
+  const least = (last - first) / Math.max(1, most - 1) || 1;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const every = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least)!;
+  const from = Math.ceil(first / every);
+  return Array.from({ length: Math.floor(last / every) - from + 1 }, (_, i) => (from + i) * every);
 }
 
 /** A logarithmic scale from [low, high] to [0, 1], kept inside. */

@@ -1,7 +1,7 @@
 /** The loss of every hop over training, with what it should be read against; a click or a drag picks a checkpoint. */
 import { useRef } from "preact/hooks";
 import type { Run } from "../bundle.ts";
-import { decades, logScale, placeOf, ticks } from "./axis.ts";
+import { decades, logScale, placeOf, stepAt, ticks } from "./axis.ts";
 import { useWidth } from "./width.ts";
 import { DASHES, hue, short, whole } from "./words.ts";
 
@@ -38,16 +38,14 @@ export function Curves({
   const gutter = width < 520 ? 44 : left;
   const [right, top, bottom] = [width < 520 ? 40 : 92, 10, 24];
   const steps = run.checkpoints.map((one) => one.step);
-  const columns = Math.max(1, steps.length);
   const [w, h] = [Math.max(80, width - gutter - right), height - top - bottom];
-  const x = (at: number): number => gutter + ((placeOf(at, steps) + 0.5) / columns) * w;
+  const x = (at: number): number => gutter + placeOf(at, steps) * w;
   const scale = logScale(range.low, range.high);
   const y = (loss: number): number => top + h * (1 - scale(loss));
   const dragging = useRef(false);
   const at = (event: PointerEvent): void => {
     const left = (event.currentTarget as Element).getBoundingClientRect().left;
-    const column = Math.floor(((event.clientX - left - gutter) / w) * columns);
-    const found = steps[Math.min(columns - 1, Math.max(0, column))];
+    const found = stepAt((event.clientX - left - gutter) / w, steps);
     if (found !== undefined) pick(found);
   };
   return (

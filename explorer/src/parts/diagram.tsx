@@ -1,146 +1,270 @@
-/** The circuit as a drawing: a column for each role, a band for each layer, an arrow for each path. */
-import type { Path, Run } from "../bundle.ts";
+/** The circuit as a drawing, the same as in a run's pictures: one chain's positions, a band for each layer, an arrow for
+ * each path. Colour is the symbol that a box holds and that an arrow fetches. */
+import { useMemo } from "preact/hooks";
+import type { Run } from "../bundle.ts";
 import { type Store, useStore } from "../store.ts";
-import { nameOf } from "./strengths.ts";
+import {
+  type Band,
+  BOX,
+  bandsOf,
+  CHIP,
+  type Chain,
+  level,
+  PRINT,
+  type Shown,
+  type Spot,
+  spotsOf,
+  type Wire,
+  wired,
+} from "./layout.ts";
+import { nameOf, type Strengths } from "./strengths.ts";
 import { useWidth } from "./width.ts";
-import { byPlace, hue, hueOf, kindOf, name, symbolOf } from "./words.ts";
+import { hue, hueOf, kindOf, name, onHue, short, symbolOf } from "./words.ts";
 
-const LANE = 34; // height of a lane for arrows
-const PAD = 14; // of a band, above and below its lanes
 const STRONG = 0.5; // attention, above which a path outside the circuit is drawn, too
+const SAID = { live: "live", off: "knocked out", ideal: "held ideal" };
 
-interface Arrow {
-  path: Path;
-  strength: number;
-  ours: boolean;
-  state: "live" | "off" | "ideal";
-  lane: number;
+/** The circuit in the lab: as it is at a step on average, in a frame that holds what is drawn at any other. */
+export function Diagram({ run, strengths, step }: { run: Run; strengths: Strengths; step: number }) {
+  const store = useStore();
+  const { inst, off, ideal, hand } = store.choice.value;
+  const all = useMemo(
+    () => [undefined, ...strengths.values()].map((one) => shownOf(store, run, one)),
+    [run, strengths, off, ideal, hand],
+  );
+  const { symbols, roles } = run.batch.instances[inst] ?? { symbols: [], roles: [] };
+  const letter = roles[run.task.query_positions[0]]?.split(" ")[0] ?? "";
+  const chain = useMemo(() => ({ symbols, roles, letter }), [run, inst]);
+  const shown = shownOf(store, run, strengths.get(step));
+  if (!all.flat().length)
+    return <p class="empty">No path is strong at any step, and no circuit is known of this run.</p>;
+  return <Drawing run={run} chain={chain} all={all} shown={shown} />;
 }
 
-export function Diagram({ run, strengths }: { run: Run; strengths: Float32Array | undefined }) {
-  const store = useStore();
+const none = (): Chip[] => [];
+
+/** What a stream holds, told at its place. */
+export interface Chip {
+  text: string;
+  /** Of whose colour it is; −1: of nobody's. */
+  symbol: number;
+  right: boolean;
+}
+
+/**
+ * A circuit on the positions of a chain. `all`: whatever must find room in it; `shown`: what is drawn. `chips`: what a
+ * role's stream holds after so many layers. `faint`: arrows that are not spoken of now.
+ */
+export function Drawing({
+  run,
+  chain,
+  all,
+  shown,
+  chips = none,
+  faint = () => false,
+}: {
+  run: Run;
+  chain: Chain;
+  all: readonly Shown[][];
+  shown: readonly Shown[];
+  chips?: (layers: number, role: string) => Chip[];
+  faint?: (layer: number) => boolean;
+}) {
   const [box, width] = useWidth<HTMLDivElement>(720);
-  const arrows = drawn(store, run, strengths);
-  const used = new Set(arrows.flatMap(({ path }) => [path.query, path.key]));
-  const roles = [...new Set([...run.batch.roles, ...run.batch.attended])]
-    .filter((role) => used.has(role))
-    .sort(byPlace);
-  const margin = width < 520 ? 40 : 70;
-  const gap = (width - margin - 24) / Math.max(1, roles.length);
-  const x = (role: string): number => margin + gap * (roles.indexOf(role) + 0.5);
-  const bands = laned(arrows, run.model.n_layers, roles);
-  const total = bands.reduce((sum, band) => sum + band.height, 0);
+  const narrow = width < 520;
+  const left = narrow ? 26 : 66;
   const top = 34;
-  const height = top + total + 76;
-  const bottomOf = (layer: number): number =>
-    top + total - bands.slice(0, layer).reduce((sum, band) => sum + band.height, 0);
-  const asked = chainOf(run, store.choice.value.inst);
+  const { spots, bands } = useMemo(() => {
+    const found = spotsOf(chain, all.flat(), left, width - left - 8);
+    const roles = found.flatMap((spot) => spot.roles);
+    const most = (layer: number): number => Math.max(0, ...roles.map((role) => chips(layer + 1, role).length));
+    const drawings = all.map((one) => wired(one, found, width));
+    return { spots: found, bands: bandsOf(drawings, run.model.n_layers, top, most) };
+  }, [run, chain, all, chips, width]);
+  const wires = wired(shown, spots, width);
+  const ground = (bands[0]?.bottom ?? top) + 14;
+  const upright = spots.some((spot, i) => i > 0 && spot.kind === "chain" && spot.x - spots[i - 1]!.x < 62);
   return (
     <div ref={box} class="diagram-box">
-      {roles.length === 0 ? (
-        <p class="empty">No path is strong at this step, and no circuit is known of this run.</p>
-      ) : (
-        <svg class="diagram" width={width} height={height} role="group" aria-label="Circuit: its paths, layer by layer">
-          {bands.map((band, layer) => (
-            <g key={band.layer}>
-              <rect
-                class={layer % 2 ? "band odd" : "band"}
-                x="0"
-                y={bottomOf(layer) - band.height}
-                width={width}
-                height={band.height}
-              />
-              <text class="layer" x="12" y={bottomOf(layer) - band.height / 2 + 4}>
-                {width < 520 ? `L${layer}` : `layer ${layer}`}
-              </text>
-            </g>
-          ))}
-          {roles.map((role) => (
-            <g key={role}>
-              <line
-                class="stream"
-                x1={x(role)}
-                x2={x(role)}
-                y1={role === "query" ? top - 6 : top}
-                y2={top + total + 16}
-              />
-              <rect
-                x={x(role) - 19}
-                y={top + total + 14}
-                width="38"
-                height="30"
-                rx="6"
-                class="box"
-                stroke={hue(Math.max(0, symbolOf(role)))}
-              />
-              <text class="symbol" x={x(role)} y={top + total + 34} text-anchor="middle">
-                {name(asked.get(role) ?? "", 4)}
-              </text>
-              <text class="role" x={x(role)} y={top + total + 62} text-anchor="middle">
-                {role}
-              </text>
-            </g>
-          ))}
-          {roles.includes("query") && (
-            <text class="layer" x={x("query")} y={top - 14} text-anchor="middle">
-              answers
-            </text>
-          )}
-          {arrows.map((arrow) => (
-            <Drawn
-              key={arrow.path.name}
-              arrow={arrow}
-              run={run}
-              x={x}
-              bottom={bottomOf(arrow.path.layer)}
-              wide={gap > 74}
+      <svg
+        class="diagram"
+        width={width}
+        height={ground + BOX + (upright ? 72 : 24)}
+        role="group"
+        aria-label="Circuit: its paths, layer by layer"
+      >
+        {bands.map((band, layer) => (
+          <g key={String(layer)}>
+            <rect
+              class={layer % 2 ? "band odd" : "band"}
+              x="0"
+              y={band.top}
+              width={width}
+              height={band.bottom - band.top}
             />
-          ))}
-        </svg>
-      )}
+            <text class="layer" x={narrow ? 4 : 10} y={(band.bottom + band.top) / 2 + 4}>
+              {narrow ? `L${layer}` : `layer ${layer}`}
+            </text>
+          </g>
+        ))}
+        <Facts spots={spots} y={ground + BOX / 2} />
+        {spots.map((spot, i) => (
+          <Place
+            key={String(i)}
+            spot={spot}
+            y={ground}
+            until={chips === none ? streamOf(spot, wires, bands, top) : top - (spot.roles.includes("query") ? 8 : 0)}
+            upright={upright}
+          />
+        ))}
+        {wires.map((wire) => (
+          <Arrow
+            key={wire.path.name}
+            wire={wire}
+            run={run}
+            band={bands[wire.path.layer]!}
+            faint={faint(wire.path.layer)}
+          />
+        ))}
+        {spots.flatMap(({ roles, x }) =>
+          roles.flatMap((role) =>
+            bands.map((band, layer) => (
+              <Chips key={`${role} ${layer}`} chips={chips(layer + 1, role)} x={x} band={band} />
+            )),
+          ),
+        )}
+      </svg>
     </div>
   );
 }
 
-/** One path: from the attended role below, along its lane, up into the attending one. */
-function Drawn({
-  arrow,
-  run,
-  x,
-  bottom,
-  wide,
-}: {
-  arrow: Arrow;
-  run: Run;
-  x: (role: string) => number;
-  bottom: number;
-  wide: boolean;
-}) {
+/** What a stream holds after a layer, above the arrows that bring it. */
+function Chips({ chips, x, band }: { chips: Chip[]; x: number; band: Band }) {
+  return (
+    <>
+      {chips.map(({ text, symbol, right }, i) => {
+        const wide = 10 + 7 * Math.min(6, text.length);
+        const y = band.top + 2 + CHIP * i;
+        return (
+          <g key={text + String(i)} class={right ? "chip" : "chip wrong"}>
+            <rect
+              x={x - wide / 2}
+              y={y}
+              width={wide}
+              height={CHIP - 3}
+              rx="8"
+              style={{ stroke: hue(Math.max(0, symbol)) }}
+            />
+            <text x={x} y={y + 12} text-anchor="middle">
+              {name(text, 6)}
+            </text>
+          </g>
+        );
+      })}
+    </>
+  );
+}
+
+/** How high the line above a box goes: as far as somebody still reads it, a query's to its answer. */
+function streamOf(spot: Spot, wires: readonly Wire[], bands: readonly Band[], top: number): number {
+  if (spot.roles.includes("query")) return top - 8;
+  const read = wires.filter(({ start, end }) => start === spot || end === spot).map(({ path }) => path.layer);
+  return read.length ? bands[Math.max(...read)]!.bottom : bands[0]!.bottom;
+}
+
+/** A line joins the boxes of one fact. */
+function Facts({ spots, y }: { spots: readonly Spot[]; y: number }) {
+  const factOf = (spot: Spot | undefined): string => /\[(\d+)/.exec(spot?.roles[0] ?? "")?.[1] ?? "";
+  const joined = spots.filter((spot, i) => factOf(spot) && factOf(spot) === factOf(spots[i + 1]));
+  return joined.map((spot) => (
+    <line key={spot.x} class="fact" x1={spot.x} x2={spots[spots.indexOf(spot) + 1]!.x} y1={y} y2={y} />
+  ));
+}
+
+/** A box, the line above it, and the roles below. */
+function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: number; upright: boolean }) {
+  const { x, kind, symbol, roles } = spot;
+  const size =
+    kind === "folded"
+      ? { wide: 26, high: 22 }
+      : { wide: kind === "chain" && upright ? Math.min(BOX, 10 + 8 * symbol.length) : BOX, high: BOX };
+  const at = Math.max(0, symbolOf(roles[0] ?? ""));
+  const middle = y + BOX / 2;
+  return (
+    <g>
+      {kind !== "folded" && <line class="stream" x1={x} x2={x} y1={until} y2={y} />}
+      <rect
+        class={kind === "chain" ? "" : "box-folded"}
+        x={x - size.wide / 2}
+        y={middle - size.high / 2}
+        width={size.wide}
+        height={size.high}
+        rx="6"
+        style={kind === "chain" ? { fill: hue(at) } : {}}
+      />
+      {kind === "others" && !upright ? (
+        <text class="small" x={x} y={middle} text-anchor="middle">
+          <tspan x={x} dy="-2">
+            other
+          </tspan>
+          <tspan x={x} dy="10">
+            chains
+          </tspan>
+        </text>
+      ) : (
+        <text
+          class={kind === "chain" ? "symbol" : "small"}
+          style={
+            kind === "chain" ? { fill: onHue(at), fontSize: `${Math.min(13, 34 / Math.max(1, symbol.length))}px` } : {}
+          }
+          x={x}
+          y={middle + 4}
+          text-anchor="middle"
+        >
+          {kind === "others" ? "…" : name(symbol, 5)}
+        </text>
+      )}
+      {(kind === "others" && upright ? [symbol] : roles).map((role, i) => (
+        <text
+          key={role}
+          class={kind === "others" ? "small" : "role"}
+          x={upright ? 0 : x}
+          y={upright ? 0 : y + BOX + 15 + 12 * i}
+          text-anchor={upright ? "end" : "middle"}
+          transform={upright ? `translate(${x + 4 + 11 * i} ${y + BOX + 7}) rotate(-90)` : undefined}
+        >
+          {role}
+        </text>
+      ))}
+      {roles.includes("query") && (
+        <text class="layer" x={x + 12} y={until - 6} text-anchor="end">
+          answers
+        </text>
+      )}
+    </g>
+  );
+}
+
+/** One path: from the attended box, along its lane, up into the attending one. */
+function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; faint: boolean }) {
   const store = useStore();
-  const { path, strength, ours, state, lane } = arrow;
-  const [from, to] = [x(path.key), x(path.query)];
-  const y = bottom - PAD - lane * LANE - 8;
-  const turn = Math.min(12, Math.abs(to - from) / 2);
-  const way = Math.sign(to - from);
-  const end = y - 17;
-  const line =
-    way === 0
-      ? `M${from},${bottom} V${end}`
-      : `M${from},${bottom} V${y + turn} Q${from},${y} ${from + way * turn},${y} H${to - way * turn} Q${to},${y} ${to},${y - turn} V${end}`;
+  const { path, ours, start, end, label, notes, x, anchor } = wire;
+  const state = store.stateOf(path.name);
+  const strength = strengthIn(label);
+  const [from, to, y] = [start.x, end.x, level(band, wire)];
   const colour = ours ? hueOf(run, path) : "var(--passing)";
   const toggle = (): void => store.put(path.name, state === "off" ? "live" : "off");
-  const said = { live: "live", off: "knocked out", ideal: "held ideal" }[state];
-  const head = `L${path.layer}H${path.head}${path.chain === "other" ? "*" : ""}`;
-  const shown =
-    state === "off" ? "out" : state === "ideal" ? "ideal" : Number.isFinite(strength) ? strength.toFixed(2) : "–";
-  const middle = way === 0 ? from + 8 : (from + to) / 2;
+  const line = route(from, to, y, band);
+  const { tip } = band;
+  const [head, ...rest] = label.split(" ");
+  const seen = ours && strength < 1 ? 0.35 + 0.65 * strength : 1;
   return (
     <g
-      class={`arrow ${state} ${ours ? "ours" : "other"}`}
+      class={`arrow ${state} ${ours ? "ours" : "other"}${faint && state === "live" ? " faint" : ""}`}
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
-      aria-label={`${head} ${shown}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${said}`}
+      aria-label={`${[label, ...notes].join(" ")}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${SAID[state]}`}
       data-path={path.name}
       onClick={toggle}
       onKeyDown={(event) => {
@@ -156,68 +280,54 @@ function Drawn({
         class="wire"
         d={line}
         fill="none"
+        opacity={seen}
         stroke={colour}
         stroke-width={state === "off" || !ours ? 1.5 : 1 + 4.5 * Math.max(0, Math.min(1, strength || 0))}
         stroke-dasharray={state === "off" ? "3 4" : ours ? "" : "5 4"}
       />
-      <path class="head" d={`M${to - 6},${end + 2} h12 l-6,-10z`} fill={colour} />
-      {state === "off" && <path class="cross" d={`M${middle - 5},${y - 5} l10,10 m0,-10 l-10,10`} />}
-      {(wide || ours) && (
-        <text class="wire-name" x={middle} y={y - 7} text-anchor={way === 0 ? "start" : "middle"}>
-          {head} <tspan class="wire-strength">{shown}</tspan>
+      <path class="head" d={`M${to - 6},${tip + 10} h12 l-6,-10z`} fill={colour} opacity={seen} />
+      {state === "off" && <path class="cross" d={`M${x - 5},${y - 5} l10,10 m0,-10 l-10,10`} />}
+      <text class="wire-name" x={x} y={y - 6} text-anchor={anchor}>
+        {head} <tspan class="wire-strength">{rest.join(" ")}</tspan>
+      </text>
+      {notes.map((note, i) => (
+        <text key={note} class="small note" x={x} y={y + 13 + PRINT * i} text-anchor={anchor}>
+          {` ${note}`}
         </text>
-      )}
-      <title>{`${`L${path.layer}H${path.head}`} ${kindOf(path)}: ${said}. Click to ${state === "off" ? "put it back" : "knock it out"}.`}</title>
+      ))}
+      <title>{`L${path.layer}H${path.head} ${kindOf(path)}: ${SAID[state]}. Click to ${state === "off" ? "put it back" : "knock it out"}.`}</title>
     </g>
   );
 }
 
-/** The circuit's paths, those that were touched, and others that are strong now. Strengths are those under the changes, where known. */
-function drawn(store: Store, run: Run, strengths: Float32Array | undefined): Arrow[] {
+const strengthIn = (label: string): number => Number(label.split(" ")[1]);
+
+/** Up, across and up, with round corners. */
+function route(from: number, to: number, y: number, band: Band): string {
+  const end = band.tip + 9;
+  if (from === to) return `M${from},${band.bottom} V${end}`;
+  const way = Math.sign(to - from);
+  const turn = Math.min(12, Math.abs(to - from) / 2, band.bottom - y, y - end);
+  return `M${from},${band.bottom} V${y + turn} Q${from},${y} ${from + way * turn},${y} H${to - way * turn} Q${to},${y} ${to},${y - turn} V${end}`;
+}
+
+/** The circuit's paths, those that were touched, and others that are strong then. Strengths are those under the changes, where known. */
+function shownOf(store: Store, run: Run, strengths: Float32Array | undefined): Shown[] {
   const circuit = run.circuit?.paths ?? [];
   const { hand } = store.choice.value; // then all others are null
   const live = store.fresh.value?.changed.scores?.strengths;
-  const now = new Map(circuit.map((path, i) => [nameOf(path), live?.[i]]));
-  return run.paths.flatMap((path, i) => {
-    const ours = now.has(path.name);
+  const now = new Map(circuit.map((path, i) => [nameOf(path), { live: live?.[i], loss: path.removal_loss }]));
+  return run.paths.flatMap((path, i): Shown[] => {
+    const own = now.get(path.name);
     const measured = strengths?.[i] ?? Number.NaN;
     const state = store.stateOf(path.name);
-    if (!ours && state === "live" && (hand || !(measured >= STRONG))) return [];
-    const strength = now.get(path.name) ?? measured;
-    return [{ path, strength, ours, state, lane: 0 }];
+    if (!own && state === "live" && (hand || !(measured >= STRONG))) return [];
+    const strength = own?.live ?? measured;
+    const said = { off: "off", ideal: "ideal", live: Number.isFinite(strength) ? strength.toFixed(2) : "–" }[state];
+    const notes = [
+      ...(path.chain === "other" ? [`their ${path.key}`] : []),
+      ...(own ? [`without ${short(own.loss)}`] : []),
+    ];
+    return [{ path, ours: Boolean(own), label: `L${path.layer}H${path.head} ${said}`, notes }];
   });
-}
-
-/** Gives every arrow a lane in its layer in which it crosses no other, the circuit's lowest; and every layer its height. */
-function laned(arrows: Arrow[], n_layers: number, roles: string[]): { layer: number; height: number }[] {
-  return Array.from({ length: n_layers }, (_, layer) => {
-    const lanes: [number, number][][] = [];
-    const here = arrows.filter(({ path }) => path.layer === layer);
-    here.sort((one, other) => Number(other.ours) - Number(one.ours));
-    for (const arrow of here) {
-      const ends = [roles.indexOf(arrow.path.key), roles.indexOf(arrow.path.query)];
-      const [low, high] = [Math.min(...ends) - 0.2, Math.max(...ends) + 0.2];
-      const free = (lane: [number, number][]): boolean => lane.every(([a, b]) => b < low || a > high);
-      let lane = lanes.findIndex(free);
-      if (lane < 0) lane = lanes.push([]) - 1;
-      lanes[lane]!.push([low, high]);
-      arrow.lane = lane;
-    }
-    return { layer, height: 2 * PAD + 12 + Math.max(1, lanes.length) * LANE - (lanes.length > 1 ? 8 : 0) };
-  });
-}
-
-/** By role, the symbol that it holds in the first chain that a sequence asks for. */
-function chainOf(run: Run, instance: number): Map<string, string> {
-  const { symbols, roles } = run.batch.instances[instance] ?? { symbols: [], roles: [] };
-  const start = run.task.query_positions[0];
-  const letter = roles[start]?.split(" ")[0];
-  const found = new Map<string, string>();
-  roles.forEach((label, position) => {
-    for (const part of label.split(" / ")) {
-      const [chain, role] = part.split(" ");
-      if (chain === letter && role && !found.has(role)) found.set(role, symbols[position] ?? "");
-    }
-  });
-  return found;
 }

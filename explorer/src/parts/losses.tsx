@@ -127,7 +127,6 @@ function Refused() {
   const sizes = run.batch.sizes.filter((n) => here?.reference?.[n]);
   const n = sizes.at(-1);
   const known = n === undefined ? undefined : here?.reference?.[n];
-  const live = run.checkpoints.filter((one) => store.live.refusal(run, one.step) === null).map((one) => one.step);
   return (
     <section class="card losses">
       <div class="card-head">
@@ -149,11 +148,20 @@ function Refused() {
           </tbody>
         </table>
       )}
-      {live.length > 0 && (
-        <button type="button" onClick={() => store.choose({ step: live.at(-1)! })}>
-          Go to step {whole(live.at(-1)!)}, which is live
-        </button>
-      )}
+      <WayBack />
     </section>
+  );
+}
+
+/** To the last step at which the model runs in this page, where there is one. */
+export function WayBack() {
+  const store = useStore();
+  const run = store.run.value!;
+  const live = run.checkpoints.filter((one) => store.live.refusal(run, one.step) === null).at(-1);
+  if (!live) return null;
+  return (
+    <button type="button" onClick={() => store.choose({ step: live.step })}>
+      Go to step {whole(live.step)}, which is live
+    </button>
   );
 }

@@ -8,7 +8,7 @@ import { hueOf, kindOf } from "./words.ts";
 const MOST = 12; // other paths shown at once
 const STATES = [
   ["live", "live", "as the model computes it"],
-  ["off", "out", "knocked out: a null pattern in its place"],
+  ["off", "off", "knocked out of the whole model: a null pattern in its place"],
   ["ideal", "ideal", "held ideal: attends to its target alone"],
 ] as const;
 

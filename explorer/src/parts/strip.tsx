@@ -1,7 +1,7 @@
 /** Path by step: how strong each notable path is at every checkpoint, with the step at which it passes one half. */
 import { useRef } from "preact/hooks";
 import type { Run } from "../bundle.ts";
-import { placeOf } from "./axis.ts";
+import { edges, placeOf, stepAt } from "./axis.ts";
 import { colour, usePainting } from "./painting.ts";
 import { notable, type Strengths } from "./strengths.ts";
 import { TableOf } from "./table.tsx";
@@ -30,14 +30,14 @@ export function Strip({
   const [left, right] = [narrow ? 44 : NAMES, narrow ? 40 : 92];
   const steps = run.checkpoints.map((one) => one.step);
   const w = Math.max(80, width - left - right);
-  const x = (at: number): number => left + ((placeOf(at, steps) + 0.5) / steps.length) * w;
+  const x = (at: number): number => left + placeOf(at, steps) * w;
   const canvas = useRef<HTMLCanvasElement>(null);
   usePainting(canvas, (element) => paint(element, run, rows, strengths, steps, w));
   const dragging = useRef(false);
   const at = (event: PointerEvent): void => {
     const from = (event.currentTarget as Element).getBoundingClientRect().left;
-    const column = Math.floor(((event.clientX - from - left) / w) * steps.length);
-    pick(steps[Math.min(steps.length - 1, Math.max(0, column))]!);
+    const found = stepAt((event.clientX - from - left) / w, steps);
+    if (found !== undefined) pick(found);
   };
   const height = rows.length * ROW;
   return (
@@ -104,7 +104,7 @@ function paint(
   const pen = canvas.getContext("2d");
   if (!pen) return;
   pen.scale(ratio, ratio);
-  const column = w / steps.length;
+  const columns = edges(steps).map((edge) => Math.round(edge * w));
   for (const [i, row] of rows.entries()) {
     const variable = row.ours ? hueOf(run, run.paths[row.index]!).slice(4, -1) : "--passing";
     pen.fillStyle = colour(canvas, variable);
@@ -112,8 +112,7 @@ function paint(
       const value = strengths.get(at)?.[row.index];
       if (value === undefined || Number.isNaN(value)) continue;
       pen.globalAlpha = 0.04 + 0.96 * Math.max(0, Math.min(1, value)) ** 1.4;
-      const from = Math.round(j * column);
-      pen.fillRect(from, i * ROW + 1, Math.round((j + 1) * column) - from, ROW - 3);
+      pen.fillRect(columns[j]!, i * ROW + 1, columns[j + 1]! - columns[j]!, ROW - 3);
     }
   }
 }

@@ -41,8 +41,12 @@ export const tone = (symbol: number): string => hue(symbol).replace("hue", "tone
 /** Lines of different hops differ in dash, too. */
 export const DASHES = ["", "7 3", "2 3", "9 3 2 3", "5 2", "1 2"];
 
-/** The colour of a path: of the symbol that it fetches. */
-export function hueOf(run: Run, path: Pick<Path, "key">): string {
+/** What is written on a ground of a symbol's colour. */
+export const onHue = (symbol: number): string => hue(symbol).replace("hue", "on-hue");
+
+/** The colour of a path: of the symbol that it fetches; grey where that is another chain's. */
+export function hueOf(run: Run, path: Pick<Path, "key" | "chain">): string {
+  if (path.chain === "other") return "var(--other)";
   const symbol = symbolOf(path.key);
   return hue(symbol >= 0 ? symbol : 1 + run.batch.attended.indexOf(path.key));
 }

@@ -10,7 +10,7 @@ export function CircuitView() {
   const store = useStore();
   const run = store.run.value!;
   const { step, hand } = store.choice.value;
-  const strengths = useStrengths(run).get(step);
+  const strengths = useStrengths(run);
   const whole = (event: MouseEvent): void => {
     void (event.currentTarget as Element).closest(".card")?.requestFullscreen?.();
   };
@@ -32,11 +32,13 @@ export function CircuitView() {
             </label>
           </div>
         </div>
-        <Diagram run={run} strengths={strengths} />
+        <Diagram run={run} strengths={strengths} step={step} />
         <div class="card-foot">
           <p class="hint">
-            Layers go up. Width is attention, colour the symbol that is fetched. Click an arrow, or press Enter on it,
-            to knock it out.
+            Layers go up. A box shows the symbol of a position, and an arrow has the colour of the symbol that it
+            fetches. On an arrow: its head and mean attention; dashed grey, a path outside the circuit. Click an arrow,
+            or press Enter on it, to knock it out of the whole model. “Without” is another intervention: the loss of the
+            circuit alone, with all else null, once that path is left out.
           </p>
           <div class="actions">
             <button type="button" class="quiet" onClick={whole}>
@@ -57,7 +59,7 @@ export function CircuitView() {
       </section>
       <div class="side">
         <LossPanel />
-        <PathList run={run} strengths={strengths} />
+        <PathList run={run} strengths={strengths.get(step)} />
       </div>
     </div>
   );

@@ -1,8 +1,9 @@
 /** View 1: how a run learnt. Losses by hop, and below them when each path of attention came. */
+import type { Circuit } from "../bundle.ts";
 import { Curves, Legend } from "../parts/curves.tsx";
 import { useStrengths } from "../parts/strengths.ts";
 import { Strip, StripTable } from "../parts/strip.tsx";
-import { name, whole } from "../parts/words.ts";
+import { name, short, whole } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 
 export function RunView() {
@@ -19,7 +20,7 @@ export function RunView() {
           <Legend run={run} step={step} />
         </div>
         <Curves run={run} step={step} pick={pick} />
-        <p class="hint">Validation loss, logarithmic. Every checkpoint has a column: drag to scrub through training.</p>
+        <p class="hint">Validation loss, logarithmic, over training steps. Drag to scrub through training.</p>
       </section>
       <section class="card">
         <div class="card-head">
@@ -69,16 +70,39 @@ function About() {
           </div>
         ))}
       </dl>
-      {circuit && (
-        <p class="words">
-          <b>
-            {circuit.verdict === "none"
-              ? "No circuit."
-              : `A ${circuit.verdict === "partial" ? "partial " : ""}circuit of ${circuit.paths.length} paths.`}
-          </b>{" "}
-          {circuit.words} <span class="hint">Threshold {circuit.threshold}.</span>
-        </p>
-      )}
+      {circuit && <Verdict circuit={circuit} />}
     </section>
+  );
+}
+
+/** The verdict and the losses behind it; the circuit in words on request, a sentence a line. */
+function Verdict({ circuit }: { circuit: Circuit }) {
+  const paths = circuit.paths.length === 1 ? "1 path" : `${circuit.paths.length} paths`;
+  const losses = (circuit.losses ?? {}) as Record<string, { mean: number }>;
+  const told = [
+    ["with this circuit alone, as computed", losses.live],
+    ["the whole model", losses.model],
+    ["every head idle", losses.null],
+  ] as const;
+  const known = told.flatMap(([what, loss]) => (loss ? [`${what}: ${short(loss.mean)}`] : []));
+  return (
+    <div class="words">
+      <p>
+        <b>
+          {circuit.verdict === "none"
+            ? "No circuit."
+            : `A ${circuit.verdict === "partial" ? "partial " : ""}circuit of ${paths}.`}
+        </b>{" "}
+        Loss {known.join("; ")}. <span class="hint">A circuit must stay below {circuit.threshold}.</span>
+      </p>
+      <details>
+        <summary>The circuit in words</summary>
+        <ul>
+          {circuit.words.split(/(?<=\.) (?=[A-Z])/).map((sentence) => (
+            <li key={sentence}>{sentence}</li>
+          ))}
+        </ul>
+      </details>
+    </div>
   );
 }

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import type { Answered, Attempt } from "../engine/live.ts";
 import { exampleTokens, typedTokens } from "../engine/tokens.ts";
+import { WayBack } from "../parts/losses.tsx";
 import { Laid, Typing, useAttempt, useRead, useTyping } from "../parts/typing.tsx";
 import { name, percent } from "../parts/words.ts";
 import { useStore } from "../store.ts";
@@ -50,7 +51,12 @@ export function TryTokens() {
         )}
         {!alone && store.edited.value && <p class="hint">The model is asked as changed in the view Circuit.</p>}
       </section>
-      {attempt.told && <p class="refusal card">{attempt.told}</p>}
+      {attempt.told && (
+        <div class="card">
+          <p class="refusal">{attempt.told}</p>
+          {store.refusal.value && <WayBack />}
+        </div>
+      )}
       {attempt.found && typed.found && (
         <>
           <Answers run={run} attempt={attempt.found} />

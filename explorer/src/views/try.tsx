@@ -2,32 +2,16 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import type { Answered, Attempt } from "../engine/live.ts";
-import { sheetOf } from "../engine/sheet.ts";
 import { type Problem, problem } from "../engine/typed.ts";
+import { exampleOf, NAMES } from "../parts/example.ts";
+import { WayBack } from "../parts/losses.tsx";
 import { Laid, Typing, useAttempt, useRead, useTyping } from "../parts/typing.tsx";
 import { hue, name, short } from "../parts/words.ts";
 import { useStore } from "../store.ts";
 import { TryTokens } from "./try-tokens.tsx";
 
-const NAMES = [
-  "ann",
-  "bob",
-  "cy",
-  "dee",
-  "eve",
-  "flo",
-  "gus",
-  "hal",
-  "ida",
-  "jan",
-  "kim",
-  "lee",
-  "mia",
-  "ned",
-  "oda",
-  "pat",
-];
 const DRAWS = 20;
+const SURE = 18; // of these
 
 export function Try() {
   const run = useStore().run.value!;
@@ -70,7 +54,12 @@ function TryFacts() {
         </Typing>
         {store.edited.value && <p class="hint">The model is asked as changed in the view Circuit.</p>}
       </section>
-      {attempt.told && <p class="refusal card">{attempt.told}</p>}
+      {attempt.told && (
+        <div class="card">
+          <p class="refusal">{attempt.told}</p>
+          {store.refusal.value && <WayBack />}
+        </div>
+      )}
       {attempt.found && typed.found && (
         <>
           <Answers run={run} attempt={attempt.found} typed={typed.found} again={() => setSeed(seed + 1)} />
@@ -79,26 +68,6 @@ function TryFacts() {
       )}
     </div>
   );
-}
-
-/** The first chains of a task's shape, in people's names. */
-function exampleOf(run: Run): string {
-  try {
-    const { steps } = sheetOf(run);
-    let used = 0;
-    const chains = Array.from({ length: 2 }, () => {
-      const names = new Map<string, string>();
-      const of = (variable: string): string => {
-        const known = names.get(variable) ?? NAMES[used++ % NAMES.length]!;
-        names.set(variable, known);
-        return known;
-      };
-      return steps.map(({ premises, conclusion }) => `${premises.map(of).join("+")}>${of(conclusion)}`).join(" ");
-    });
-    return chains.join("\n");
-  } catch {
-    return "ann>bob bob>cy";
-  }
 }
 
 /** The same facts under other names: what a model that retrieves should not mind. */
@@ -135,10 +104,16 @@ function Answers({ run, attempt, typed, again }: { run: Run; attempt: Attempt; t
       </div>
       <p class="hint">
         Large: the answer to the first draw, with how far off it is and what comes next. Small: how many of {DRAWS}{" "}
-        draws of the same facts, in another order and with other symbols, are right.
+        draws of the same facts, in another order and with other symbols, are right; a tick needs {SURE} of them.
       </p>
     </section>
   );
+}
+
+/** A tick is for what the model answers right in nearly all draws: one of them may be right by luck. */
+function judged(first: Answered, right: number): [string, string] {
+  if (first.named !== first.right) return ["✗", `wrong, it is ${first.right}`];
+  return right >= SURE ? ["✓", "fine"] : ["?", "unsure, right in this draw alone or in a few"];
 }
 
 /** One query and the answer to each of its hops. */
@@ -173,13 +148,13 @@ function Chain({
           return one && one.named === one.right;
         }).length;
         if (!first || shown < 0) return null;
-        const fine = first.named === first.right;
+        const [mark, verdict] = judged(first, right);
         return (
-          <div key={hop} class={fine ? "answer fine" : "answer wrong"}>
+          <div key={hop} class={`answer ${verdict.split(",")[0]}`}>
             <span class="hop">{hop}</span>
             <b style={{ borderColor: hue(i + 1) }}>
-              <bdi>{name(first.named, 24)}</bdi> <span aria-hidden="true">{fine ? "✓" : "✗"}</span>
-              <span class="hidden">{fine ? "right" : `wrong, it is ${first.right}`}</span>
+              <bdi>{name(first.named, 24)}</bdi> <span aria-hidden="true">{mark}</span>
+              <span class="hidden">{verdict}</span>
             </b>
             <small>
               {short(first.distance)} {unit}; next <bdi>{name(first.runner_up, 16)}</bdi>,{" "}

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 @click.option("--export", "file", type=PATH, metavar="FILE", help="Write one HTML file instead.")
 @click.option(
     "--weights",
-    default="last",
+    default="tour",
     show_default=True,
-    metavar="last|STEPS|all",
-    help="Checkpoints whose model runs in the file: the last, all, or steps such as 0,160,1000.",
+    metavar="tour|last|STEPS|all",
+    help="Checkpoints whose model runs in the file: those of the tour, the last, all, or steps such as 0,160,1000.",
 )
 @click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of these results, or studies.")
 def command(
@@ -67,13 +67,11 @@ def command(
 
 def which_of(weights: str) -> Which:
     """Which checkpoints' weights the option asks for. Raises BadInput."""
-    if weights == "last":
-        return "last"
-    if weights == "all":
-        return "all"
+    if weights in ("tour", "last", "all"):
+        return weights  # type: ignore[return-value]
     steps = [step.strip() for step in weights.split(",")]
     if not all(step.isascii() and step.isdecimal() for step in steps):
-        raise BadInput(f"weights must be last, all, or steps such as 0,160,1000; got {weights!r}")
+        raise BadInput(f"weights must be tour, last, all, or steps such as 0,160,1000; got {weights!r}")
     return frozenset(map(int, steps))
 
 
@@ -98,7 +96,7 @@ def export_runs(
 def export_into(run: Run, circuit: Circuit, told: Callable[[str], None] = say) -> None:
     """Write the page on a run, whose circuit is known, into its folder."""
     unlist(run.path, [PAGE])
-    export_runs([run.path], run.path / PAGE, "last", None, {run.config.identity: circuit}, told)
+    export_runs([run.path], run.path / PAGE, "tour", None, {run.config.identity: circuit}, told)
     enlist(run.path, [PAGE])
 
 

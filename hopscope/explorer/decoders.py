@@ -1,0 +1,113 @@
+"""What each residual stream holds, for the page's scene: linear decoders that are judged before anything is shown.
+
+They are the probes of `hopscope.probes.reach`: a ridge regression predicts a symbol of the position's own chain, and
+names the nearest of the symbols that the sequence's chains have in that place. They are fitted on some sequences and
+judged on others. The page reads a stream only with a decoder that names the right symbol in nearly all cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from jaxtyping import Float
+
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import Damaged, to_json
+from hopscope.core.strangers import json_of
+from hopscope.explorer.bundle import Block
+from hopscope.explorer.measuring import place
+from hopscope.models.transformer import Transformer
+from hopscope.probes.linear import Probe, Tally
+from hopscope.probes.reach import at, moments, seen
+from hopscope.problem.paths import role_name
+from hopscope.runs.kept import kept, weights
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+
+LEAST = 0.95  # of answers right, for a decoder to be shown
+SEQUENCES = {"train": 2000, "select": 500, "test": 1000}
+SEED = 0
+VERSION = 1  # of how they are fitted; raised whenever they may come out otherwise than before
+
+
+@dataclass(frozen=True)
+class Decoders:
+    """The decoders of one checkpoint.
+
+    Attributes:
+        cells: of every stream (layers passed, from 0), role and hop (symbol x_hop): `layer`, `role`, `hop`, and the
+            share of right answers `accuracy`, 0–1, on the test sequences.
+        read: block, a row for each cell of at least LEAST: the map (d_model, d_symbol), its bias, the mean of the
+            symbol (both d_symbol), and the slope by which candidates are drawn to that mean.
+    """
+
+    cells: list[dict[str, Any]]
+    read: Block
+
+    def entry(self, step: int, block: str) -> dict[str, Any]:
+        """As it stands in the manifest."""
+        return {"step": step, "n": SEQUENCES["test"], "least": LEAST, "cells": self.cells, "block": block}
+
+
+def decodes(run: Run) -> bool:
+    """Whether there are decoders for a run: a transformer of the project's own, on plain retrieval."""
+    return type(run.task) is Retrieval and type(run.model) is Transformer
+
+
+def decoders_of(run: Run, step: int) -> Decoders:
+    """A checkpoint's decoders, fitted now or before. Raises BadInput where there are none, Damaged."""
+    task, model = run.task, run.at(step)
+    if not (isinstance(task, Retrieval) and isinstance(model, Transformer)):
+        raise BadInput(f"decoders know plain retrieval and the project's transformer alone; got {task.name()}")
+    about = {"weights": weights(run, [step]), "sequences": SEQUENCES, "seed": SEED, "version": VERSION}
+    return kept(run, "decoders", about, lambda: fitted(model, task), files_of, decoders_in, place=place())
+
+
+@torch.no_grad()
+def fitted(model: Transformer, task: Retrieval) -> Decoders:
+    """Decoders of every stream and role, fitted and judged."""
+    train, select = (moments(model, task, SEQUENCES[use], SEED, use, False) for use in ("train", "select"))
+    probes = [
+        [Probe.fit(*pair, task.d_symbol) for pair in zip(*places, strict=True)]
+        for places in zip(train, select, strict=True)
+    ]
+    score = Tally(len(probes), 2 * task.n_hops + 1)
+    for streams, aim in seen(model, task, SEQUENCES["test"], SEED, "test", False):
+        score.n += len(aim.right)
+        for layer, stream in enumerate(streams):
+            for number, probe in enumerate(probes[layer]):
+                score.add(layer, number, probe, at(stream, aim, number), aim)
+    shares = score.sums[0, :, :, ::2] / score.n  # stream place hop: symbols stand at every second piece
+    cells, rows = [], []
+    for layer, number, hop in numpy.ndindex(shares.shape):
+        accuracy = float(shares[layer, number, hop])
+        cells.append({"layer": layer, "role": role_name(number), "hop": hop, "accuracy": accuracy})
+        if accuracy >= LEAST:
+            rows.append(row_of(probes[layer][number], hop, task.d_symbol))
+    width = model.architecture.d_model * task.d_symbol + 2 * task.d_symbol + 1
+    return Decoders(cells, Block.of(numpy.array(rows, numpy.float32).reshape(-1, width)))
+
+
+def row_of(probe: Probe, hop: int, d_symbol: int) -> Float[numpy.ndarray, "number"]:
+    """One decoder's numbers in a row."""
+    own, piece = slice(2 * hop * d_symbol, (2 * hop + 1) * d_symbol), 2 * hop
+    parts = [probe.weight[:, own].flatten(), probe.bias[own], probe.mean[piece], probe.slope[piece, None]]
+    return torch.cat(parts).numpy()
+
+
+def files_of(found: Decoders) -> dict[str, bytes]:
+    """What is kept."""
+    return {"read": found.read.data, "about.json": to_json({"cells": found.cells, "block": found.read.entry()})}
+
+
+def decoders_in(files: Mapping[str, bytes]) -> Decoders:
+    """The inverse of `files_of`. Raises Damaged."""
+    try:
+        about = json_of(files["about.json"])
+        return Decoders(about["cells"], Block.from_entry(files["read"], about["block"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"decoders are not what was kept: {error!r}") from error
