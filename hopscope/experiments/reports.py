@@ -1,48 +1,81 @@
 """Work that leaves one report: what was measured of a language model, or what another study's committed table says.
 
-A setting that begins with `made_up` names no model and no table. It stands for a report that the study writes down,
-which tests plumbing at the scale `quick`.
+A setting that begins with `made_up` names no model and no table. It stands for an invented report, which serves tests
+at the scale `quick` and lies with them, in the study's `tests/made_up.py`.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pandas import DataFrame
 
+from hopscope.core import catalogue
 from hopscope.core.places import TABLE
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import write_json
+from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.results import table_in, today
-from hopscope.experiments.work import Work
+from hopscope.experiments.work import Finished, Work
+from hopscope.runs.run import Run
 
 if TYPE_CHECKING:
     from hopscope.language.checkpoints import Opened
 
+Row = dict[str, Any]
+
+
+def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
+    """One number of a table; `found` is a number, or one with an interval."""
+    if isinstance(found, Mapping):
+        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
+    return {"kind": kind, "name": name, "value": found, **more}
+
 
 class Report(Work):
-    """Work whose result is one JSON file.
+    """Work whose result is one JSON file, of which a table has a row per number.
 
     Attributes:
         file: its name.
-        made_up: what it holds where nothing is measured.
-        source: the setting that says of what the report is.
+        source: the setting that says of what the report is, where there is one.
+        part: what the work is for, as the table's column `part` says.
     """
 
     file: ClassVar[str]
-    made_up: ClassVar[dict[str, Any]]
     source: ClassVar[str] = "model"
+    part: str
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        is_made_up = str(getattr(self, self.source)).startswith("made_up")
-        write_json(folder / self.file, self.made_up if is_made_up else self.report())
+        invented = str(getattr(self, self.source, "")).startswith("made_up")
+        write_json(folder / self.file, self.made_up() if invented else self.report())
+
+    def made_up(self) -> dict[str, Any]:
+        """What the study's tests write down under this label. Raises BadInput where they are not."""
+        name = type(self).__module__
+        study = next(root.package for root in catalogue.studies() if name.startswith(f"{root.package}."))
+        try:
+            reports = importlib.import_module(f"{study}.tests.made_up").REPORTS
+        except ModuleNotFoundError:
+            raise BadInput(
+                f"the scale quick takes an invented report from the tests of {study}, which are not installed; choose "
+                "--scale cpu, or work in a checkout"
+            ) from None
+        return reports[self.label]
 
     @abstractmethod
     def report(self) -> dict[str, Any]:
         """What the file holds. Raises BadInput where the source is missing or not of the kind that is needed."""
+
+    def rows(self, report: Mapping[str, Any]) -> Iterable[Row]:
+        """The report's numbers; by default it holds rows already."""
+        return report["rows"]
+
+    def about(self) -> Row:
+        """What all rows say of the work."""
+        return {"seed": getattr(self, "seed", 0), "model": getattr(self, "model", ""), "part": self.part}
 
 
 class OfModel(Report):
@@ -51,6 +84,10 @@ class OfModel(Report):
     model: str
     trained: bool = True
     seed: int
+
+    @property
+    def part(self) -> str:  # type: ignore[override]
+        return "by hand" if self.model.endswith("by_hand") else "language" if self.trained else "untrained"
 
     def opened(self, by_hand: Callable[[], Opened] | None = None) -> Opened:
         """The model, on one thread; with weights drawn anew by the seed if it is not to be trained."""
@@ -68,7 +105,7 @@ class OfTable(Report):
         experiment: which wrote the table.
     """
 
-    source = "folder"
+    source, part = "folder", "toy"
     experiment: ClassVar[str]
     folder: str
 
@@ -85,3 +122,23 @@ class OfTable(Report):
     @abstractmethod
     def read(table: DataFrame) -> dict[str, Any]:
         """What of the table is needed."""
+
+
+def table_of(
+    runs: Iterable[Finished | Run], of_run: Callable[[Run], Iterable[Row]] = lambda _: (), digits: int = 5
+) -> DataFrame:
+    """Reports and, by `of_run`, trained models as a tidy table.
+
+    Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, and what reports add.
+    """
+    rows: list[Row] = []
+    for run in runs:
+        if isinstance(run, Run):
+            version, seed = run.sessions[-1]["environment"]["code"], run.config.training.seed
+            about, found = {"run": run.config.identity, "version": version, "seed": seed}, of_run(run)
+        else:
+            assert isinstance(run.work, Report)
+            about = {"run": run.work.identity, "version": run.version, **run.work.about()}
+            found = run.work.rows(read_json(run.path / run.work.file))
+        rows += [{**about, "other": "", "step": None, **one} for one in found]
+    return DataFrame(rows).round(dict.fromkeys(("value", "low", "high"), digits))

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.reports import OfModel
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import OfModel, Report, Row
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope_studies.attention_saes.known import by_hand_report
-from hopscope_studies.attention_saes.made_up import HEADS, LAYER
+from hopscope_studies.attention_saes.reading import known, layer, prefixes
 
 REPORT = "attention_saes.json"
 
 
 @dataclass(frozen=True)
-class Known(Work):
+class Known(Report):
     """An autoencoder of the layer by hand."""
 
-    label = "known-features"
+    label, part = "known-features", "by hand"
+    file = REPORT
 
     seed: int = setting(0, "of directions, sequences and the autoencoder")
     sequences: int = setting(2048, "that are read; as many others judge")
     steps: int = setting(1500, "updates of the autoencoder")
     l1: float = setting(2.0, "weight of the features' sum")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        training = SparseTraining(steps=self.steps, l1=self.l1)
-        write_json(folder / REPORT, by_hand_report(self.seed, self.sequences, training))
+    def report(self) -> dict[str, Any]:
+        return by_hand_report(self.seed, self.sequences, SparseTraining(steps=self.steps, l1=self.l1))
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return known(report)
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,16 @@ class Prefixes(OfModel):
     """A language model's heads by prefix length."""
 
     label = "prefix-heads"
-    file, made_up = REPORT, HEADS
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
     count: int = setting(48, "sequences, a half each for choosing and judging")
     seed: int = setting(0, "of sequences and random heads")
     brief: bool = setting(False, "nothing is cut")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return prefixes(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.attention import Lens
@@ -58,8 +61,8 @@ class Prefixes(OfModel):
 class Layer(OfModel):
     """An autoencoder of one layer of a language model."""
 
-    label = "layer-features"
-    file, made_up = REPORT, LAYER
+    label, part = "layer-features", "layer"
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     layer: int = setting(18, "whose attention outputs")
@@ -69,6 +72,9 @@ class Layer(OfModel):
     l1: str = setting("4,8", "weights of the features' sum that are tried, separated by commas")
     steps: int = setting(800, "updates of 512 vectors")
     seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return layer(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.attention import Lens

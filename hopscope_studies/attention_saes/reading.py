@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hopscope.experiments.reports import Row, row
 from hopscope_studies.attention_saes.prefixes import CONDITIONS
-
-Row = dict[str, Any]
-
-
-def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
-    """One row; `found` is a number, or one with an interval."""
-    if isinstance(found, Mapping):
-        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
-    return {"kind": kind, "name": name, "value": found, **more}
 
 
 def known(report: Mapping[str, Any]) -> Iterator[Row]:

@@ -6,15 +6,15 @@ Studies import nothing of one another: what joins this one to the toy study of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pandas import DataFrame
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, OfTable
-from hopscope_studies.overthinking.made_up import REPORT as MADE_UP
-from hopscope_studies.overthinking.made_up import TOY
+from hopscope.experiments.reports import OfModel, OfTable, Row
+from hopscope_studies.overthinking import reading
 
 REPORT = "overthinking.json"
 
@@ -24,7 +24,7 @@ class Demonstrations(OfModel):
     """True and false demonstrations, shown to a language model, to one made by hand, or to one that learnt nothing."""
 
     label = "demonstrations"
-    file, made_up = REPORT, MADE_UP
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     words: str = setting("unnatural", "set of words")
@@ -32,6 +32,17 @@ class Demonstrations(OfModel):
     count: int = setting(48, "texts")
     seed: int = setting(0, "of texts and random heads")
     brief: bool = setting(False, "answers by layer and scores alone")
+
+    @property
+    def part(self) -> str:  # type: ignore[override]
+        found = super().part
+        return "other words" if found == "language" and self.words != "unnatural" else found
+
+    def about(self) -> Row:
+        return super().about() | {"words": self.words}
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return reading.demonstrations(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.overthinking.by_hand import by_hand
@@ -45,9 +56,12 @@ class Toy(OfTable):
     """The toy study's numbers, read off its committed table."""
 
     label = "toy-table"
-    file, made_up, experiment = REPORT, TOY, "false_demonstrations"
+    file, experiment = REPORT, "false_demonstrations"
 
     folder: str = setting("results/false_demonstrations", "where its table is, from where the command is given")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return reading.toy(report)
 
     @staticmethod
     def read(table: DataFrame) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel
-from hopscope_studies.real_hop.made_up import ONE_HOP, TWO_HOPS
+from hopscope.experiments.reports import OfModel, Row
+from hopscope_studies.real_hop.reading import one_hop, two_hops
 
 REPORT = "circuit.json"
 
@@ -18,7 +19,7 @@ class OneHop(OfModel):
     """The circuit of one hop."""
 
     label = "circuit"
-    file, made_up = REPORT, ONE_HOP
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     formulation: str = setting("equations", "the wording")
@@ -26,6 +27,16 @@ class OneHop(OfModel):
     count: int = setting(48, "draws of facts")
     seed: int = setting(0, "of the facts")
     brief: bool = setting(False, "the circuit alone")
+
+    @property
+    def part(self) -> str:  # type: ignore[override]
+        return "one hop" if (self.formulation, self.layout) == ("equations", "code") else "other wording"
+
+    def about(self) -> Row:
+        return super().about() | {"formulation": self.formulation, "layout": self.layout}
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return one_hop(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.real_hop.language.study import CircuitStudy, circuit_study
@@ -40,12 +51,18 @@ class OneHop(OfModel):
 class TwoHops(OfModel):
     """Why two hops fail."""
 
-    label = "two-hops"
-    file, made_up = REPORT, TWO_HOPS
+    label, part = "two-hops", "two hops"
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     count: int = setting(48, "draws of facts")
     seed: int = setting(0, "of the facts")
+
+    def about(self) -> Row:
+        return super().about() | {"formulation": "equations", "layout": "code"}
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return two_hops(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.real_hop.language.why import WhyStudy, why

@@ -5,6 +5,7 @@ Studies import nothing of one another: what joins this one to the toy study of f
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,8 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, OfTable
-from hopscope_studies.recall_mechanisms.made_up import REPORT as MADE_UP
-from hopscope_studies.recall_mechanisms.made_up import TOY
+from hopscope.experiments.reports import OfModel, OfTable, Row
+from hopscope_studies.recall_mechanisms import reading
 
 REPORT = "recall.json"
 
@@ -24,12 +24,15 @@ class Recalled(OfModel):
     """Facts recalled by a language model, by one made by hand, or by one that learnt nothing."""
 
     label = "recall"
-    file, made_up = REPORT, MADE_UP
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
     count: int = setting(0, "facts of each relation at most; 0: all")
     seed: int = setting(0, "of halves, random heads and mixed facts")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return reading.recalled(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand
@@ -46,9 +49,12 @@ class Toy(OfTable):
     """The toy study's numbers, read off its committed table."""
 
     label = "toy-facts"
-    file, made_up, experiment = REPORT, TOY, "facts"
+    file, experiment = REPORT, "facts"
 
     folder: str = setting("results/facts", "where its table is, from where the command is given")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return reading.toy(report)
 
     @staticmethod
     def read(table: DataFrame) -> dict[str, Any]:

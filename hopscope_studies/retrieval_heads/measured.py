@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.reports import OfModel
-from hopscope.experiments.work import Work
-from hopscope_studies.retrieval_heads.made_up import REPORT as MADE_UP
+from hopscope.experiments.reports import OfModel, Report, Row
 from hopscope_studies.retrieval_heads.published import MODELS
+from hopscope_studies.retrieval_heads.reading import needles, released
 
 REPORT = "retrieval.json"
 
@@ -22,13 +19,16 @@ class Needles(OfModel):
     """Needles in hay, asked of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "needles"
-    file, made_up = REPORT, MADE_UP
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
     count: int = setting(12, "needles")
     seed: int = setting(0, "of needles, hay and random heads")
     brief: bool = setting(False, "scores alone")
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return needles(report)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.by_hand import by_hand
@@ -38,12 +38,16 @@ class Needles(OfModel):
 
 
 @dataclass(frozen=True)
-class Published(Work):
+class Published(Report):
     """The authors' counts, as they stand."""
 
-    label = "published"
+    label, part = "published", "published"
+    file = REPORT
 
     seed: int = setting(0, "there is none")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / REPORT, {"models": [asdict(one) for one in MODELS]})
+    def report(self) -> dict[str, Any]:
+        return {"models": [asdict(one) for one in MODELS]}
+
+    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
+        return released(report)

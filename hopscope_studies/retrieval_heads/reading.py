@@ -6,15 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hopscope.core.intervals import wilson
-
-Row = dict[str, Any]
-
-
-def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
-    """One row; `found` is a number, or one with an interval."""
-    if isinstance(found, Mapping):
-        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
-    return {"kind": kind, "name": name, "value": found, **more}
+from hopscope.experiments.reports import Row, row
 
 
 def needles(report: Mapping[str, Any]) -> Iterator[Row]:

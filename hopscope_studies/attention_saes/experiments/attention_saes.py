@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import Row, row, table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.models.transformer import Architecture
@@ -23,8 +23,8 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.attention_saes.claims import claims
 from hopscope_studies.attention_saes.figure import figure
 from hopscope_studies.attention_saes.known import toy_report
-from hopscope_studies.attention_saes.measured import REPORT, Known, Layer, Prefixes
-from hopscope_studies.attention_saes.reading import Row, known, layer, prefixes, row
+from hopscope_studies.attention_saes.measured import Known, Layer, Prefixes
+from hopscope_studies.attention_saes.reading import known
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -99,40 +99,16 @@ def table(runs: list[Finished | Run], scale: str) -> DataFrame:
     Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
     is for: by hand, toy, layer, language, untrained.
     """
-    rows = [one for run in runs for one in (of_a_toy(run, scale) if isinstance(run, Run) else of_work(run))]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
-
-
-def of_work(done: Finished) -> Iterator[Row]:
-    """Of one piece of work."""
-    work, report = done.work, read_json(done.path / REPORT)
-    about: Row = {"run": work.identity, "version": done.version, "model": "", "other": "", "step": None}
-    if isinstance(work, Known):
-        found, part, seed = known(report), "by hand", work.seed
-    elif isinstance(work, Layer):
-        found, part, seed = layer(report), "layer", work.seed
-    else:
-        assert isinstance(work, Prefixes)
-        found, part, seed = prefixes(report), "language" if work.trained else "untrained", work.seed
-    if isinstance(work, (Layer, Prefixes)):
-        about["model"] = work.model
-    yield from ({**about, "part": part, "seed": seed, **one} for one in found)
+    return table_of(runs, lambda run: of_a_toy(run, scale))
 
 
 def of_a_toy(run: Run, scale: str) -> Iterator[Row]:
     """Features of a small model's second layer, and its errors."""
-    about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "model": "two layers",
-        "part": "toy",
-        "other": "",
-        "step": None,
-    }
     task, model = run.config.task, run.at(run.steps[-1])
     assert isinstance(task, RepeatedSegment)
     report = toy_report(model, task, SEQUENCES[scale], TOY_SAE[scale])
     batch = task.sample(512, generator(0, "errors of a toy"))
     error = 1 - float(task.correct(observe(model, batch).outputs, batch).float().mean())
-    yield from ({**about, **one} for one in (row("error", "second copy", error), *known(report)))
+    yield from (
+        {"model": "two layers", "part": "toy", **one} for one in (row("error", "second copy", error), *known(report))
+    )

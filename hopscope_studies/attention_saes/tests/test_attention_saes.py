@@ -21,9 +21,9 @@ from hopscope_studies.attention_saes.experiments import attention_saes
 from hopscope_studies.attention_saes.figure import figure
 from hopscope_studies.attention_saes.heads import chosen, mixed, ratio
 from hopscope_studies.attention_saes.known import by_hand_report, by_prefix
-from hopscope_studies.attention_saes.made_up import HEADS, LAYER, heads, number
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONGEST, PREFIXES, sequences
 from hopscope_studies.attention_saes.reading import known, layer, prefixes, row
+from hopscope_studies.attention_saes.tests.made_up import HEADS, LAYER, heads, number
 from hopscope_studies.attention_saes.text import LENGTH, blocks
 
 KNOWN: dict[str, Any] = {

@@ -17,8 +17,8 @@ from hopscope.language.lens.attention import Lens
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope_studies.attention_saes import features, heads
 from hopscope_studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share
-from hopscope_studies.attention_saes.made_up import HEADS, LAYER
 from hopscope_studies.attention_saes.prefixes import LooksBack, Sequences, looks, sequences, without
+from hopscope_studies.attention_saes.tests.made_up import HEADS, LAYER
 from tests.language import planted
 from tests.language.of_models import fields
 

@@ -10,15 +10,14 @@ that has learnt nothing has none. Beside it stands the committed table of the to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.composition.language.claims import claims
 from hopscope_studies.composition.language.figure import figure
-from hopscope_studies.composition.language.measured import REPORT, Bridges, ToyBridges
+from hopscope_studies.composition.language.measured import Bridges, ToyBridges
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -66,19 +65,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
     for: language, untrained, by hand, toy. `step` is the rank of subspaces.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        work = run.work
-        about = {"run": work.identity, "version": run.version, "seed": 0, "model": "", "part": "toy", "other": ""}
-        about |= {"step": None, "low": None, "high": None}
-        if isinstance(work, Bridges):
-            about |= {"seed": work.seed, "model": work.model, "part": part(work)}
-        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
-    return DataFrame(rows).round({"value": 6, "low": 6, "high": 6})
-
-
-def part(work: Bridges) -> str:
-    """What a run is for."""
-    if work.model.endswith("by_hand"):
-        return "by hand"
-    return "language" if work.trained else "untrained"
+    return table_of(runs, digits=6)

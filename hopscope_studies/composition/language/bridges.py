@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.ablation import Head, in_same_layers, short, top_heads
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.estimates import Number, agreement, mean_of
 from hopscope_studies.composition import bridge
-from hopscope_studies.composition.language.rows import Row, row
 from hopscope_studies.composition.language.weights import asked_of_keys, output_value, query_key, written
 
 RANK = 10  # of the subspaces (paper)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.ablation import Ablate, Head, in_same_layers, random_heads, short, top_heads
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.estimates import beyond, mean_of, over_needles
 from hopscope.language.lens.filler import SENTENCES
 from hopscope.language.lens.scores import WARMING
-from hopscope_studies.composition.language.rows import Row, row
 
 SIZES = (1, 4, 8, 16)  # heads that are cut together, where that is not more than half of all
 MAIN = 8  # how many where there are controls, or the largest of these sizes that there is

@@ -10,8 +10,6 @@ from pandas import DataFrame
 from hopscope.core.settings import setting
 from hopscope.experiments.reports import OfModel, OfTable
 from hopscope_studies.composition.cells import WIDTHS
-from hopscope_studies.composition.language.made_up import ROWS as MADE_UP
-from hopscope_studies.composition.language.made_up import TOY
 from hopscope_studies.composition.scores import RANK_SHARE
 
 REPORT = "bridges.json"
@@ -22,7 +20,7 @@ class Bridges(OfModel):
     """Heads cut and bridges of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "bridges"
-    file, made_up = REPORT, {"rows": MADE_UP}
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with; of these bridges alone")
@@ -48,7 +46,7 @@ class ToyBridges(OfTable):
     """The toy models' numbers, read off their committed table."""
 
     label = "toy-bridges"
-    file, made_up, experiment = REPORT, {"rows": TOY}, "composition"
+    file, experiment = REPORT, "composition"
 
     folder: str = setting("results/composition", "where the table is, from where the command is given")
 

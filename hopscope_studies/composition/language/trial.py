@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from hopscope.core.settings import Settings, setting
+from hopscope.experiments.reports import Row, row
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.scores import WARMING, head_scores, repeated_tokens
 from hopscope_studies.composition.language.bridges import RANKS, bridge_rows
 from hopscope_studies.composition.language.cutting import cut_rows, plain, repeats, sets_of
-from hopscope_studies.composition.language.rows import Row, row
 
 LENGTH = 25  # tokens of a copy; the last 15 count
 #: Distances from a query to the key that it should find, over which W_QK is averaged; in our sequences it is 24.

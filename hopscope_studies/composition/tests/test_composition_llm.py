@@ -27,10 +27,10 @@ from hopscope_studies.composition.language import bridges, cutting
 from hopscope_studies.composition.language.bridges import Pairs, diagonals, over_heads
 from hopscope_studies.composition.language.cutting import repeats
 from hopscope_studies.composition.language.figure import figure
-from hopscope_studies.composition.language.made_up import ROWS, TOY, cut, row
-from hopscope_studies.composition.language.made_up import bridges as made_up_bridges
 from hopscope_studies.composition.language.measured import Bridges, ToyBridges, toy
 from hopscope_studies.composition.language.weights import factors, output_value, query_key, right_directions
+from hopscope_studies.composition.tests.made_up import ROWS, TOY, cut, row
+from hopscope_studies.composition.tests.made_up import bridges as made_up_bridges
 from tests.language import of_models
 
 

@@ -10,15 +10,14 @@ committed table of the toy models.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.episodic_memory.language.claims import claims
 from hopscope_studies.episodic_memory.language.figure import figure
-from hopscope_studies.episodic_memory.language.measured import REPORT, Recall, ToyRecall
+from hopscope_studies.episodic_memory.language.measured import Recall, ToyRecall
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -75,19 +74,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
     for: language, untrained, by hand, toy. `step` is a lag, a draw, or how many heads a share is of.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        work = run.work
-        about = {"run": work.identity, "version": run.version, "seed": 0, "model": "", "part": "toy", "other": ""}
-        about |= {"step": None, "low": None, "high": None}
-        if isinstance(work, Recall):
-            about |= {"seed": work.seed, "model": work.model, "part": part(work)}
-        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
-    return DataFrame(rows).round({"value": 6, "low": 6, "high": 6})
-
-
-def part(work: Recall) -> str:
-    """What a run is for."""
-    if work.model.endswith("by_hand"):
-        return "by hand"
-    return "language" if work.trained else "untrained"
+    return table_of(runs, digits=6)

@@ -9,7 +9,7 @@ have nothing to do with the token. Intervals are 95 %, over sequences or over he
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.ablation import Head, short, top_heads
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope.language.lens.estimates import Number, agreement, mean_of, over_needles, spearman
@@ -27,8 +28,6 @@ from hopscope_studies.episodic_memory.claims import COPIES
 from hopscope_studies.episodic_memory.context_maintenance import Memory
 from hopscope_studies.episodic_memory.fit import WINDOW, Fit, Fitter
 
-Row = dict[str, Any]
-
 CHAINING = Memory(1.0, 1.0, 0.0)  # the item calls what followed it, and nothing else
 SHUFFLES = 10  # of every head's lags
 DRAWS = 200  # of sequences, for every head's distance
@@ -36,13 +35,6 @@ RANDOM_CURVES = 1000
 FAR = 10.0  # distances are told up to here: that of a flat curve is infinite
 CHOSEN = 8  # heads, or a quarter of all where there are fewer
 ZERO = LAGS.index(0)
-
-
-def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
-    """One row of the table; `found` is a number, or one with an interval."""
-    if isinstance(found, Mapping):
-        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
-    return {"kind": kind, "name": name, "value": found, **more}
 
 
 @functools.cache

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.ablation import Ablate, Head, in_same_layers, random_heads, short
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.estimates import mean_of, over_needles
 from hopscope.language.lens.scores import repeated_tokens
-from hopscope_studies.episodic_memory.language.heads import Row, row
 from hopscope_studies.episodic_memory.response import GREATEST, Lists, asymmetry, contiguity, response_by_lag
 
 PLACES = 16  # of a list, as in the toy study

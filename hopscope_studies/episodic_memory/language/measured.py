@@ -11,8 +11,6 @@ from hopscope.core.settings import setting
 from hopscope.experiments.reports import OfModel, OfTable
 from hopscope_studies.episodic_memory.cells import Simulations
 from hopscope_studies.episodic_memory.claims import copying, last, without
-from hopscope_studies.episodic_memory.language.made_up import ROWS as MADE_UP
-from hopscope_studies.episodic_memory.language.made_up import TOY
 
 REPORT = "recall.json"
 
@@ -22,7 +20,7 @@ class Recall(OfModel):
     """Heads and answers of a language model, of one made by hand, or of one that has learnt nothing."""
 
     label = "recall"
-    file, made_up = REPORT, {"rows": MADE_UP}
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")
@@ -53,7 +51,7 @@ class ToyRecall(OfTable):
     """The toy models' numbers, read off their committed table."""
 
     label = "toy-recall"
-    file, made_up, experiment = REPORT, {"rows": TOY}, "episodic_memory"
+    file, experiment = REPORT, "episodic_memory"
 
     folder: str = setting("results/episodic_memory", "where the table is, from where the command is given")
 

@@ -33,8 +33,8 @@ from hopscope_studies.episodic_memory.language.heads import (
     fitter_of,
     nearer,
 )
-from hopscope_studies.episodic_memory.language.made_up import ROWS, TOY, answers, heads, ranks, shares, silenced
 from hopscope_studies.episodic_memory.language.measured import Recall, ToyRecall, toy
+from hopscope_studies.episodic_memory.tests.made_up import ROWS, TOY, answers, heads, ranks, shares, silenced
 
 FEW = Simulations(every=6, n_runs=50)  # γ = 0 alone
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.overthinking.claims import claims
 from hopscope_studies.overthinking.figure import figure
-from hopscope_studies.overthinking.measured import REPORT, Demonstrations, Toy
-from hopscope_studies.overthinking.reading import Row, demonstrations, toy
+from hopscope_studies.overthinking.measured import Demonstrations, Toy
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -74,19 +73,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     run is for: language, other words, untrained, by hand, toy. `step` is a layer, from 1, or 0 before the first; a
     random draw where there are several.
     """
-    rows: list[Row] = []
-    for run in runs:
-        work, report = run.work, read_json(run.path / REPORT)
-        about: Row = {"run": work.identity, "version": run.version, "part": "toy", "seed": 0, "model": "", "words": ""}
-        found = toy(report) if isinstance(work, Toy) else demonstrations(report)
-        if isinstance(work, Demonstrations):
-            about |= {"part": part(work), "seed": work.seed, "model": work.model, "words": work.words}
-        rows += [{**about, "other": "", "step": None, **one} for one in found]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
-
-
-def part(work: Demonstrations) -> str:
-    """What a run is for."""
-    if work.model.endswith("by_hand"):
-        return "by hand"
-    return "untrained" if not work.trained else "language" if work.words == "unnatural" else "other words"
+    return table_of(runs)

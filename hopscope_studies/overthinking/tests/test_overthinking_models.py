@@ -15,8 +15,8 @@ from hopscope.language.lens.attention import Lens
 from hopscope_studies.overthinking import trial as trials
 from hopscope_studies.overthinking.answers import Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.by_hand import COPIES, by_hand, tokenizer
-from hopscope_studies.overthinking.made_up import REPORT
 from hopscope_studies.overthinking.prompts import ITEMS, PLACES, encoded, words_of
+from hopscope_studies.overthinking.tests.made_up import REPORT
 from hopscope_studies.overthinking.trial import Trial, critical, trial
 from tests.language import of_models
 from tests.language.of_models import fields

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.real_hop.claims import claims
 from hopscope_studies.real_hop.figure import figure
-from hopscope_studies.real_hop.measured import REPORT, OneHop, TwoHops
-from hopscope_studies.real_hop.reading import Row, one_hop, two_hops
+from hopscope_studies.real_hop.measured import OneHop, TwoHops
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -77,17 +76,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     Columns: run, version, seed, model, formulation, layout, part, kind, name, other, step, value, low, high. In
     `part` stands what a run is for: one hop, two hops, or one hop in another wording.
     """
-    rows: list[Row] = []
-    for run in runs:
-        work, report = run.work, read_json(run.path / REPORT)
-        about: Row = {"run": work.identity, "version": run.version}
-        if isinstance(work, OneHop):
-            part = "one hop" if (work.formulation, work.layout) == ("equations", "code") else "other wording"
-            about |= {"seed": work.seed, "model": work.model, "formulation": work.formulation, "layout": work.layout}
-            found = one_hop(report)
-        else:
-            assert isinstance(work, TwoHops)
-            part, found = "two hops", two_hops(report)
-            about |= {"seed": work.seed, "model": work.model, "formulation": "equations", "layout": "code"}
-        rows += [{**about, "part": part, "other": "", "step": None, **row} for row in found]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+    return table_of(runs)

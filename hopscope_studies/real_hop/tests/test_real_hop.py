@@ -16,8 +16,8 @@ from hopscope_studies.real_hop.claims import deadlines
 from hopscope_studies.real_hop.experiments import real_hop
 from hopscope_studies.real_hop.figure import figure, readable
 from hopscope_studies.real_hop.language.picture import Shown, hop_circuit, spots
-from hopscope_studies.real_hop.made_up import ONE_HOP, TWO_HOPS, answer, number, set_of
 from hopscope_studies.real_hop.reading import one_hop, two_hops
+from hopscope_studies.real_hop.tests.made_up import ONE_HOP, TWO_HOPS, answer, number, set_of
 
 
 def table(one: dict[str, Any] = ONE_HOP, two: dict[str, Any] = TWO_HOPS, other: dict[str, Any] = ONE_HOP) -> DataFrame:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.recall_mechanisms.claims import claims
 from hopscope_studies.recall_mechanisms.figure import figure
-from hopscope_studies.recall_mechanisms.measured import REPORT, Recalled, Toy
-from hopscope_studies.recall_mechanisms.reading import Row, recalled, toy
+from hopscope_studies.recall_mechanisms.measured import Recalled, Toy
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
 
@@ -63,17 +62,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
     for: language, untrained, by hand, toy. `step` is a layer, or a random draw where there are several.
     """
-    rows: list[Row] = []
-    for run in runs:
-        work, report = run.work, read_json(run.path / REPORT)
-        about: Row = {"run": run.work.identity, "version": run.version, "part": "toy", "seed": 0, "model": ""}
-        found = toy(report) if isinstance(work, Toy) else recalled(report)
-        if isinstance(work, Recalled):
-            about |= {"part": part(work), "seed": work.seed, "model": work.model}
-        rows += [{**about, "other": "", "step": None, **one} for one in found]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
-
-
-def part(work: Recalled) -> str:
-    """What a run is for."""
-    return "by hand" if work.model.endswith("by_hand") else "language" if work.trained else "untrained"
+    return table_of(runs)

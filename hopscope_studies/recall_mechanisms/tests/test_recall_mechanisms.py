@@ -12,10 +12,13 @@ from pandas import DataFrame
 pytest.importorskip("torch")
 
 from hopscope.core.settings import BadInput
-from hopscope_studies.recall_mechanisms import made_up
 from hopscope_studies.recall_mechanisms.experiments import recall_mechanisms
 from hopscope_studies.recall_mechanisms.figure import figure
-from hopscope_studies.recall_mechanisms.made_up import (
+from hopscope_studies.recall_mechanisms.measured import Toy, toy
+from hopscope_studies.recall_mechanisms.reading import recalled
+from hopscope_studies.recall_mechanisms.reading import toy as of_toys
+from hopscope_studies.recall_mechanisms.tests import made_up
+from hopscope_studies.recall_mechanisms.tests.made_up import (
     REPORT,
     TOPIC,
     TOY,
@@ -27,9 +30,6 @@ from hopscope_studies.recall_mechanisms.made_up import (
     parts,
     topic,
 )
-from hopscope_studies.recall_mechanisms.measured import Toy, toy
-from hopscope_studies.recall_mechanisms.reading import recalled
-from hopscope_studies.recall_mechanisms.reading import toy as of_toys
 from hopscope_studies.recall_mechanisms.words import RELATIONS
 
 # Facts

@@ -16,10 +16,10 @@ from hopscope.language.lens.attention import Lens
 from hopscope_studies.recall_mechanisms import function as functions
 from hopscope_studies.recall_mechanisms import topic as topics
 from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand, tokenizer
-from hopscope_studies.recall_mechanisms.made_up import REPORT
 from hopscope_studies.recall_mechanisms.parts import Instead, Recall
 from hopscope_studies.recall_mechanisms.prompts import asks_of, fitting
 from hopscope_studies.recall_mechanisms.regression import Design
+from hopscope_studies.recall_mechanisms.tests.made_up import REPORT
 from hopscope_studies.recall_mechanisms.trial import Trial, trial
 from hopscope_studies.recall_mechanisms.words import RELATIONS
 from tests.language import of_models

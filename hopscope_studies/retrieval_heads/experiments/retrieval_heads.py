@@ -13,7 +13,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
-from hopscope.core.storage import read_json
+from hopscope.experiments.reports import Row, row, table_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.models.base import Model
@@ -22,8 +22,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.retrieval_heads.claims import claims
 from hopscope_studies.retrieval_heads.figure import figure
-from hopscope_studies.retrieval_heads.measured import REPORT, Needles, Published
-from hopscope_studies.retrieval_heads.reading import Row, needles, released, row
+from hopscope_studies.retrieval_heads.measured import Needles, Published
 from hopscope_studies.retrieval_heads.toys import drawn, toy_scores
 
 __all__ = ["CLAIMS", "SECONDS", "claims", "figure", "runs", "table"]
@@ -95,33 +94,13 @@ def table(runs: list[Finished | Run], scale: str) -> DataFrame:
     Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
     is for: language, untrained, by hand, toy, untrained toy, published.
     """
-    rows: list[Row] = []
-    for run in runs:
-        if isinstance(run, Run):
-            rows += of_a_toy(run, SEQUENCES[scale])
-            continue
-        work, report = run.work, read_json(run.path / REPORT)
-        about: Row = {"run": work.identity, "version": run.version, "part": "published", "seed": 0, "model": ""}
-        found = released(report) if isinstance(work, Published) else needles(report)
-        if isinstance(work, Needles):
-            control = "by hand" if work.model.endswith("by_hand") else "language"
-            about |= {"seed": work.seed, "model": work.model, "part": control if work.trained else "untrained"}
-        rows += [{**about, "other": "", "step": None, **one} for one in found]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5})
+    return table_of(runs, lambda run: of_a_toy(run, SEQUENCES[scale]))
 
 
 def of_a_toy(run: Run, n: int) -> Iterator[Row]:
     """Scores of a small model's heads at its end and its beginning, and its errors."""
-    about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "model": "two layers",
-        "other": "",
-        "step": None,
-    }
     for part, model in (("toy", run.at(run.steps[-1])), ("untrained toy", run.at(0))):
-        yield from ({**about, "part": part, **one} for one in scored(model, run, n))
+        yield from ({"model": "two layers", "part": part, **one} for one in scored(model, run, n))
 
 
 def scored(model: Model, run: Run, n: int) -> Iterator[Row]:

@@ -19,9 +19,9 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.retrieval_heads.claims import by_context
 from hopscope_studies.retrieval_heads.experiments import retrieval_heads
 from hopscope_studies.retrieval_heads.figure import figure
-from hopscope_studies.retrieval_heads.made_up import REPORT, compared, firing, lost, sparsity
 from hopscope_studies.retrieval_heads.published import MODELS
 from hopscope_studies.retrieval_heads.reading import needles, released, row
+from hopscope_studies.retrieval_heads.tests.made_up import REPORT, compared, firing, lost, sparsity
 from hopscope_studies.retrieval_heads.toys import drawn, score
 
 

@@ -42,29 +42,12 @@ FEW = 0.05  # share of all heads (ours)
 IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
 
 
-#: A report as short as it can be: one head of two does the hop.
-MADE_UP: dict[str, Any] = {
-    "scores": {"top": {"induction": [{"head": "L1H0", "score": 0.9}]}},
-    "ablation": {"loss": 1.0, "without_top": 5.0, "without_random": [1.1, 1.2]},
-    "hop": {"n": 48, "accuracy": 0.9, "low": 0.8, "high": 0.95, "chance": 0.25},
-    "minimal": {
-        "size": 1,
-        "of": 40,
-        "set": {"faithfulness": 0.9, "low": 0.8, "high": 1.0},
-        "without_set": {"faithfulness": 0.1, "low": 0.0, "high": 0.2},
-        "random_sets": [{"faithfulness": 0.0, "low": 0.0, "high": 0.0}],
-    },
-    "heads": [{"head": "L1H0", "minimal": True}],
-    "depth": {"min_layers": 2, "stack": ["L0H0", "L1H0"]},
-}
-
-
 @dataclass(frozen=True)
 class Heads(OfModel):
     """The report of `hopscope heads`."""
 
     label = "heads"
-    file, made_up = REPORT, MADE_UP
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     count: int = setting(200, "questions")

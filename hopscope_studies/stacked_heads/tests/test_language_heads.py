@@ -8,7 +8,8 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope_studies.stacked_heads.experiments import language_heads
-from hopscope_studies.stacked_heads.experiments.language_heads import MADE_UP, rows_of
+from hopscope_studies.stacked_heads.experiments.language_heads import rows_of
+from hopscope_studies.stacked_heads.tests.made_up import MADE_UP
 
 
 def table(*reports: dict[str, Any]) -> DataFrame:

@@ -17,21 +17,12 @@ REPORT = "templates.json"
 Row = dict[str, Any]
 
 
-def made_up() -> list[Row]:
-    """Rows of a model that has one hop and guesses two, for tests of plumbing."""
-    cells = [(template, n, hops) for template in TEMPLATES for n in CHAINS for hops in (1, 2)]
-    return [
-        {"template": t, "chains": n, "hops": hops, "asked": 4, "right": 4 if hops == 1 else 4 / n, "ends": 3, "own": 1}
-        for t, n, hops in cells
-    ]
-
-
 @dataclass(frozen=True)
 class Templates(OfModel):
     """How often a model continues with the right name, by template, number of chains and of hops."""
 
     label = "two-hop-templates"
-    file, made_up = REPORT, {"rows": made_up()}
+    file = REPORT
 
     model: str = setting("smollm2", "which")
     trained: bool = setting(True, "its own weights, or such as it began with")

@@ -10,8 +10,9 @@ import pytest
 from pandas import DataFrame
 
 from hopscope_studies.two_hop.experiments import two_hop_llm
-from hopscope_studies.two_hop.language.measured import made_up, rows_of
+from hopscope_studies.two_hop.language.measured import rows_of
 from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES, asked
+from hopscope_studies.two_hop.tests.made_up import made_up
 
 
 class Known:

@@ -106,3 +106,6 @@ TOY: list[Row] = [
         row("left: contiguity", "matching", 0.0, None, seed=seed),
     )
 ]
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"recall": {"rows": ROWS}, "toy-recall": {"rows": TOY}}

@@ -86,3 +86,6 @@ LAYER: dict[str, Any] = {
     },
     "beyond": {kind: number(0.05) for kind in ("random", "shuffled", "components", "mean")},
 }
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"prefix-heads": HEADS, "layer-features": LAYER}

@@ -167,3 +167,6 @@ TOY: dict[str, Any] = {
         {"attention": 2048, "mlp": 0, "recall": 0.99},
     ],
 }
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"recall": REPORT, "toy-facts": TOY}

@@ -90,3 +90,6 @@ TOY: dict[str, Any] = {
         for seed in range(2)
     ]
 }
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"demonstrations": REPORT, "toy-table": TOY}

@@ -101,3 +101,6 @@ TWO_HOPS: dict[str, Any] = {
         "other_rows": [0.0, 0.02],
     },
 }
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"circuit": ONE_HOP, "two-hops": TWO_HOPS}

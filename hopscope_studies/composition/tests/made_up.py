@@ -81,3 +81,6 @@ TOY: list[Row] = [
         row("diagonal", "toy", 2.5, None, step=5, seed=seed),
     )
 ]
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"bridges": {"rows": ROWS}, "toy-bridges": {"rows": TOY}}

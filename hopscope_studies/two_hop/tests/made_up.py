@@ -1,0 +1,20 @@
+"""An invented report, for tests of plumbing: a model that has one hop and guesses two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES
+
+
+def made_up() -> list[dict[str, Any]]:
+    """Its rows."""
+    cells = [(template, n, hops) for template in TEMPLATES for n in CHAINS for hops in (1, 2)]
+    return [
+        {"template": t, "chains": n, "hops": hops, "asked": 4, "right": 4 if hops == 1 else 4 / n, "ends": 3, "own": 1}
+        for t, n, hops in cells
+    ]
+
+
+#: What the scale `quick` takes in place of a measurement, by the work's label.
+REPORTS = {"two-hop-templates": {"rows": made_up()}}
