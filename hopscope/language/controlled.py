@@ -6,10 +6,12 @@ exercise by exercise, by a sign test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb, isnan
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.intervals import wilson_of_mean
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import Marked, Outcome, ask_benchmark
@@ -46,6 +48,13 @@ def row(labels: str, way: str, found: Row) -> Row:
     chance = None if isnan(found["chance"]) else found["chance"]
     kept = {name: found[name] for name in ("measure", "n", "value", "low", "high")}
     return {"labels": labels, "protocol": way, **kept, "chance": chance}
+
+
+def of_values(labels: str, way: str, measure: str, values: Sequence[float], chance: float | None = None) -> Row:
+    """The mean of values from 0 to 1, with its interval; and what it is by chance, or must be, where that is known."""
+    low, high = wilson_of_mean(values)
+    told = {"labels": labels, "protocol": way, "measure": measure, "n": len(values), "chance": chance}
+    return {**told, "value": sum(values) / len(values), "low": low, "high": high}
 
 
 def beyond(benchmark: Benchmark, way: str, true: Outcome, shuffled: Outcome) -> Row:

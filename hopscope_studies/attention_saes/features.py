@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.language.lens.attention import Edit, Lens
-from hopscope.language.lens.estimates import Number, over_needles
+from hopscope.language.lens.estimates import Number, number, over_needles
 from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, trained
 from hopscope_studies.attention_saes.text import blocks, sha256
 
@@ -259,11 +259,6 @@ def shuffled(z: Blocks, seed: int) -> Blocks:
     """Every vector at another's place."""
     flat = z.flatten(0, 1)
     return flat[torch.randperm(len(flat), generator=generator(seed, "shuffled activations"))].view_as(z)
-
-
-def number(values: Tensor) -> Number:
-    """A mean over blocks."""
-    return over_needles(lambda means: means, values, range(len(values)))
 
 
 def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:

@@ -11,7 +11,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.language.lens.ablation import Head, random_heads, short
 from hopscope.language.lens.attention import Lens
-from hopscope.language.lens.estimates import Number, over_needles
+from hopscope.language.lens.estimates import Number, number
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONG, Looks, Sequences, looks, sequences, without
 
 Watch = Callable[[str], None]
@@ -60,11 +60,6 @@ def heads_report(lens: Lens, count: int, seed: int, brief: bool, watch: Watch) -
         watch("cutting heads of both kinds, and random ones")
         report["cut"] = cut(lens, drawn.rows(slice(half, None)), kinds, seen, half, seed)
     return report
-
-
-def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
-    """A statistic of means over sequences, with its interval; values are sequence …."""
-    return over_needles(of, values, range(len(values)))
 
 
 def ratio(means: Tensor) -> Tensor:

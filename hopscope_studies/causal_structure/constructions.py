@@ -55,16 +55,6 @@ def constructed(task: CausalSequences, way: str, answer: float = ANSWER) -> Dise
     return model
 
 
-def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER) -> list[float]:
-    """What both put out for one sequence, in plain Python: c times each state's share among the children in question.
-
-    Where no child's parent holds the asked token, all children count.
-    """
-    children = [child for child in task.latent.children if child < task.length - 1]
-    chosen = [c for c in children if tokens[task.latent.parents[c][0]] == tokens[-1]] or children
-    return [answer * sum(tokens[c] == state for c in chosen) / len(chosen) for state in range(task.d_vocab)]
-
-
 def second_layer_block(model: DisentangledTransformer) -> Float[Tensor, "parent child"]:
     """How much reading each position in layer 0 adds to each position's score in layer 1: the query's graph."""
     at = blocks(model.d_vocab, model.n_positions)

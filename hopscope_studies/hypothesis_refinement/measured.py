@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.core import catalogue
-from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement
-from hopscope.language.controlled import Row, controlled
+from hopscope.language.controlled import Row, controlled, of_values
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.opening import open_backend
 from hopscope_studies.hypothesis_refinement.refinement import (
@@ -106,9 +105,7 @@ class Proposals(Work):
 
     def row(self, name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
         """A mean, with its interval, and what it must be where that is known."""
-        low, high = wilson_of_mean(values)
-        told = {"labels": name, "protocol": "scripted", "measure": measure, "n": len(values), "chance": closed}
-        return {**told, "value": sum(values) / len(values), "low": low, "high": high}
+        return of_values(name, "scripted", measure, values, closed)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.core import catalogue
-from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base_local_functions import applied, as_text, drawn, learned, strings
 from hopscope.language.benchmarks.induction_bench import InductionBench
-from hopscope.language.controlled import Row, controlled
+from hopscope.language.controlled import Row, controlled, of_values
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.base import Layout
 from hopscope.language.layouts.few_shot import FewShot
@@ -105,7 +104,4 @@ class Learned(Work):
 
     def row(self, labels: str, name: str, values: Sequence[float]) -> Row:
         """A mean, with its interval."""
-        low, high = wilson_of_mean(values)
-        chance = self.benchmark.floors().get(name)
-        told = {"labels": labels, "protocol": "learner", "measure": name, "n": len(values), "chance": chance}
-        return {**told, "value": sum(values) / len(values), "low": low, "high": high}
+        return of_values(labels, "learner", name, values, self.benchmark.floors().get(name))

@@ -24,6 +24,7 @@ from hopscope.language.lens.by_hand import (
     blank,
     look_back,
     move,
+    one_per_word,
 )
 from hopscope_studies.overthinking.words import SETS
 
@@ -39,17 +40,6 @@ def names() -> list[str]:
     return ["<unk>", "<s>", "\n", ":", *(word for some in kinds for word in some)]
 
 
-def tokenizer() -> Any:
-    """One token per word and mark."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(names())}, "<unk>"))
-    split = pre_tokenizers.Split(Regex(r"\n|\w+|[^\w\s]"), "isolated")
-    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Split(Regex(r" +"), "removed")])
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", bos_token="<s>")
-
-
 def by_hand() -> Opened:
     """The model with its tokenizer."""
     model = blank(len(names()))
@@ -61,7 +51,7 @@ def by_hand() -> Opened:
     first.o_proj.weight[ANSWER, :CODE] = SOFT * QUIET * torch.eye(CODE)
     match(second)
     move(second, COPIES[1], OWN, ANSWER)
-    return Opened(model, tokenizer(), "by hand", {})
+    return Opened(model, one_per_word(names(), "<s>"), "by hand", {})
 
 
 def embed(model: Any) -> None:

@@ -20,7 +20,7 @@ from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
 from hopscope.language.lens.attention import Lens
-from hopscope.language.lens.estimates import Number, agreement, over_needles
+from hopscope.language.lens.estimates import Number, agreement, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
@@ -69,11 +69,6 @@ class Half:
         """Of every head with permuted labels; layer head."""
         lines = self.words.classes if lines is None else lines
         return scores(self.read["permuted"].looks, lines, self.words.asked)
-
-
-def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
-    """A statistic of means over texts, with its interval; values are text …."""
-    return over_needles(of, values, range(len(values)))
 
 
 def critical(gap: Tensor) -> Tensor:

@@ -91,10 +91,3 @@ def hop_times(table: DataFrame, hop: str) -> Series:
     """Per run, when one hop was learnt; ∞ where it was not."""
     part = table[table.hop == hop].drop_duplicates("run")
     return part.fillna({"learnt": math.inf}).set_index("run").learnt
-
-
-def share_learnt(table: DataFrame, by: str | list[str]) -> Series:
-    """Of the runs with each value of a column, the share that learnt every hop while it was watched."""
-    runs = table.drop_duplicates("run").set_index("run")
-    learnt = times(table).map(math.isfinite)
-    return learnt.groupby([runs[name] for name in ([by] if isinstance(by, str) else by)], sort=False).mean()

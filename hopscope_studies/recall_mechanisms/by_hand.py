@@ -13,7 +13,7 @@ import torch
 
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head
-from hopscope.language.lens.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move
+from hopscope.language.lens.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move, one_per_word
 from hopscope_studies.recall_mechanisms.words import RELATIONS, Fact
 
 KINDS = ("capital", "opposite")  # no subject is asked about in both
@@ -37,17 +37,6 @@ def names() -> list[str]:
     return ["<unk>", ",", *dict.fromkeys([*known, *(word for word in said if word != "{}")])]
 
 
-def tokenizer() -> Any:
-    """One token per word and mark."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(names())}, "<unk>"))
-    split = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), "isolated")
-    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Split(Regex(r" +"), "removed")])
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
-
-
 def by_hand() -> Opened:
     """The model with its tokenizer."""
     words, known = names(), facts()
@@ -60,7 +49,7 @@ def by_hand() -> Opened:
     subjects, answers = ([words.index(word) for word in some] for some in zip(*pairs(known), strict=True))
     remember(first.mlp, FOUND, codes[subjects], WRITTEN * codes[answers], squares=4)
     remember(second.mlp, ANSWER, codes[answers], -TAKEN * codes[answers], squares=4 + WRITTEN**2)
-    return Opened(model, tokenizer(), "by hand", {})
+    return Opened(model, one_per_word(words), "by hand", {})
 
 
 def pairs(known: list[Fact]) -> list[tuple[str, str]]:

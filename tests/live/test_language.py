@@ -14,8 +14,10 @@ from torch import nn
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 import hopscope
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.language.lent import lent
+from hopscope.live.language import Found, reading_of
 from hopscope_studies.real_hop.language.study import CircuitStudy
 from hopscope_studies.stacked_heads.language.hop import HeadStudy
 from hopscope_studies.stacked_heads.language.study import study
@@ -141,6 +143,13 @@ def test_halves_are_refused():
     opened = planted.planted()
     with pytest.raises(BadInput, match="studied in float32"):
         hopscope.find_heads(opened.model.bfloat16(), opened.tokenizer, **ASKED)
+
+
+def test_every_reading_of_a_study_has_a_report_of_its_own():
+    found = {kind.kind: reading_of(kind) for kind in Found.__subclasses__()}
+    assert set(found) == set(catalogue.names("language.readings"))
+    assert len({reading.file for reading in found.values()}) == len(found)
+    assert all(reading.settings().as_dict()["seed"] == 0 for reading in found.values())
 
 
 @pytest.mark.peers

@@ -8,6 +8,7 @@ looks for what follows a needle's verb. Nothing else does anything. It reads wor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,15 +38,23 @@ def words() -> list[str]:
 
 
 def tokenizer() -> Any:
-    """One token per word and mark."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
+    """Of those words, with a start token before every text."""
+    from tokenizers import processors
+
+    made = one_per_word(words(), "<s>")
+    made.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return made
+
+
+def one_per_word(names: Sequence[str], start: str | None = None) -> Any:
+    """A tokenizer with one token per word and mark, the first of which stands for all that are unknown."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words())}, "<unk>"))
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(names)}, names[0]))
     split = pre_tokenizers.Split(Regex(r"\n|\w+|[^\w\s]"), "isolated")
     made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Split(Regex(r" +"), "removed")])
-    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", bos_token="<s>")
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token=names[0], bos_token=start)
 
 
 def blank(n_words: int, d_mlp: int = 8) -> Any:

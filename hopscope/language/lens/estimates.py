@@ -30,6 +30,11 @@ def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequen
     return {"mean": float(of((sums.sum(0) / counts.sum())[None])), "low": low, "high": high}
 
 
+def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
+    """The same where every ask has a needle of its own."""
+    return over_needles(of, values, range(len(values)))
+
+
 def mean_of(values: Tensor, needles: Sequence[int]) -> Number:
     """A mean over asks."""
     return over_needles(lambda means: means, values, needles)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -110,18 +110,30 @@ def prompts_of(tokenizer: Any, formulation: Formulation, layout: Layout, seed: i
     Raises BadInput if there are too few such questions.
     """
     made = encodings(tokenizer, formulation, layout, seed, DRAWS * count)
-    sounded = [found for _, found in zip(range(SOUNDED), made, strict=False)]
-    shapes = Counter(encoded.shape for _, _, encoded in sounded)
-    if not shapes:
-        raise BadInput(f"the answers of {formulation.name()} begin with the same token in this model; choose another")
-    shape = shapes.most_common(1)[0][0]
-    kept = []
-    for found in itertools.chain(sounded, made):
-        if found[2].shape == shape:
-            kept.append(found)
-        if len(kept) == count:
-            return gather(kept)
-    raise BadInput(f"only {len(kept)} of {DRAWS * count} questions have {shape[0]} tokens; ask for a smaller --count")
+    nothing = f"the answers of {formulation.name()} begin with the same token in this model; choose another"
+    return gather(of_one_shape(made, lambda one: one[2].shape, count, nothing))
+
+
+Some = TypeVar("Some")
+
+
+def of_one_shape(made: Iterator[Some], shape: Callable[[Some], Any], count: int, nothing: str) -> list[Some]:
+    """The first `count` of the shape that is commonest among the first ones.
+
+    Raises BadInput if there are too few, or, in the words of `nothing`, none at all.
+    """
+    sounded = list(itertools.islice(made, SOUNDED))
+    if not sounded:
+        raise BadInput(nothing)
+    [(common, _)] = Counter(map(shape, sounded)).most_common(1)
+    alike = (one for one in itertools.chain(sounded, made) if shape(one) == common)
+    kept = list(itertools.islice(alike, count))
+    if len(kept) < count:
+        raise BadInput(
+            f"only {len(kept)} of {DRAWS * count} questions have the commonest length in tokens; ask for a smaller "
+            "--count"
+        )
+    return kept
 
 
 def encodings(

@@ -20,7 +20,7 @@ from hopscope_studies.abrupt_learning.claims import BY_HAND
 from hopscope_studies.abrupt_learning.experiments import abrupt_learning
 from hopscope_studies.abrupt_learning.measures.progress import progress
 from hopscope_studies.abrupt_learning.models.attention_classifier import ClassifierArchitecture
-from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits, learnt_at
+from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits
 
 NAN = float("nan")
 SMALL = ItemLabels(**TASK | {"fresh": 1.0})
@@ -120,13 +120,7 @@ def test_what_starts_it_in_closed_form(labels):
     """With L = N the start is a saddle: no number has a slope."""
     model = NestedLogits(n_labels=labels)
     _, slope = model.loss_and_slope(torch.zeros(3, dtype=torch.float64))
-    assert slope.tolist() == pytest.approx([0, 0, model.first_slope()], abs=1e-12)
-    assert model.first_slope() == 1 / labels - 1 / 8
-
-
-def test_when_it_is_learnt():
-    assert learnt_at([[0, 2.0], [10, 0.5], [20, 0.1]], labels=8) == 20
-    assert math.isinf(learnt_at([[0, 2.0]], labels=8))
+    assert slope.tolist() == pytest.approx([0, 0, 1 / labels - 1 / 8], abs=1e-12)
 
 
 # The model, by hand and untrained ------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ With L = N nothing does: the start is a saddle. The paper calls what is missing 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,12 +63,3 @@ class NestedLogits(Work):
         value = self.loss(at)
         (slope,) = torch.autograd.grad(value, at)
         return float(value.detach()), slope
-
-    def first_slope(self) -> float:
-        """In closed form, the slope in ξ where α and ξ are 0: 1/L − 1/N."""
-        return 1 / self.n_labels - 1 / self.n_pairs
-
-
-def learnt_at(course: list[list[float]], labels: int) -> float:
-    """The first step with a loss below a tenth of ln L; ∞ if there is none."""
-    return next((row[0] for row in course if row[1] < 0.1 * math.log(labels)), math.inf)

@@ -22,7 +22,7 @@ from hopscope.problem.roles import path_strengths
 from hopscope.tasks.base_sources import expected_loss, expected_loss_of_logits
 from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.causal_structure.claims import claims, query_share
-from hopscope_studies.causal_structure.constructions import ANSWER, WAYS, by_counting, constructed
+from hopscope_studies.causal_structure.constructions import ANSWER, WAYS, constructed
 from hopscope_studies.causal_structure.measures.parent_attention import parent_attention
 from hopscope_studies.causal_structure.models.disentangled_transformer import DisentangledArchitecture
 from hopscope_studies.causal_structure.readings import at_the_end, outstanding
@@ -101,6 +101,16 @@ def test_several_parents_have_no_stationary_law():
 
 
 # The model, by hand ----------------------------------------------------------------------------------------------
+
+
+def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER) -> list[float]:
+    """What both put out for one sequence, in plain Python: c times each state's share among the children in question.
+
+    Where no child's parent holds the asked token, all children count.
+    """
+    children = [child for child in task.latent.children if child < task.length - 1]
+    chosen = [c for c in children if tokens[task.latent.parents[c][0]] == tokens[-1]] or children
+    return [answer * sum(tokens[c] == state for c in chosen) / len(chosen) for state in range(task.d_vocab)]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -14,7 +14,7 @@ from hopscope.core.settings import BadInput
 from hopscope.language.lens.attention import Lens
 from hopscope_studies.overthinking import trial as trials
 from hopscope_studies.overthinking.answers import Silenced, answers, calibrated, mixed, plain, scores
-from hopscope_studies.overthinking.by_hand import COPIES, by_hand, tokenizer
+from hopscope_studies.overthinking.by_hand import COPIES, by_hand
 from hopscope_studies.overthinking.prompts import ITEMS, PLACES, encoded, words_of
 from hopscope_studies.overthinking.tests.made_up import REPORT
 from hopscope_studies.overthinking.trial import Trial, critical, trial
@@ -107,7 +107,7 @@ def test_the_made_up_report_has_the_fields_of_a_real_one(report):
 
 @pytest.fixture(scope="module")
 def random_lens() -> Lens:
-    return of_models.random_lens(tokenizer())
+    return of_models.random_lens(by_hand().tokenizer)
 
 
 def among_labels(logits: torch.Tensor, texts: Any, row: int) -> torch.Tensor:

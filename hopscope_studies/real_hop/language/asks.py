@@ -18,7 +18,7 @@ from torch import Tensor
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question, Span
 from hopscope.language.layouts.base import Layout
-from hopscope.language.lens.prompts import DRAWS, SOUNDED, Encoded, encode
+from hopscope.language.lens.prompts import DRAWS, Encoded, encode, of_one_shape
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,8 @@ def asks_of(
         for index in range(DRAWS * count)
         if (found := encoded(tokenizer, formulation, layout, formulation.question(seed, index), from_step))
     )
-    sounded = [found for _, found in zip(range(SOUNDED), made, strict=False)]
-    shapes = Counter(shape(found) for found in sounded)
-    if not shapes:
-        raise BadInput(f"{formulation.name()} cannot be asked about another chain in prompts of one length")
-    common = shapes.most_common(1)[0][0]
-    kept = []
-    for found in (one for part in (sounded, made) for one in part):
-        if shape(found) == common:
-            kept.append(found)
-        if len(kept) == count:
-            return gather(kept)
-    raise BadInput(f"only {len(kept)} of {DRAWS * count} draws have the commonest shape; ask for a smaller --count")
+    nothing = f"{formulation.name()} cannot be asked about another chain in prompts of one length"
+    return gather(of_one_shape(made, shape, count, nothing))
 
 
 Ask = tuple[Question, Encoded]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import io
+import json
+import sys
 from typing import Any
 
 import pandas
@@ -12,10 +14,12 @@ from pandas import DataFrame
 
 pytest.importorskip("torch")
 
+from hopscope.core.settings import BadInput
 from hopscope_studies.real_hop.claims import deadlines
 from hopscope_studies.real_hop.experiments import real_hop
 from hopscope_studies.real_hop.figure import figure, readable
 from hopscope_studies.real_hop.language.picture import Shown, hop_circuit, spots
+from hopscope_studies.real_hop.measured import OneHop
 from hopscope_studies.real_hop.reading import one_hop, two_hops
 from hopscope_studies.real_hop.tests.made_up import ONE_HOP, TWO_HOPS, answer, number, set_of
 
@@ -124,3 +128,11 @@ def test_places_stand_by_token_and_layer():
 
 def test_blank_tokens_are_quoted():
     assert (readable("' output'"), readable("' '"), readable(r"'\n'")) == ("output", "' '", r"'\n'")
+
+
+def test_an_invented_report_lies_with_the_tests_and_is_asked_for_where_there_are_none(tmp_path, monkeypatch):
+    OneHop("made_up").do(tmp_path, lambda: False)
+    assert json.loads((tmp_path / "circuit.json").read_text()) == json.loads(json.dumps(ONE_HOP))
+    monkeypatch.setitem(sys.modules, "hopscope_studies.real_hop.tests.made_up", None)
+    with pytest.raises(BadInput, match=r"from the tests of hopscope_studies\.real_hop, which are not installed"):
+        OneHop("made_up").do(tmp_path, lambda: False)

@@ -15,7 +15,7 @@ from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
 from hopscope_studies.recall_mechanisms import function as functions
 from hopscope_studies.recall_mechanisms import topic as topics
-from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand, tokenizer
+from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand
 from hopscope_studies.recall_mechanisms.parts import Instead, Recall
 from hopscope_studies.recall_mechanisms.prompts import asks_of, fitting
 from hopscope_studies.recall_mechanisms.regression import Design
@@ -93,12 +93,12 @@ def test_the_made_up_report_has_the_fields_of_a_real_one(report):
 
 @pytest.fixture(scope="module")
 def random_lens() -> Lens:
-    return of_models.random_lens(tokenizer(), norms=(0.5, 2.0))
+    return of_models.random_lens(by_hand().tokenizer, norms=(0.5, 2.0))
 
 
 @pytest.fixture(scope="module")
 def asks():
-    return asks_of(tokenizer(), "capital", 6)
+    return asks_of(by_hand().tokenizer, "capital", 6)
 
 
 def test_shares_add_up_to_the_difference_of_logits(random_lens, asks):
@@ -154,7 +154,7 @@ def test_the_last_token_alone_gives_what_the_whole_prompt_does(random_lens, asks
 def test_subjects_are_found_and_long_words_left_out(asks):
     for ask in asks:
         assert torch.equal(ask.ids[:, ask.subject_at], ask.subjects)
-    known = fitting(tokenizer(), RELATIONS["capital"].facts)
+    known = fitting(by_hand().tokenizer, RELATIONS["capital"].facts)
     assert len(known) == COUNT  # others are no words of this tokenizer
 
 
