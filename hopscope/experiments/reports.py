@@ -40,7 +40,7 @@ class Report(Work):
 
     Attributes:
         file: its name.
-        source: the setting that says of what the report is.
+        source: the setting that says of what the report is, where there is one.
         part: what the work is for, as the table's column `part` says.
     """
 
@@ -49,7 +49,7 @@ class Report(Work):
     part: str
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        invented = str(getattr(self, self.source)).startswith("made_up")
+        invented = str(getattr(self, self.source, "")).startswith("made_up")
         write_json(folder / self.file, self.made_up() if invented else self.report())
 
     def made_up(self) -> dict[str, Any]:
