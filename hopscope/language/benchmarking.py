@@ -25,7 +25,7 @@ from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
 from hopscope.language.evaluation import Cell, Evaluation, Watch, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
-from hopscope.language.protocols.base import Answer, Judged, Protocol, text_in
+from hopscope.language.protocols.base import Answer, Judged, Protocol
 from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.records import Records
@@ -57,7 +57,7 @@ class Marking(GreedyStrict):
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Marked:
         assert isinstance(question, Exercise)
-        text = text_in(answers[0])
+        text = str(answers[0]["text"])
         mark = question.mark(text, self.lenient)
         right = all(value == 1 for value in mark.measures.values())
         return Marked(question.index, text if mark.valid else None, right, 1, int(mark.valid), mark=mark)

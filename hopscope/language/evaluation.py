@@ -160,6 +160,8 @@ class Cell:
     def run(self, records: Records, watch: Watch) -> Result:
         """Ask whatever is missing; the result."""
         self.complete(records, watch)
+        if not self.protocol.scores:
+            self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
         return self.result()
 
     def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
@@ -174,8 +176,6 @@ class Cell:
             more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
             waiting += self.unsettled(more)
         watch(self.settings.count, self.settings.count)
-        if not self.protocol.scores:
-            self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
         return self.finished
 
     def look_up(self, records: Records) -> list[Waiting]:

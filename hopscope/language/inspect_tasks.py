@@ -45,7 +45,6 @@ from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.layouts.base import Layout
-from hopscope.language.protocols.base import text_in
 from hopscope.language.protocols.resample import Resample
 from hopscope.language.turns import completion
 
@@ -281,7 +280,7 @@ def marks(lenient: bool = False) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         exercise = question_of(state.metadata)
         assert isinstance(exercise, Exercise)
-        text = text_in(read(state.output, state.metadata["stop"]))
+        text = read(state.output, state.metadata["stop"])["text"]
         mark = exercise.mark(text, lenient)
         told = {**mark.measures, "valid": float(mark.valid)}
         return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=told)
