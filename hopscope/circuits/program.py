@@ -26,6 +26,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, Batch, VectorTask
 
 OWN = "own"  # the register of a position's symbol
+LETTERS = [letter for letter in string.ascii_lowercase if letter not in "pq"]
 WIDTH = 100  # columns
 FEW = 3  # different places that attend, from which on their parity is no chance (ours)
 Registers = dict[str, list[Any]]
@@ -229,14 +230,19 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
         alike: dict[Rule, list[Path]] = {}
         for path in group:
             alike.setdefault(rule_of(path, ground, held, known, [step.name for step in steps]), []).append(path)
-        names = string.ascii_lowercase[len(steps) :]
         layer = [
-            Step(tuple(some), name, rule, attending(some, ground), known)
-            for name, (rule, some) in zip(names, alike.items(), strict=False)
+            Step(tuple(some), called(number), rule, attending(some, ground), known)
+            for number, (rule, some) in enumerate(alike.items(), len(steps))
         ]
         held = [one | merged(layer, one, causal) for one in held]
         steps += layer
     return Program(tuple(steps), answered(rows, held, steps), causal)
+
+
+def called(number: int) -> str:
+    """The register of a step: a, b, …, then aa, bb, …; p and q are places."""
+    rounds, letter = divmod(number, len(LETTERS))
+    return LETTERS[letter] * (1 + rounds)
 
 
 def rule_of(path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]) -> Rule:

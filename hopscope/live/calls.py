@@ -70,7 +70,7 @@ class Watching(TorchFunctionMode):
         return self.at(self.count - 1, name, func, args, kwargs or {})
 
 
-def seen_through(func: FunctionType) -> FunctionType:
+def seen_through(func: Any) -> FunctionType:
     """A function of PyTorch whose inner calls are watched, in place of itself."""
     inner = {**func.__globals__, "has_torch_function": lambda tensors: False}
     made = FunctionType(func.__code__, inner, func.__name__, func.__defaults__, func.__closure__)

@@ -9,7 +9,7 @@ from pathlib import Path as Files
 import pytest
 import torch
 
-from hopscope.circuits.program import rows_of, written
+from hopscope.circuits.program import called, rows_of, written
 from hopscope.circuits.program_trial import Trial, compiled, larger, program_of, trial
 from hopscope.circuits.units import Ground
 from hopscope.cli import main
@@ -94,6 +94,11 @@ def test_a_schedule_that_does_not_solve_its_task_has_no_program():
         program(SymbolicRetrieval(n_hops=3, order="shuffled"), SCHEDULES["doubling"]([1, 2, 3]))
     with pytest.raises(BadInput, match="no query comes to hold the answer of hop 2"):
         program(SymbolicRetrieval(n_hops=2), linear(1, [1], True, "chain"))
+
+
+def test_steps_are_never_called_as_places_are():
+    names = [called(number) for number in range(60)]
+    assert len({*names}) == 60 and not {"p", "q", "own", "every"} & {*names} and names[23:25] == ["z", "aa"]
 
 
 def test_where_a_program_parts_is_told():

@@ -12,7 +12,6 @@ import hopscope
 #: Where a family's heads end: what is projected there is all that they say, head by head.
 PROJECTION = {
     "Llama": lambda model, layer: model.model.layers[layer].self_attn.o_proj,
-    "GPT-2": lambda model, layer: model.transformer.h[layer].attn.c_proj,
 }
 
 
