@@ -249,8 +249,8 @@ def check(model: Transformer, batch: Batch, circuit: list[Path]) -> bool:
     sets = {"these paths, all else idle": circuit, "no path, all idle": []}
     sets |= {f"without {path}": [other for other in circuit if other != path] for path in circuit}
     losses = {name: losses_of(model, batch, paths) for name, paths in sets.items()}
-    print(f"{'loss':40}by hand     live")
-    print("\n".join(f"{name:38}{by_hand:9.3f}{live:9.3f}" for name, (by_hand, live) in losses.items()))
+    print(f"{'loss':42}by hand     live")
+    print("\n".join(f"{name:40}{by_hand:9.3f}{live:9.3f}" for name, (by_hand, live) in losses.items()))
     whole, _, *less = map(max, losses.values())
     return whole < BOUND <= min(less, default=0.0)
 
@@ -287,8 +287,10 @@ def main(seed: int) -> None:
     circuit = search(model, sample(128, torch.Generator().manual_seed(1_000_001)))
     print(f"\nwhat the head of each layer reads (@ at its own position, ~ in other chains):\n\n{drawing(circuit)}\n")
     if not check(model, sample(1024, torch.Generator().manual_seed(1_000_002)), circuit):
-        raise SystemExit(f"Partial: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}")
-    print(f"A circuit: with these paths alone both losses are below {BOUND}, and without any of them one is not.")
+        raise SystemExit(
+            f"Not a circuit: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}"
+        )
+    print(f"A circuit: with these paths alone both losses are below {BOUND}; without any one of them, not both.")
 
 
 if __name__ == "__main__":
