@@ -20,7 +20,7 @@ HOPS, CHAINS, SYMBOL = 2, 4, 4  # D, N and K in the paper: hops of a chain, chai
 LAYERS, WIDTH = 4, 64  # each layer has one head and no MLP
 STEPS, BATCH, RATE = 1500, 128, 1e-3  # updates at most, sequences in each, learning rate
 LOOK, LEARNT = 20, 0.05  # updates between two looks at the losses; a hop is learnt below this loss
-BOUND, CLEAR = 0.05, 0.4  # a circuit's loss is below this (appendix E); a path with so much of the attention stands out
+BOUND, CLEAR = 0.05, 0.4  # a circuit's loss is below this (appendix E); a path with more of the attention stands out
 
 
 # 1. The problem in plain Python ---------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def successors(facts: Iterable[tuple[str, str]], query: str) -> list[str]:
 
 LAYOUT = [place for k in range(HOPS, 0, -1) for place in CHAINS * ((k - 1, f"key[{k}]"), (k, f"value[{k}]"))]
 LAYOUT += CHAINS * [(0, "query")]
-HOP, ROLE = [hop for hop, _ in LAYOUT], [role for _, role in LAYOUT]  # of each position: x_HOP of a chain; its role
+HOP, ROLE = [hop for hop, _ in LAYOUT], [role for _, role in LAYOUT]  # of each position: x_HOP stands there, as ROLE
 ROLES = list(dict.fromkeys(ROLE))  # key[2], value[2], key[1], value[1], query
 POSITIONS = len(ROLE)
 ANGLES = torch.arange(POSITIONS)[:, None] * 10_000.0 ** -(torch.arange(0, SYMBOL, 2) / SYMBOL)  # RoPE's frequencies
@@ -233,7 +233,8 @@ def search(model: Transformer, batch: Batch) -> list[Path]:
     way that passes both tests; if none does, the smallest that passes one; or else all paths that stand out.
     """
     seen = attention(model, batch)
-    strongest = {(path.layer, path.query): path for path in sorted(seen, key=lambda path: seen[path])}
+    by_share = sorted(seen, key=lambda path: seen[path])
+    strongest = {(path.layer, path.query): path for path in by_share}  # later ones replace weaker ones
     paths = sorted(path for path in strongest.values() if seen[path] > CLEAR)
     smallest = {0: paths}  # by the number of tests passed
     while paths:
@@ -249,8 +250,8 @@ def check(model: Transformer, batch: Batch, circuit: list[Path]) -> bool:
     sets = {"these paths, all else idle": circuit, "no path, all idle": []}
     sets |= {f"without {path}": [other for other in circuit if other != path] for path in circuit}
     losses = {name: losses_of(model, batch, paths) for name, paths in sets.items()}
-    print(f"{'loss':40}by hand     live")
-    print("\n".join(f"{name:38}{by_hand:9.3f}{live:9.3f}" for name, (by_hand, live) in losses.items()))
+    print(f"{'loss':42}by hand     live")
+    print("\n".join(f"{name:40}{by_hand:9.3f}{live:9.3f}" for name, (by_hand, live) in losses.items()))
     whole, _, *less = map(max, losses.values())
     return whole < BOUND <= min(less, default=0.0)
 
@@ -287,8 +288,10 @@ def main(seed: int) -> None:
     circuit = search(model, sample(128, torch.Generator().manual_seed(1_000_001)))
     print(f"\nwhat the head of each layer reads (@ at its own position, ~ in other chains):\n\n{drawing(circuit)}\n")
     if not check(model, sample(1024, torch.Generator().manual_seed(1_000_002)), circuit):
-        raise SystemExit(f"Partial: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}")
-    print(f"A circuit: with these paths alone both losses are below {BOUND}, and without any of them one is not.")
+        raise SystemExit(
+            f"Not a circuit: some loss is on the wrong side of {BOUND}. Try another seed: hop.py {seed + 1}"
+        )
+    print(f"A circuit: with these paths alone both losses are below {BOUND}; without any one of them, not both.")
 
 
 if __name__ == "__main__":
