@@ -123,7 +123,8 @@ def task_of(
 
 
 def formulation_of(name: str, own: Mapping[str, Any]) -> Formulation:
-    return made(catalogue.find("formulations", name), own)
+    found: Formulation = made(catalogue.find("formulations", name), own)
+    return found
 
 
 def benchmark_task(

@@ -37,14 +37,14 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import endings_of, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, around, bound, judge, power_law
+from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.theory.two_factor import Places, share, time_without_cost
 
 #: Seconds that each scale takes on two cores; at `cpu` they are two core-hours if no run learns.
 SECONDS = {"quick": 8, "cpu": 3600, "paper": 100_000}
-CLAIMS = ("every_length_learns", "the_wait_goes_as_under_adam", "the_wait_goes_as_under_flow")
 
 CHAINS = {"quick": (2, 4), "cpu": (4, 6, 8, 12, 16, 24), "paper": (4, 6, 8, 12, 16, 24, 32, 48)}
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
@@ -129,16 +129,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     seeds = [part for _, part in table.groupby("seed")]
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())
-    yield judge(
+    yield Evidence(table, "beyond (9.2)").claim(
         "every_length_learns",
         f"Without a prior nine runs in ten learn one hop within {table.steps.max():,} steps, at every length from "
         f"{table.length.min()} to {table.length.max()} positions.",
         learnt,
         "share of runs that learn x1, by length",
-        section="beyond (9.2)",
-        rows=table,
         at_least=0.9,
-        source="ours",
     )
     lengths = sorted(table.length.unique())
     laws = (
@@ -147,16 +144,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     for name, law, words in laws:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
-        yield judge(
+        yield Evidence(table, "beyond (9.2)").claim(
             name,
             f"The steps from the plateau to the first of one hop go as the length to the power of {power:g} ± "
             f"{LEEWAY:g}, {words}.",
             powers,
             "power of the length, seed by seed",
-            section="beyond (9.2)",
-            rows=table,
             of="median",
             within=around(power, LEEWAY),
             provided=bound("share of runs that learn x1, by length", learnt, at_least=0.5),
-            source="ours",
         )

@@ -94,16 +94,6 @@ def far(n: int, **rates: float) -> TwoFactor:
     return TwoFactor(Places(4, (n,), (n,)), **rates)
 
 
-def plateau_pull(chains: int) -> float:
-    """s on the plateau."""
-    return 2 * (chains - 1) / chains**2
-
-
-def time_without_cost(p_0: float, chains: int, look_up: float, join: float) -> float:
-    """√(π a / 2c) / (a s p_0), the time to escape for small p: the integral of du / (a s p_0 exp(c u²/2a))."""
-    return math.sqrt(math.pi * look_up / (2 * join)) / (look_up * plateau_pull(chains) * p_0)
-
-
 def least_join(p_0: float, chains: int, look_up: float, join: float, cost: float) -> float:
     """p_0 exp(−c λ²/(2 a s²)), to which a small join falls before it rises, where queries and values see as much."""
     return p_0 * math.exp(-join * cost**2 / (2 * look_up * plateau_pull(chains) ** 2))

@@ -191,3 +191,13 @@ def slope(w: ArrayLike, visible: Sequence[int]) -> Numbers:
 def learnt_below(chains: int) -> float:
     """The loss of x1 below which it is learnt."""
     return LEARNT * (1 - 1 / chains)
+
+
+def plateau_pull(chains: int) -> float:
+    """s on the plateau."""
+    return 2 * (chains - 1) / chains**2
+
+
+def time_without_cost(p_0: float, chains: int, look_up: float, join: float) -> float:
+    """√(π a / 2c) / (a s p_0), the time to escape for small p: the integral of du / (a s p_0 exp(c u²/2a))."""
+    return math.sqrt(math.pi * look_up / (2 * join)) / (look_up * plateau_pull(chains) * p_0)
