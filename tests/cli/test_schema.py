@@ -42,8 +42,7 @@ COMMANDS = {
     "circuit --unit": "circuit built --unit nodes --discovery 8 --report 8 --out nodes",
     "circuit --unit --dry-run": "circuit packaged --unit nodes --dry-run",
     "demo": "demo --out little --threads 1",  # of few steps: see the fixture
-    "import": "import weights.safetensors --task retrieval --hops 1 --chains 2 --positions learned "
-    "--activation gelu_new --out imported",
+    "import": "import weights.safetensors --task retrieval --hops 1 --chains 2 --positions learned --out imported",
     "emerge": "emerge packaged --n 8 --path L3H0_query->value[2] --out emerged",
     "emerge --all": "emerge packaged --n 8 --all --out all",
     "depth": "depth 2",

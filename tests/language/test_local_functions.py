@@ -309,6 +309,7 @@ def test_lm_eval_gets_a_choice_and_the_whole_answer(tmp_path):
     text = (tmp_path / f"{exported.tasks[1]}.yaml").read_text()
     settings = {name: json.loads(value) for name, value in (line.split(": ", 1) for line in text.splitlines())}
     (way,) = settings["filter_list"]
-    pattern = way["filter"][0]["regex_pattern"]
-    assert re.findall(pattern, " ab -> ''.\n") == ["ab -> ''"] and re.findall(pattern, " \n") == []
+    line, whole, _ = (one.get("regex_pattern", "") for one in way["filter"])
+    assert re.findall(whole, re.findall(line, " ab -> ''.\n")[0]) == ["ab -> ''"]
+    assert not [answer for found in re.findall(line, " \n") for answer in re.findall(whole, found)]
     assert settings["generation_kwargs"]["max_gen_toks"] == ONE.MAX_TOKENS

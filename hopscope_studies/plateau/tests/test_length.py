@@ -10,7 +10,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.presets import recipe
 from hopscope.experiments.base import declared
-from hopscope.experiments.judging import power_law
+from hopscope.experiments.values import power_law
 from hopscope_studies.plateau.experiments.plateau_length import CHAINS, claims, under_adam, under_flow
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
 

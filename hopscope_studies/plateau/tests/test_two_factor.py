@@ -16,8 +16,10 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.plateau.theory.two_factor import (
     Places,
     TwoFactor,
+    plateau_pull,
     share,
     slope,
+    time_without_cost,
 )
 
 PLACES = Places.of(4, 3, "deepest_first")

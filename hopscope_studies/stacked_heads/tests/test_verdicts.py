@@ -183,17 +183,21 @@ def test_paths_over_training():
     assert {verdict for verdict, _ in judged(appendix_d, foreign).values()} == {"undecided"}
 
 
-@pytest.mark.parametrize("accepted", [True, False])
-def test_a_path_is_in_a_circuit_only_if_that_was_accepted(accepted: bool, tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize(
+    ("verdict", "high", "counts"),
+    [("circuit", 0.04, True), ("partial", 0.04, True), ("partial", 0.06, False), ("none", 0.04, False)],
+)
+def test_a_path_is_in_a_circuit_only_if_all_patterns_by_hand_do(verdict, high, counts, tmp_path: Path, monkeypatch):
     """It is followed all the same: what a model uses can be told of, but not as a circuit."""
     path = paths.Path(0, 0, "value[1]", "key[1]")
-    circuit = SimpleNamespace(accepted=accepted, paths=[SimpleNamespace(path=path)])
+    losses = {"circuit": SimpleNamespace(high=high)}
+    circuit = SimpleNamespace(verdict=verdict, threshold=0.05, losses=losses, paths=[SimpleNamespace(path=path)])
     monkeypatch.setattr(circuit_tables, "circuit_of", lambda run, scale: circuit)
     run = trained(tmp_path / "run")
     for experiment in (appendix_d, reuse):
         table = experiment.table([run], "quick")
         assert set(table.path) == {str(path)}
-        assert set(table.in_circuit) == {accepted}
+        assert set(table.in_circuit) == {counts}
 
 
 def losses(run: str, hop: str, values: list[float], every: int = 10, **more) -> list[dict]:

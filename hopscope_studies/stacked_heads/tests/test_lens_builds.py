@@ -8,15 +8,15 @@ import torch
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
 import transformers
-from hopscope.language.heads import stacking
-from hopscope.language.heads.attention import Lens, Seen
-from hopscope.language.heads.prompts import prompts_of
-from hopscope.language.heads.role_paths import base, means_of, trace
 
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import top_heads
+from hopscope.language.lens.attention import Lens, Seen
+from hopscope.language.lens.prompts import prompts_of
 from hopscope.language.lent import lent
+from hopscope_studies.stacked_heads.language import stacking
+from hopscope_studies.stacked_heads.language.role_paths import base, means_of, trace
 from tests.language import planted
 from tests.language.planted import Lines, Plain
 from tests.language.test_guards import characters, like
