@@ -14,7 +14,7 @@ from hopscope.experiments.values import power_law
 from hopscope_studies.plateau.experiments.plateau_length import CHAINS, claims, under_adam, under_flow
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
 
-LENGTHS = [3 * chains for chains in CHAINS["cpu"]]
+LENGTHS = [3 * chains for chains in CHAINS["long"]]
 
 
 def test_the_law_under_flow_is_that_of_the_flow_itself():
@@ -42,7 +42,7 @@ def test_limits_are_quadratic_and_three_quarters_but_for_logarithms():
 
 
 def test_every_length_is_there_with_eight_seeds_and_the_demos_recipe():
-    configs, demo = declared("plateau_length", "cpu"), recipe("demo").config()
+    configs, demo = declared("plateau_length", "long"), recipe("demo").config()
     assert len(configs) == 8 * len(LENGTHS)
     assert {config.task.n_positions for config in configs} == set(LENGTHS)
     assert {config.task.n_hops for config in configs} == {1}

@@ -129,6 +129,7 @@ def figure(table: DataFrame) -> Figure:
             survival(axes[2], part[part.k == 1], colour(index), "-", words)
             survival(axes[2], part[part.k == HOPS], colour(index), ":", None)
     axes[2].set(xlabel="optimizer steps", xscale="log", ylim=(-0.03, 1.03), title="Not yet learnt: x1 (solid), x2")
+    axes[2].set_xlim(10, 1.2 * STEPS)
     axes[2].legend(loc="lower left")
     return shown
 
@@ -147,6 +148,7 @@ def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
         ax.plot([], [], ls="", marker="o", ms=4, color=colour(k - 1), label=f"x{k}")
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="learnt at step (arrow: not by the last)", xscale="log", ylim=(len(names) - 0.5, -0.5))
+    ax.set_xlim(50, 1.2 * STEPS)
     ax.legend(loc="lower left")
 
 
