@@ -156,7 +156,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """What was predicted, from Transformer D's own runs and the 96 of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
-    yield Evidence(first, "beyond (9.2)").claim(
+    yield Evidence(first, "beyond (9.2)", among=table).claim(
         "no_change_restores_the_wait",
         f"With nearest facts first, and whatever one thing is changed, x1 is learnt within a quarter of {STEPS:,} "
         "steps; the paper's Transformer D waits for more than half of its training.",
@@ -169,7 +169,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(table)
     last = table[(table.k == HOPS) & (table.change == BASE)]
     by_order = {order: last[last.order == order].learnt for order in ORDERS}
-    yield Evidence(last, "beyond (3.1, 6)").claim(
+    yield Evidence(last, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_stays_at_the_first_hop",
         "Of eight runs as in Transformer D at most four learn the second hop with nearest facts first, fewer than with "
         f"deepest facts first ({by_order['deepest_first'].notna().sum()} of {len(by_order['deepest_first'])}).",
@@ -180,7 +180,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         provided=done,
     )
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
-    yield Evidence(default, "beyond (7.1)").claim(
+    yield Evidence(default, "beyond (7.1)", among=table).claim(
         "learnt_positions_learn_every_hop",
         f"With deepest facts first and learnt positions every one of eight runs learns both hops within {STEPS:,} "
         "steps.",
@@ -200,7 +200,7 @@ def depth_and_width(table: DataFrame) -> Claim:
             some, others = (times.get((change, order, seed), math.nan) for change in (more, less))
             wins, losses = wins + (some < others), losses + (some > others)
     asked = table[table.change.isin(["16 layers", "4 layers", "width 512", "width 128"])]
-    return Evidence(asked, "beyond (9.1)").claim(
+    return Evidence(asked, "beyond (9.1)", among=table).claim(
         "more_depth_and_width_is_sooner",
         "The first hop is learnt sooner with 16 layers than with 4 and with width 512 than with 128, in pairs of equal "
         f"order and seed ({wins} of {wins + losses}).",
@@ -219,7 +219,7 @@ def sooner(table: DataFrame) -> Claim:
     pairs = pairs.reindex(columns=list(ORDERS)).dropna()
     nearest, deepest = (pairs[order].to_numpy() for order in ORDERS)
     wins, losses = int((nearest < deepest).sum()), int((nearest > deepest).sum())
-    return Evidence(rows, "beyond (3.1, 6)").claim(
+    return Evidence(rows, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_is_sooner",
         f"As in Transformer D, x1 is learnt sooner with nearest facts first than with deepest ({wins} of "
         f"{wins + losses} seeds).",
