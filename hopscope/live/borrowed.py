@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
-from hopscope.live.wrapped import Wrapped
+from hopscope.live.wrapped import BorrowedShape, Wrapped
 from hopscope.models.base import Cache, Model, Replacement, Replacements, Shape
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -88,32 +87,17 @@ class Borrowed(Model):
         return (whole(found[0]), *found[1:]) if isinstance(found, tuple) else whole(found)
 
 
-@dataclass(frozen=True)
-class HookedShape(Shape):
-    """What a HookedTransformer's configuration says of its shape."""
-
-    n_layers: int = 0  # type: ignore[misc]
-    n_heads: int = 0  # type: ignore[misc]
-    d_model: int = 0  # type: ignore[misc]
-    mlp: bool = False  # type: ignore[misc]
-    causal: bool = True  # type: ignore[misc]
-
-    def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
-        """Raises BadInput: such models are built by their own library."""
-        raise BadInput("a HookedTransformer is built by TransformerLens")
-
-
 class Hooked(Borrowed):
     """A HookedTransformer; hooks stand for the length of a forward pass, at a level of their own."""
 
-    def shape_of(self, model: Any) -> HookedShape:
+    def shape_of(self, model: Any) -> BorrowedShape:
         c = model.cfg
         if getattr(c, "n_key_value_heads", None) not in (None, c.n_heads):
             raise BadInput("heads that share their keys and values are not supported; every head needs its own")
         if getattr(c, "use_local_attn", False):
             raise BadInput("attention within a window is not supported; every position must see all before it")
         causal = getattr(c, "attention_dir", "causal") == "causal"
-        return HookedShape(c.n_layers, c.n_heads, c.d_model, not getattr(c, "attn_only", False), causal)
+        return BorrowedShape(c.n_layers, c.n_heads, c.d_model, not getattr(c, "attn_only", False), causal)
 
     def can_start_late(self) -> bool:
         named = {"start_at_layer", "stop_at_layer"} <= inspect.signature(self.inner.forward).parameters.keys()

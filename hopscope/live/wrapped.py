@@ -28,15 +28,20 @@ PROBE = (2, 7)  # rows and positions of the tokens on which a model is tried if 
 
 
 @dataclass(frozen=True)
-class WrappedShape(Shape):
-    """What a first pass shows of a model's shape; `d_model` is the width of its heads together."""
+class BorrowedShape(Shape):
+    """What is known of the shape of a model that somebody else builds.
+
+    Attributes:
+        d_model: width of the stream or, where only attention is seen, of a layer's heads together.
+        sums_to_one: whether rows of its patterns do; a sink takes a part of them.
+    """
 
     n_layers: int = 0  # type: ignore[misc]
     n_heads: int = 0  # type: ignore[misc]
     d_model: int = 0  # type: ignore[misc]
+    mlp: bool = True  # type: ignore[misc]
     causal: bool = True  # type: ignore[misc]
     sums_to_one: bool = True
-    mlp = True
 
     @property
     def normalised(self) -> bool:
@@ -44,7 +49,7 @@ class WrappedShape(Shape):
 
     def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
         """Raises BadInput: such models are built by their owners."""
-        raise BadInput("a wrapped model is built by its owner's code")
+        raise BadInput("a borrowed model is built by its owner's code or library")
 
 
 # The model -------------------------------------------------------------------------------------------------------
@@ -74,7 +79,7 @@ class Wrapped(Model):
         if not self.layers:
             raise BadInput(unseen(model, calls))
         self.n_calls, self.layer_at = len(calls), self.numbered()
-        self.architecture = WrappedShape(n_layers=len(self.layers), n_heads=0)
+        self.architecture = BorrowedShape(n_layers=len(self.layers), n_heads=0)
         self.architecture = self.proven(some, logits_of(outputs, some.shape[1]))
 
     def probe(self, inputs: Tensor | None) -> Tensor:
@@ -127,7 +132,7 @@ class Wrapped(Model):
         return found if cache is False else (found, Cache(tap.kept))
 
     @torch.no_grad()
-    def proven(self, some: Tensor, outputs: Tensor) -> WrappedShape:
+    def proven(self, some: Tensor, outputs: Tensor) -> BorrowedShape:
         """The shape, once patterns replaced by themselves gave the same outputs, and others gave others."""
         names = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
         with at_rest(self.inner):
@@ -154,7 +159,7 @@ class Wrapped(Model):
         causal = all(not bool(one.triu(1).any()) for one in patterns.values())
         whole = all(bool(torch.allclose(one.sum(-1).float(), torch.ones(()), atol=1e-2)) for one in patterns.values())
         heads = first.shape[1]
-        return WrappedShape(len(names), heads, self.width(some, heads), causal, whole)
+        return BorrowedShape(len(names), heads, self.width(some, heads), causal=causal, sums_to_one=whole)
 
     def distance(self, some: Tensor, patterns: Mapping[str, Tensor], outputs: Tensor) -> float:
         """The largest difference that replacing patterns makes to outputs, relative to the largest output."""

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, between, bound
+from hopscope.experiments import quantities
+from hopscope.experiments.judging import Claim, between, bound
+from hopscope.experiments.quantities import of
 from hopscope_studies.causal_structure.constructions import WAYS
 
 PAPER = "Nichani et al. (2024)"
 
 
-def of(table: DataFrame, kind: str, quantity: str) -> Series:
-    """A quantity at the end of each run of a kind, by seed."""
-    rows = table[(table.kind == kind) & (table.quantity == quantity)]
-    return rows.groupby("seed").value.last()
-
-
-def about(
-    name: str,
-    sentence: str,
-    values: Any,
-    what: str,
-    table: DataFrame,
-    kinds: tuple[str, ...],
-    section: str = PAPER,
-    source: str = "ours",
-    **more: Any,
-) -> Claim:
-    """A claim about the runs of some kinds; its number is the mean."""
-    evidence = Evidence(table[table.kind.isin(kinds)], section, source, among=table)
-    return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})
+about = partial(quantities.about, section=PAPER)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

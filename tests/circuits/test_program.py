@@ -141,3 +141,13 @@ def test_the_command_writes_a_program_that_runs(tmp_path, capsys):
     assert main(["circuit", str(run), "--program", str(file)]) == 0
     assert "what the model answers rightly: 1022 of 1022" in capsys.readouterr().out
     assert compiled(file.read_text())([5, 6, 7, 8, 7])[0][0][-1] == 8
+
+
+def test_names_of_roles_are_no_code():
+    """A role has whatever name its owner gave it; of a program's text it is a comment."""
+    made = program(SymbolicRetrieval(n_hops=1, n_chains=2), HEADS[:2])
+    evil = Path(0, 0, "value[1]\nraise SystemExit", 'key[1]"""\rraise SystemExit')
+    steps = (dataclasses.replace(made.steps[0], paths=(evil,)), *made.steps[1:])
+    compiled(str(dataclasses.replace(made, steps=steps)))
+    lines = str(dataclasses.replace(made, steps=steps)).splitlines()
+    assert all(line.lstrip().startswith("#") for line in lines if "SystemExit" in line)

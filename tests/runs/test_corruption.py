@@ -480,7 +480,7 @@ UNSAFE = re.compile(
 )
 
 
-#: Runs a program's text, which was made from a circuit's paths a moment before and holds nothing that anyone wrote.
+#: Runs a program's text, which it made a moment before; what others named stands in comments (test_program.py).
 OF_OUR_MAKING = "program_trial.py"
 
 
