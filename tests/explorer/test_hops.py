@@ -136,6 +136,7 @@ def test_the_hint_for_typed_facts_is_one_that_the_task_accepts(pages, opened):
     hint.get_by_text("every chain of this task").wait_for()
     field.fill(hint.inner_text().split("has the facts ")[1].rstrip("."))
     page.page.get_by_text("1 of 4 chains typed").wait_for()
+    page.page.locator(".share").nth(2).wait_for()  # the worker's answers come after the count of chains
     right = [int(text.split()[0]) for text in page.page.locator(".share").all_inner_texts()]
     marks = page.page.locator(".answer b span[aria-hidden]").all_inner_texts()
     assert len(right) == 3 and all(count >= 18 for count, mark in zip(right, marks, strict=True) if mark == "✓")
