@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pandas import DataFrame
 
-from hopscope.experiments.priors import under_prior
+from hopscope.experiments.priors import COLUMN, NONE, under_prior
 from hopscope.experiments.values import STATISTICS, Statistic, Values, known, numbers
 
 Verdict = Literal["holds", "fails", "undecided"]
@@ -177,6 +177,11 @@ def significant(what: str, chance: float, contrary: float) -> Bound:
     """
     met = True if chance < CERTAIN else False if contrary < CERTAIN else None
     return Bound(f"{what} with a one-sided permutation probability below {CERTAIN}", met)
+
+
+def without_prior(rows: DataFrame) -> Bound:
+    """For what a prior takes away: such a claim is asked only of runs that had none (column `prior`)."""
+    return bound("the number of runs without a prior", rows[rows[COLUMN] == NONE].run.nunique(), above=0)
 
 
 def sign_test(wins: int, of: int) -> float:

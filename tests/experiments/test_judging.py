@@ -13,7 +13,18 @@ from pandas import DataFrame, Series
 
 import hopscope
 from hopscope.experiments.base import SCALES, experiment
-from hopscope.experiments.judging import Bound, Claim, Evidence, around, between, bound, factor, judge, significant
+from hopscope.experiments.judging import (
+    Bound,
+    Claim,
+    Evidence,
+    around,
+    between,
+    bound,
+    factor,
+    judge,
+    significant,
+    without_prior,
+)
 from hopscope.experiments.results import judged, results_in, rooms, table_in
 from hopscope.experiments.values import lags, power_law
 
@@ -216,6 +227,12 @@ def test_other_values_may_decide():
 def test_what_must_be_so_to_ask(met, verdict):
     claim = one([1], above=2, provided=Bound("somebody learnt", met))
     assert (claim.verdict, claim.threshold) == (verdict, "lowest loss > 2; asked only if somebody learnt")
+
+
+@pytest.mark.parametrize(("priors", "verdict"), [(["none"] * 4, "fails"), (["L0 1:4"] * 4, "undecided")])
+def test_what_a_prior_takes_away_is_not_judged_by_runs_that_have_it(priors, verdict):
+    rows = ROWS.assign(prior=priors)
+    assert one([0.02], "wait", at_least=0.5, rows=rows, provided=without_prior(rows)).verdict == verdict
 
 
 def test_two_are_needed_to_compare():

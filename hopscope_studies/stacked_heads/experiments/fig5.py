@@ -23,7 +23,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence, bound, without_prior
 from hopscope.experiments.priors import prior_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -250,6 +250,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
         "circuits in which it does",
         of="share of",
         equals=1,
+        provided=without_prior(each),
     )
     yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "circuits_differ",

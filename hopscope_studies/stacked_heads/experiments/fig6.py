@@ -18,7 +18,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
 from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.judging import Claim, Evidence, without_prior
 from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
@@ -118,6 +118,7 @@ def falls_abruptly(table: DataFrame) -> Claim:
         "ratio of fall to wait",
         n=len(shares),
         below=1,
+        provided=without_prior(first),
     )
 
 
@@ -134,6 +135,7 @@ def waits_long(table: DataFrame) -> Claim:
         [math.inf if math.isnan(share) else share for share in shares],
         "share of training before",
         at_least=0.5,
+        provided=without_prior(first),
     )
 
 
