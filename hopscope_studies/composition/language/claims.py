@@ -58,7 +58,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
          "Sixteen cost more log-probability than the worst of ten random sixteens", "nats per token"),
     ):  # fmt: skip
         values = of(table, f"beyond the worst {control}: {measure}", name, "low")
-        yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", above=0)
+        yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", n=len(values), above=0)
     whole = of(table, "accuracy", "whole")
     yield evidence.claim(
         "copying_is_gone",

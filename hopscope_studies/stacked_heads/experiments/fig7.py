@@ -142,8 +142,8 @@ def ablated(table: DataFrame) -> Claim:
     return Evidence(table, "9.2", source="paper").claim(
         "circuit_keeps_the_loss",
         "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
-        f"replaced by those of its circuit (paper: from 0.031 to 0.045; {len(each) - len(solved)} of {len(each)} "
-        "models do not solve it).",
+        f"replaced by those of its circuit (paper: from 0.031 to 0.045; {(solved.circuit < 0.05).sum()} of "
+        f"{len(solved)} do; {len(each) - len(solved)} of {len(each)} models do not solve it).",
         solved.circuit,
         "loss by hand",
         n=len(solved),
@@ -184,7 +184,8 @@ def in_layer_order(table: DataFrame) -> Claim:
     return Evidence(own, "9.2 (i, ii, iii)", source="paper", among=table).claim(
         "answers_in_layer_order",
         "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the "
-        "one before (paper, counted from 1: B in 14 and 21, C in 22, D in 23, E in 24; ours, counted from 0, first "
+        "one before (paper, counted from 1: an induction head for B in 14 and 21, read here as the join and the "
+        "look-up, then C in 22, D in 23, E in 24; ours, counted from 0, first "
         f"layers by circuit: {told}).",
         [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
         "circuits that do",
