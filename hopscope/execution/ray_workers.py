@@ -1,43 +1,24 @@
 """Workers of a sweep on a Ray cluster: several machines that share the folder of runs (Moritz et al., 2018).
 
-Ray only starts workers, wherever there are cores or a share of a GPU, and tells when one has died. Each is the same
-process as in a local sweep, with the same lock per run, so what is done and what is not is said by the run folders
-here as there. Without a cluster (RAY_ADDRESS unset) Ray starts one on this machine.
+Ray starts workers wherever there are cores or a share of a GPU. Without a cluster (RAY_ADDRESS unset) it starts one on
+this machine.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
 from hopscope.core.settings import BadInput
-from hopscope.execution.sweep import DEATHS, PATIENCE, was_killed
+from hopscope.execution.crew import PATIENCE, Crew, run_worker
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-def run_worker(command: Sequence[str]) -> int:
-    """On some machine of the cluster: be the parent of one worker; its exit code."""
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    # The worker stops by itself when its parent is gone; its parent is this process, not the driver.
-    mine = [*command[:-1], str(os.getpid())]
-    worker = subprocess.Popen(mine, env=os.environ | threads, stdin=subprocess.DEVNULL)
-    try:
-        return worker.wait()
-    except BaseException:  # Ray cancels a task by an exception in it
-        worker.terminate()
-        try:
-            worker.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-        raise
-
-
-class RayCrew:
-    """Worker processes, wherever Ray puts them; used as `hopscope.execution.sweep.Crew` is.
+class RayCrew(Crew):
+    """Worker processes, wherever Ray puts them.
 
     Args:
         command: how one is started; its last word is the parent's process id.
@@ -60,17 +41,15 @@ class RayCrew:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **cluster)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise BadInput(f"could not reach the Ray cluster: {error}") from error
-        self.command = list(command)
         self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(run_worker)
-        self.deaths, self.done = 0, -1
-        self.workers = [self.hire() for _ in range(size)]
+        super().__init__(command, size)
 
     def hire(self) -> Any:
-        """One more worker; a reference to its exit code."""
+        """A reference to the exit code of one more."""
         return self.task.remote(self.command)
 
     def code(self, worker: Any) -> int | None:
-        """A worker's exit code; None while it works or waits for its turn, −1 if it died with the process around it."""
+        """Its exit code; −1 if it died with the process around it."""
         ready, _ = self.ray.wait([worker], timeout=0)
         if not ready:
             return None
@@ -79,24 +58,8 @@ class RayCrew:
         except self.ray.exceptions.RayError:
             return -1
 
-    def busy(self) -> bool:
-        """Whether any worker is at work, or has died at it."""
-        return any(code is None or was_killed(code) for code in map(self.code, self.workers))
-
-    def replace_the_dead(self, done: int) -> None:
-        """A new worker for each that was killed. Raises RuntimeError if they die without anything getting done."""
-        if done != self.done:
-            self.deaths, self.done = 0, done
-        for place, worker in enumerate(self.workers):
-            code = self.code(worker)
-            if code is not None and was_killed(code):
-                self.deaths += 1
-                if self.deaths > DEATHS:
-                    raise RuntimeError(f"{DEATHS} workers were killed since a run was last finished")
-                self.workers[place] = self.hire()
-
     def dismiss(self) -> None:
-        """Tell whoever still works to save and stop, and leave the cluster."""
+        """Workers are told, and the cluster is left."""
         left = [worker for worker in self.workers if self.code(worker) is None]
         for worker in left:
             self.ray.cancel(worker)

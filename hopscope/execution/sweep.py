@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from hopscope.configuration.config import Config
 from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
+from hopscope.execution.crew import Crew, Processes
 from hopscope.experiments.base import CELL_BY_CELL, SCALES
 from hopscope.experiments.results import make_ready, outstanding, publish_cell
 from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
@@ -29,9 +29,6 @@ from hopscope.training.loop import Interrupted
 from hopscope.training.stack import shape, stackable, train_many
 
 LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
-DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
-PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
-TOLD_TO_STOP = (130, 143)  # exit codes of a worker that someone else has stopped, as a scheduler does: it is replaced
 Watch = Callable[[int, int], None]
 
 
@@ -81,7 +78,7 @@ def sweep(
     budget: float | None = None,
     device: str = "auto",
     watch: Watch = unwatched,
-    hire: Callable[[Sequence[str], int], Workers] | None = None,
+    hire: Callable[[Sequence[str], int], Crew] = Processes,
 ) -> Outcome:
     """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
 
@@ -107,7 +104,7 @@ def sweep(
     deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # once: it is looked at often
     make_ready(results, name)
-    crew = (hire or Crew)(command(name, scale, runs.resolve(), results.resolve(), device), workers)
+    crew = hire(command(name, scale, runs.resolve(), results.resolve(), device), workers)
     try:
         while crew.busy() and time.monotonic() < deadline:
             done, of = counted(folders)
@@ -217,60 +214,3 @@ def command(name: str, scale: str, runs: Path, results: Path, device: str) -> li
     options = ["--scale", scale, "--runs", str(runs), "--results", str(results), "--device", device]
     sweep = ["hopscope", *outside.options(), "sweep", name]  # named anew: another machine has another environment
     return [sys.executable, "-m", *sweep, *options, "--worker-of", str(os.getpid())]
-
-
-def was_killed(code: int) -> bool:
-    """Whether an exit code tells that somebody ended the worker, so that another should go on."""
-    return code < 0 or code in TOLD_TO_STOP
-
-
-class Workers(Protocol):
-    """Whoever works on a sweep: `Crew` here, `hopscope.execution.ray_workers.RayCrew` on several machines."""
-
-    def busy(self) -> bool: ...
-    def replace_the_dead(self, done: int) -> None: ...
-    def dismiss(self) -> None: ...
-
-
-class Crew:
-    """Worker processes."""
-
-    def __init__(self, command: Sequence[str], size: int):
-        self.command = list(command)
-        self.deaths, self.done = 0, -1
-        self.workers = [self.hire() for _ in range(size)]
-
-    def hire(self) -> subprocess.Popen[bytes]:
-        """One more worker, with one thread: several on one core each do more than one on all."""
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        return subprocess.Popen(self.command, env=os.environ | threads, stdin=subprocess.DEVNULL)
-
-    def busy(self) -> bool:
-        """Whether any worker is at work, or has died at it."""
-        return any(code is None or was_killed(code) for code in (worker.poll() for worker in self.workers))
-
-    def replace_the_dead(self, done: int) -> None:
-        """A new worker for each that was killed. Raises if they die without anything getting done."""
-        if done != self.done:
-            self.deaths, self.done = 0, done
-        for place, worker in enumerate(self.workers):
-            code = worker.poll()
-            if code is not None and was_killed(code):
-                self.deaths += 1
-                if self.deaths > DEATHS:
-                    raise RuntimeError(
-                        f"{DEATHS} workers were killed since a run was last finished; the last by {abs(code)}"
-                    )
-                self.workers[place] = self.hire()
-
-    def dismiss(self) -> None:
-        """Tell whoever still works to save and stop; who does not in time is killed."""
-        for worker in self.workers:
-            if worker.poll() is None:
-                worker.terminate()
-        until = time.monotonic() + PATIENCE
-        for worker in self.workers:
-            try:
-                worker.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
-from hopscope.execution.sweep import Crew, by_shape, finished, stacked, sweep, train_stacks
+from hopscope.execution.crew import Processes, run_worker, was_killed
+from hopscope.execution.sweep import by_shape, finished, stacked, sweep, train_stacks
 from hopscope.experiments.base import declared
 from hopscope.experiments.runner import reproduce, run_folder
 from hopscope.runs.run import Run
@@ -157,6 +159,53 @@ def test_under_ray_a_killed_worker_changes_nothing(tmp_path, undisturbed):
     assert_equal(tmp_path, undisturbed)
 
 
+@pytest.mark.heavy
+def test_as_jobs_of_submitit_a_killed_worker_changes_nothing(tmp_path, undisturbed):
+    """By its local executor: the same protocol as SLURM's, with jobs that are processes of this machine."""
+    pytest.importorskip("submitit", reason="submitit is not installed; run make setup")
+    driver = start(tmp_path, "--engine", "submitit", "--minutes", "10")
+    while not (working := working_in(tmp_path)) and driver.poll() is None:
+        time.sleep(0.05)
+    os.kill(next(iter(working)), signal.SIGKILL)
+    _, err = driver.communicate(timeout=900)
+    assert driver.returncode == 0, err.decode()
+    assert_equal(tmp_path, undisturbed)
+
+
+def test_a_worker_whose_time_is_up_is_told_to_stop():
+    """It counts as one that a scheduler stopped, so that another goes on; one that is done does not."""
+    asleep = [sys.executable, "-c", "import time; time.sleep(60)", "0"]
+    assert was_killed(run_worker(asleep, 0.5))
+    assert run_worker([sys.executable, "-c", "import os, sys; sys.exit(int(sys.argv[1]) != os.getppid())", "0"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--slurm", "partition"], "--slurm takes NAME=VALUE, such as partition=gpu; got 'partition'"),
+        (["--slurm", "colour=red"], "a SLURM job has no parameter 'colour'; submitit knows account, "),
+        (["--minutes", "5"], "it must be from 10 to 60; got 5"),
+    ],
+)
+def test_what_a_job_cannot_be_given(tmp_path, capsys, options, says):
+    pytest.importorskip("submitit", reason="submitit is not installed; run make setup")
+    where = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    assert main(["sweep", "curriculum", "--engine", "submitit", *options, *where]) == 2
+    assert says in capsys.readouterr().err and not list(tmp_path.glob("runs/*"))
+
+
+def test_what_skypilot_is_given_is_a_sweep_that_there_is(tmp_path, capsys):
+    """Its command, but for the bucket and the GPU that are not here, is one that can be run."""
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((Path(__file__).parents[2] / "examples" / "skypilot.yaml").read_text())
+    command = job["run"]
+    for name, value in (job["envs"] | {"SCALE": "quick"}).items():
+        command = command.replace(f"${name}", value)
+    words = shlex.split(command.replace("/kept", str(tmp_path)).replace("cuda", "cpu"))
+    assert words[0].endswith("/hopscope") and main([*words[1:], "--dry-run"]) == 0
+    assert "fig4" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_under_ray_killed_workers_and_drivers_change_nothing(tmp_path, undisturbed):
     """A real cluster on this machine: two workers killed, then the driver, then the same command again."""
@@ -257,7 +306,7 @@ def test_what_cannot_be_swept_is_refused(tmp_path, capsys):
 
 
 def test_workers_that_only_die_are_not_replaced_for_ever():
-    crew = Crew(["/bin/sh", "-c", "kill -9 $$"], 1)
+    crew = Processes(["/bin/sh", "-c", "kill -9 $$"], 1)
 
     def replace_while_busy():
         while crew.busy():

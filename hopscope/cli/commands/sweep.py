@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
+from hopscope.execution.crew import Crew, Processes
 from hopscope.execution.ray_workers import RayCrew
+from hopscope.execution.submitit_jobs import LIMITS, SubmititCrew
 from hopscope.execution.sweep import by_shape, stacked, sweep, work
 from hopscope.experiments.base import SCALES, declared
 from hopscope.experiments.work import Stopped
 from hopscope.runs.demand import check_together
 
-ENGINES = ("local", "stacked", "ray")
+ENGINES = ("local", "stacked", "ray", "submitit")
 
 
 @click.command("sweep")
@@ -33,9 +36,18 @@ ENGINES = ("local", "stacked", "ray")
     default="local",
     show_default=True,
     metavar="|".join(ENGINES),
-    help="How: processes of one thread; runs of one shape stacked into one program (on a GPU); or a Ray cluster.",
+    help="How: processes of one thread; runs of one shape stacked into one program (on a GPU); a Ray cluster; "
+    "or SLURM jobs by submitit.",
 )
 @click.option("--gpus", type=click.FloatRange(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
+@click.option(
+    "--minutes",
+    type=click.IntRange(*LIMITS),
+    default=30,
+    help="With submitit: how long a job works.",
+    show_default=True,
+)
+@click.option("--slurm", metavar="NAME=VALUE", multiple=True, help="With submitit: of each job, as partition=gpu.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
 @click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 @click.option(
@@ -53,6 +65,8 @@ def command(
     workers: int | None,
     engine: str,
     gpus: float,
+    minutes: int,
+    slurm: tuple[str, ...],
     budget: str | None,
     runs: Path,
     results: Path | None,
@@ -79,7 +93,7 @@ def command(
         configs = to_train(name, scale, runs, folder)
         stack = max(map(len, by_shape(configs)), default=1)
         at_once = stack if engine == "stacked" else workers or os.cpu_count() or 1
-        check_together(configs, 1 if engine == "ray" else at_once)
+        check_together(configs, at_once if engine in ("local", "stacked") else 1)
     if dry_run:
         estimate([name], scale, runs, folder, at_once, as_json)
         return
@@ -88,9 +102,27 @@ def command(
         if engine == "stacked":
             outcome = stacked(name, scale, watch=watch, **how)
         else:
-            hire = partial(RayCrew, gpus=gpus) if engine == "ray" else None
+            hire = crew(engine, gpus, minutes, runs, slurm)
             outcome = sweep(name, scale, workers=at_once, watch=watch, hire=hire, **how)
     tell([outcome], as_json)
+
+
+def crew(engine: str, gpus: float, minutes: int, runs: Path, slurm: Sequence[str]) -> Callable[..., Crew]:
+    """What starts workers: by a command, so many."""
+    if engine == "ray":
+        return partial(RayCrew, gpus=gpus)
+    if engine == "submitit":
+        given = dict(split(one) for one in slurm)
+        return partial(SubmititCrew, folder=runs / "jobs", minutes=minutes, slurm=given)
+    return Processes
+
+
+def split(parameter: str) -> tuple[str, str]:
+    """A job's parameter as it is given: name and value."""
+    name, sign, value = parameter.partition("=")
+    if not (name and sign and value):
+        raise BadInput(f"--slurm takes NAME=VALUE, such as partition=gpu; got {parameter!r}")
+    return name, value
 
 
 def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, driver: int) -> None:
