@@ -12,7 +12,7 @@ from hopscope.cli import main
 from hopscope.core import catalogue
 from hopscope.experiments.results import all_claims, claim_ids
 from hopscope_studies.stacked_heads import recipe
-from hopscope_studies.stacked_heads.sentences import Sentence, differing, page, sentences, verdicts
+from hopscope_studies.stacked_heads.sentences import PRIOR, Sentence, differing, page, sentences, verdicts
 
 RESULTS = Path(__file__).parents[1]
 SECTIONS = ("7", "7.1", "7.2", "8", "8.1", "8.2", "8.2 (i)", "8.2 (ii)", "9", "9.1", "9.2")
@@ -63,3 +63,14 @@ def test_the_page_has_all_in_order_with_the_verdict_at_each_scale():
 def test_the_command_prints_the_page(capsys):
     assert main(["report", "--results", str(RESULTS), "--paper"]) == 0
     assert capsys.readouterr().out == f"{page(all_claims(RESULTS))}\n{recipe.page()}"
+
+
+#: Sentences on what trained models of sections 8 and 9 do.
+ABOUT_MODELS = [one for one in sentences() if one.number in {*range(18, 30), *range(37, 54)} and one.claims]
+
+
+@pytest.mark.parametrize("sentence", ABOUT_MODELS, ids=lambda sentence: str(sentence.number))
+def test_none_on_trained_models_is_judged_by_runs_with_a_prior_alone(sentence: Sentence):
+    """The paper has none: each has a verdict, if only `undecided`, on runs without."""
+    judged = [row for row in all_claims(RESULTS) if f"{row['experiment']}/{row['id']}" in sentence.claims]
+    assert any(PRIOR not in row["sentence"] for row in judged)
