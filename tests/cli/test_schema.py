@@ -13,8 +13,7 @@ import pandas
 import pytest
 import safetensors.torch
 
-from hopscope.cli import hopscope as root
-from hopscope.cli import main
+from hopscope.cli import hopscope as root, main
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.runs.run import SHIPPED, Run
