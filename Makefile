@@ -25,7 +25,7 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 
 setup: $(VENV)/dev
 
-test: $(VENV)/dev $(PAGE)  ## everything that tests behaviour, in nine minutes on two cores
+test: $(VENV)/dev $(PAGE)  ## everything that tests behaviour, on two cores
 	@$(if $(PAGE),,echo "npm is not installed: tests of the explorer's page are left out (apt install nodejs npm)")
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=3 -m "not slow and not heavy and not peers and not installs and not notebooks"
 
