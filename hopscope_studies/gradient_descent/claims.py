@@ -93,7 +93,7 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
 
 
 def elsewhere(table: DataFrame) -> Iterator[Claim]:
-    """Inputs and weights of other sizes, and the layer applied to its own tokens."""
+    """Inputs and weights of other sizes."""
     rows = of(table, "loss by input range")
     yield Evidence(rows, "3, figure 2").claim(
         "other_inputs",
@@ -119,6 +119,11 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
+    yield from repeated(table)
+
+
+def repeated(table: DataFrame) -> Iterator[Claim]:
+    """The layer applied to its own tokens."""
     yield alike(
         of(table, "loss repeated"),
         "repeated_it_descends",
