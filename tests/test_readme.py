@@ -91,4 +91,4 @@ def test_the_studies_are_those_of_results(page, option, capsys):
     shown = text.split(f"<!-- hopscope report --{option} -->")[1].split("<!-- end of studies -->")[0].strip()
     assert main(["report", f"--{option}", "--results", str(ROOT / "hopscope_studies")]) == 0
     found = capsys.readouterr().out.strip()
-    assert shown == found, f"put what `hopscope report --{option}` prints between the two comments of {page}"
+    assert shown == found, "run python docs/make_study_tables.py"
