@@ -15,6 +15,9 @@ INSTALL = $(call pip,$(VENV),$(PINS))
 # What the explorer's page is built and tested with, where npm is there to fetch it.
 PAGE = $(if $(shell command -v npm),explorer/node_modules/.package-lock.json)
 
+# Tests start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo setup test heavy lint check slow installs bench bench-many bench-circuits bench-builds bench-verdicts bench-questions bench-explorer peers notebooks language docs figures explorer explorer-images explorer-check size constraints all clean
 
 demo: $(VENV)/core  ## from nothing to a trained model and its pictures
@@ -22,12 +25,12 @@ demo: $(VENV)/core  ## from nothing to a trained model and its pictures
 
 setup: $(VENV)/dev
 
-test: $(VENV)/dev $(PAGE)  ## everything that tests behaviour, in nine minutes on two cores
+test: $(VENV)/dev $(PAGE)  ## everything that tests behaviour, on two cores
 	@$(if $(PAGE),,echo "npm is not installed: tests of the explorer's page are left out (apt install nodejs npm)")
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=3 -m "not slow and not heavy and not peers and not installs and not notebooks"
 
 heavy: $(VENV)/dev $(PAGE)  ## what takes more than ten seconds each: killed workers, compilers, browsers, real models
-	$(BIN)/python -m pytest -m heavy
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m heavy
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
 	$(BIN)/ruff check core_in_one_file hopscope hopscope_studies tests bench tools examples docs/*.py conftest.py

@@ -43,11 +43,15 @@ hypothesis.settings.load_profile("busy")
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (
     "contracts/test_every_experiment.py",
+    "tools/test_parcels.py",
     "execution/test_sweep.py",
     "test_additions.py",
     "explorer/test_engine_parity.py",
     "circuits/test_adversaries.py",
     "explorer/test_browser.py",
+    "test_core_in_one_file.py",
+    "circuits/test_trained.py",
+    "training/test_resume.py",
 )
 
 #: Set by `.ci/run`, where everything that a test needs is installed: there a skipped test is a failed one.

@@ -28,8 +28,7 @@ import torch.nn.functional as F
 
 from bench.contenders.gemm import peak
 from bench.contenders.pytorch import GPT
-from bench.work import LEARNING_RATE, WEIGHT_DECAY, Work
-from bench.work import SIZES as STEPS_SIZES
+from bench.work import LEARNING_RATE, SIZES as STEPS_SIZES, WEIGHT_DECAY, Work
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.models.transformer import Architecture

@@ -6,7 +6,9 @@ import ast
 import builtins
 import dis
 import functools
+import graphlib
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -107,6 +109,33 @@ def test_studies_do_not_import_each_other():
     assert not theirs, "these need another study"
 
 
+def modules_imported(path: Path) -> set[str]:
+    """The modules of ours that a file imports when it runs, wherever in the file: not what it names for its types."""
+    tree = parsed(path)
+    for_types = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    left_out = {part for node in for_types for part in ast.walk(node)}
+    found = set()
+    for node in ast.walk(tree):
+        if node not in left_out and isinstance(node, ast.ImportFrom):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif node not in left_out and isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_file_is_imported_by_what_it_imports():
+    """Nor by way of others, be it as late as in a function: the import graph has no circle."""
+    modules = {module_of(path): path for path in FILES}
+    graph = {name: modules_imported(path) & modules.keys() - {name} for name, path in modules.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
 def test_no_module_lies_loose_at_the_top():
     assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
 
@@ -121,9 +150,7 @@ def test_every_file_opens_by_saying_what_it_is():
     assert not {path.stem for path in full} & {"utils", "util", "helpers", "misc", "common", "types"}
 
 
-def test_a_file_has_one_idea():
-    """Longer ones have had two, so far."""
-    assert not [str(path) for path in FILES if len(path.read_text().splitlines()) > 350]
+PARAGRAPH = 40  # lines
 
 
 def lines_of(function: ast.FunctionDef) -> int:
@@ -134,8 +161,53 @@ def lines_of(function: ast.FunctionDef) -> int:
 
 def test_functions_are_paragraphs():
     found = [(path, node) for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
-    long = [f"{path}: {node.name}" for path, node in found if lines_of(node) >= 60]
+    long = {f"{path}: {node.name}": lines_of(node) for path, node in found if lines_of(node) > PARAGRAPH}
     assert not long, "these are long; is there a second idea in them?"
+
+
+def ideas_of(tree: ast.Module) -> list[tuple[int, list[str]]]:
+    """A file's functions, classes and constants, in groups that name nothing of one another: lines and names of each.
+
+    The largest group comes first. Names in text count, too: annotations, and what is found by its name.
+    """
+    parts = {name: node for node in tree.body for name in names_of(node)}
+    group = {name: name for name in parts}  # each part's, by one of its members
+
+    def named(node: ast.AST) -> set[str]:
+        words = (part for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return (names | {word for text in words for word in re.findall(r"\w+", text.value)}) & parts.keys()
+
+    for name, node in parts.items():
+        merged = {group[name]} | {group[other] for other in named(node)}
+        group = {part: min(merged) if of in merged else of for part, of in group.items()}
+    members = {of: [name for name in parts if group[name] == of] for of in set(group.values())}
+    nodes = [({parts[name] for name in names}, names) for names in members.values()]
+    return sorted(((sum(map(lines, some)), names) for some, names in nodes), reverse=True)
+
+
+def lines(node: ast.AST) -> int:
+    return node.end_lineno - node.lineno + 1
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """What a statement at a file's top defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def test_what_is_an_idea_is_known():
+    code = "A = 1\ndef f():\n  return A\n\ndef g():\n  return f()\n\nclass B:\n  x: 'C'\nclass C: pass\nD, E = 1, 2"
+    assert ideas_of(ast.parse(code)) == [(5, ["A", "f", "g"]), (3, ["B", "C"]), (1, ["D", "E"])]
+
+
+def test_a_file_has_one_idea():
+    """Beside what hangs together there is no more in it than a paragraph that has nothing to do with the rest."""
+    second = {str(path): more[1] for path in FILES if len(more := ideas_of(parsed(path))) > 1}
+    several = {path: group for path, group in second.items() if group[0] > PARAGRAPH}
+    assert not several, "these have parts that nothing else in the file names, nor they it; give them a file"
 
 
 def decided_by_text(tree: ast.AST) -> list[str]:
@@ -225,7 +297,7 @@ def test_every_name_that_a_file_uses_is_there():
 
 def names_missing_in(path: Path) -> set[str]:
     """The names that a file's functions read, and that neither it nor Python has."""
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    name = module_of(path)
     if name == "hopscope.__main__":
         return set()
     module = importlib.import_module(name)

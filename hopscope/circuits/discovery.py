@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.completeness import proof, searched
-from hopscope.circuits.exam import HAIR, LARGE, MOST, Exam, Rows, Units, Watch, names
-from hopscope.circuits.exam import Discovery as Discovery
+from hopscope.circuits.exam import HAIR, LARGE, MOST, Discovery as Discovery, Exam, Rows, Units, Watch, names
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first

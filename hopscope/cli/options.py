@@ -16,7 +16,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from hopscope.core import catalogue
-from hopscope.core.environment import check_threads, memory_free
+from hopscope.core.environment import check_threads
+from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput, Settings, flag_of, types_of
 from hopscope.core.strangers import visible
 

@@ -19,8 +19,16 @@ from hopscope.core.settings import BadInput
 from hopscope.emergence.change_point import ChangePoint, change_point
 from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples, rounded
 from hopscope.emergence.order import event_names, first_of_kind, in_order
-from hopscope.emergence.record import Record, circuit_paths, completed, recorded, streamed, streamed_rows, trained_steps
-from hopscope.emergence.record import strong_paths as strong_paths
+from hopscope.emergence.record import (
+    Record,
+    circuit_paths,
+    completed,
+    recorded,
+    streamed,
+    streamed_rows,
+    strong_paths as strong_paths,
+    trained_steps,
+)
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task

@@ -20,6 +20,14 @@ def plainly(rows: DataFrame) -> tuple[DataFrame, str]:
     return some, " or ".join(PLAINLY[layout] for layout in sorted(set(some.layout))) or PLAINLY["chat"]
 
 
+def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
+    """The rows of a measure, with these values in other columns."""
+    rows = table[table.measure == measure]
+    for column, value in same.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
 def series(rows: DataFrame, column: str) -> Series:
     """A column, as numbers."""
     return rows[column].astype(float)

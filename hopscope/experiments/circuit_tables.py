@@ -36,6 +36,16 @@ def circuit_of(run: Run, scale: str) -> Circuit:
     return circuits.circuit_of(run, SEARCHES.get(scale, Discovery()))
 
 
+def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
+    """The circuit of a finished run's model in numbers: whether it was accepted, its paths, its losses."""
+    circuit = circuit_of(run, scale)
+    return {
+        "accepted": float(circuit.accepted),
+        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
+    }
+
+
 def paths_by_hand(run: Run, scale: str) -> list[Path]:
     """The paths of its circuit, as the paper judges one: all patterns by hand do (appendix E). Else none."""
     circuit = circuit_of(run, scale)

@@ -25,27 +25,47 @@ experiment_of = itemgetter("experiment")
 FOUND = "Found: "  # how the paragraph begins
 
 
-def studies_markdown(claims: Iterable[Claim], pages: str) -> str:
+def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = None, most: int = 12) -> str:
     """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how,
     each at the scale with the most seeds, and of equals at the largest.
 
     Args:
         claims: as `hopscope.experiments.results.all_claims` gives them.
         pages: a study's page from where the table is shown, with `{}` for the study's name.
+        rest: for a short table, the page of all studies. It has the studies with the most claims, each with the first
+            sentence of what was found, and the others together in the last row.
+        most: the rows of a short table.
     """
+    rows = [
+        (f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), verdicts(some))
+        for study, some in by_study(claims)
+    ]
+    if rest is not None:
+        others = rows[most - 1 :] if len(rows) > most else []
+        rows = [(page, first_sentence(found), counts) for page, found, counts in rows[: len(rows) - len(others)]]
+        if others:
+            together = sum((counts for *_, counts in others), Counter[str]())
+            rows.append((f"[{len(others)} more studies]({rest})", "Each answers one question.", together))
     lines = ["| study | what was found | hold | fail | undecided |", "|---|---|---|---|---|"]
-    for study, some in by_study(claims):
-        counts = Counter(row["verdict"] for row in at_last(some))
-        cells = f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), *(str(counts[v]) for v in VERDICTS)
-        lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"| {page} | {found} | {' | '.join(str(counts[v]) for v in VERDICTS)} |" for page, found, counts in rows]
     return "\n".join(lines) + "\n"
+
+
+def verdicts(claims: Iterable[Claim]) -> Counter[str]:
+    """How many claims came out how."""
+    return Counter(row["verdict"] for row in at_last(claims))
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first full stop that ends a sentence."""
+    return re.split(r"(?<=[.!?]) (?=[A-Z0-9])", text, maxsplit=1)[0]
 
 
 def claims_page(claims: Iterable[Claim], pages: str) -> str:
     """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
     claims = list(claims)
     decided = at_last(claims)
-    counts = Counter(row["verdict"] for row in decided)
+    counts = verdicts(decided)
     parts = [
         "# All claims\n",
         f"{len(decided)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.core import catalogue
 from hopscope.core.places import TABLE
@@ -33,6 +33,18 @@ def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
     if isinstance(found, Mapping):
         return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
     return {"kind": kind, "name": name, "value": found, **more}
+
+
+def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value", **same: Any) -> Series:
+    """A column of the rows of a kind, by run; `same` are values of other columns."""
+    for other, value in {"kind": kind, "name": name, **same}.items():
+        table = table if value is None else table[table[other] == value]
+    return table.set_index("run")[column].astype(float)
+
+
+def names(table: DataFrame) -> str:
+    """The models, in words."""
+    return " and ".join(sorted(set(table.model)))
 
 
 class Report(Work):

@@ -53,6 +53,11 @@ def known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
+def span(values: pandas.Series, digits: int = 2) -> str:
+    """Lowest to highest of what is known, in words."""
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f}" if len(values) else "unknown"
+
+
 def lags(runs: Iterable[Iterable[float]]) -> list[float]:
     """Steps from each event to the next, over runs; each gives the times of the same events, in the order claimed.
 

@@ -20,8 +20,8 @@ from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.explorer.bundle import INSTANCES, SIZES
-from hopscope.explorer.describing import asked
 from hopscope.explorer.scoring import scoring
+from hopscope.explorer.sequences import asked
 from hopscope.explorer.typed import fresh, told, typed
 from hopscope.interventions.patterns import prescribed
 from hopscope.models.base import Model

@@ -21,7 +21,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, cache_folder, to_json
 from hopscope.core.strangers import json_of
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
-from hopscope.explorer.describing import SEED, Sequences
+from hopscope.explorer.sequences import SEED, Sequences
 from hopscope.models.base import Model
 from hopscope.runs.kept import kept, weights
 from hopscope.runs.run import Run

@@ -24,8 +24,9 @@ from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
 from hopscope.explorer.computing import Computer
 from hopscope.explorer.decoders import decoders_of, decodes
-from hopscope.explorer.describing import Sequences, batch_entry, describe, learnt, metrics, passed
+from hopscope.explorer.describing import describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
+from hopscope.explorer.sequences import Sequences, batch_entry
 from hopscope.explorer.tour import FIRST_RUN, tour_of
 from hopscope.runs.reading import vouching
 from hopscope.runs.run import SHIPPED, Run, load

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.core.environment import memory_free
+from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
 from hopscope.core.strangers import json_of, misfit

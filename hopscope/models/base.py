@@ -270,3 +270,29 @@ class Model(nn.Module, ABC):
     def n_parameters(self) -> int:
         """Number of trained numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+class TappedModel(Model):
+    """A model whose pass is one function, `outputs`, of its inputs and of what reads and replaces on the way."""
+
+    @abstractmethod
+    def outputs(self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None, at: slice | None) -> Tensor:
+        """Outputs at every position, or at the positions `at`; every activation goes through `passes(tap, name, …)`.
+
+        Args:
+            inputs: as those of `forward`.
+            tap: None where nothing is read or replaced, so that what nobody asks for need not be made.
+            at: the positions to read off.
+        """
+
+    def forward(
+        self,
+        inputs: Shaped[Tensor, "batch position ..."],
+        *,
+        replace: Replacements | None = None,
+        cache: bool | Iterable[str] = False,
+        at: slice | None = None,
+    ) -> Any:
+        tap = self.tap(replace, cache) if replace or cache is not False else None
+        outputs = self.outputs(inputs, tap, at)
+        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))

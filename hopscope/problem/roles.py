@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.problem.paths import RELATIONS as RELATIONS
-from hopscope.problem.paths import Relation as Relation
+from hopscope.problem.paths import RELATIONS as RELATIONS, Relation as Relation
 
 #: In `Roles.chain`: the position does not hold the role; or holds it, but for no query's chain (a distractor).
 ABSENT, NO_CHAIN = -1, -2

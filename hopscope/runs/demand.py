@@ -13,7 +13,7 @@ import torch
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.freezing import parse_frozen
-from hopscope.core.environment import memory_free
+from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import parse_clamps
 from hopscope.models.base import Shape

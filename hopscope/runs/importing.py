@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from hopscope.core.environment import memory_free
+from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, read_file
 from hopscope.core.wording import shape as shown

@@ -51,8 +51,7 @@ from hopscope.core.storage import (
 if TYPE_CHECKING:
     pass
 from hopscope.runs.demand import check
-from hopscope.runs.reading import FORMAT, RunReader, vouching
-from hopscope.runs.reading import OWN as OWN
+from hopscope.runs.reading import FORMAT, OWN as OWN, RunReader, vouching
 
 BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
 SHIPPED = Path(__file__).parents[1] / "assets" / "packaged"  # packed by bench/pack_demo.py

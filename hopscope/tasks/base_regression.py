@@ -26,9 +26,7 @@ class RegressionTask(Task):
     #: What squared errors are multiplied by: ½ where a source has it so.
     scale: ClassVar[float] = 1.0
 
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("y",)
+    hop_names = ("y",)
 
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Float[Tensor, "batch query output"]

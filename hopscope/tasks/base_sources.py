@@ -31,9 +31,7 @@ class SourceTask(TokenTask):
     def d_output(self) -> int:
         return self.n_logits
 
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("next",)
+    hop_names = ("next",)
 
     @abstractmethod
     def law(self, draw: Draw) -> Float[Tensor, "batch query vocab"]:

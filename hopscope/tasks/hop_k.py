@@ -51,9 +51,7 @@ class HopK(OneAnswerTask):
     def n_positions(self) -> int:
         return self.length + 1
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(1, None)
+    query_positions = slice(1, None)
 
     @cached_property
     def hop_names(self) -> tuple[str, ...]:  # type: ignore[override]

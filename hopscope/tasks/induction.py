@@ -40,13 +40,8 @@ class Induction(TokenTask):
     def n_positions(self) -> int:
         return self.length + 1
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("x1",)
+    query_positions = slice(-1, None)
+    hop_names = ("x1",)
 
     @property
     def baselines(self) -> dict[str, float]:

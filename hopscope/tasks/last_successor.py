@@ -44,13 +44,8 @@ class LastSuccessor(TokenTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("x1",)
+    query_positions = slice(0, None)
+    hop_names = ("x1",)
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]

@@ -72,9 +72,7 @@ class RepeatedSegment(OneAnswerTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, -1)
+    query_positions = slice(0, -1)
 
     @property
     def hop_names(self) -> tuple[str, ...]:

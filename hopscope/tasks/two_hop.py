@@ -59,9 +59,7 @@ class TwoHop(TokenTask):
     def n_positions(self) -> int:
         return 2 * self.n_pairs + 1
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
+    query_positions = slice(-1, None)
 
     @property
     def hop_names(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import torch
 
 from hopscope.configuration.config import Config
 from hopscope.core import environment
+from hopscope.core.memory import memory_free
 from hopscope.runs.demand import check, demand
 from hopscope.training.trainer import Trainer
 
@@ -57,7 +58,7 @@ def rehearse(config: Config, done: int = 0, device: str = "auto", threads: int |
         torch.set_num_threads(threads)
     needed, left = demand(config), max(0, config.training.steps - done)
     each = seconds_of_step(config, where) if left else 0.0
-    free = environment.memory_free()
+    free = memory_free()
     return Estimate(needed.parameters, needed.memory, free, left, round(each, 6), round(left * each, 3))
 
 

@@ -44,48 +44,20 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def by_data(table: DataFrame) -> Iterator[Claim]:
     """What classes, bursts and noise favour."""
-    yield held(
-        "more_classes_favour_the_context",
-        "With 2,048 classes new ones are answered more often than with 64 (IC; paper: more classes favour "
-        "the context).",
-        gained(table, "IC", "few", "many"),
-        "accuracy gained",
-        table,
-        ["few", "many"],
-        above=0.2,
-        of="median",
-    )
-    yield held(
-        "few_classes_favour_the_weights",
-        "With 64 classes the context's absence costs less than with 2,048 (IW).",
-        gained(table, "IW", "many", "few"),
-        "accuracy gained",
-        table,
-        ["few", "many"],
-        above=0.1,
-        of="median",
-    )
-    yield held(
-        "bursts_favour_the_context",
-        "With one class four times new ones are answered more often than with four classes once each (IC; paper: "
-        "bursts favour the context).",
-        gained(table, "IC", "single", "burst"),
-        "accuracy gained",
-        table,
-        ["single", "burst"],
-        above=0,
-        of="median",
-    )
-    yield held(
-        "noise_favours_the_context",
-        "With more noise within classes new ones are answered more often (IC; paper: noise favours the context).",
-        gained(table, "IC", "few", "noise"),
-        "accuracy gained",
-        table,
-        ["few", "noise"],
-        above=0,
-        of="median",
-    )
+    for id, test, without, having, least, sentence in (
+        ("more_classes_favour_the_context", "IC", "few", "many", 0.2,
+         "With 2,048 classes new ones are answered more often than with 64 (IC; paper: more classes favour the "
+         "context)."),
+        ("few_classes_favour_the_weights", "IW", "many", "few", 0.1,
+         "With 64 classes the context's absence costs less than with 2,048 (IW)."),
+        ("bursts_favour_the_context", "IC", "single", "burst", 0,
+         "With one class four times new ones are answered more often than with four classes once each (IC; paper: "
+         "bursts favour the context)."),
+        ("noise_favours_the_context", "IC", "few", "noise", 0,
+         "With more noise within classes new ones are answered more often (IC; paper: noise favours the context)."),
+    ):  # fmt: skip
+        numbers, rows = gained(table, test, without, having), [without, having]
+        yield held(id, sentence, numbers, "accuracy gained", table, rows, above=least, of="median")
 
 
 def held(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.reports import of
 
 FOUND = 0.9  # of the known directions (ours)
 NONE = 0.05  # of them, by chance (ours)
@@ -16,14 +16,6 @@ SPARSE = 20  # features at once (paper)
 FEW = 0.1  # of all features are dead (ours)
 HALF = 0.5  # of the score after a long prefix
 COPIES = 0.1  # error below which a small model copies (ours)
-
-
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value", other: Any = None) -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    rows = rows if other is None else rows[rows.other == other]
-    return rows.set_index("run")[column].astype(float)
 
 
 def sae(table: DataFrame, name: str) -> Series:
@@ -196,8 +188,13 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
         "lower end of the difference",
         above=0,
     )
+    yield from about_order(table, idle)
+
+
+def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
+    """What the order within a prefix is worth; and heads that should want no length."""
     long, short = (kind_ends(table, kind, "scrambled", "value").groupby(level=0).mean() for kind in ("long", "short"))
-    yield evidence.claim(
+    yield Evidence(table, "4.3").claim(
         "long_ones_want_the_order",
         "With the prefix in another order, but for its last token, long-prefix heads keep a smaller share of their "
         "score than short-prefix ones do.",
@@ -226,7 +223,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
         yield evidence.claim(
             id,
             f"Cutting the highest {words} than the worst of ten random sets of as many others (95 %, lower end).",
-            of(table, "beyond", kind, "low", p),
+            of(table, "beyond", kind, "low", other=p),
             "lower end of nats",
             above=0,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
@@ -26,13 +27,14 @@ SEEDS = {"quick": {2: 1}, "cpu": {2: 2, 3: 1}, "long": {2: 6, 3: 6, 4: 2}, "pape
 UNTRAINED = {"quick": 1, "cpu": 4, "long": 12, "paper": 20}
 SOLVED = 0.01  # every hop's validation loss; circuits of models that have just passed 0.05 fall short of it by a hair
 STEPS = {2: 600, 3: 600, 4: 800}
+TINY = {"batch": 16, "val_size": 32}  # of the scale quick
 PRIOR = "relative(start='L0 1:4')"
 
 
 def cells(scale: str) -> Iterator[Config]:
     """Every combination, seed by seed, so that what a budget leaves is balanced; then some that are not trained."""
     if scale == "quick":
-        yield from (cell(2, 3, order, 1e-3, WEIGHTS[0], 0, steps=10) for order in ORDERS[:2])
+        yield from (cell(2, 3, order, 1e-3, WEIGHTS[0], 0, steps=10, **TINY) for order in ORDERS[:2])
     else:
         for seed in range(max(SEEDS[scale].values())):
             for hops in (hops for hops, seeds in SEEDS[scale].items() if seed < seeds):
@@ -43,9 +45,9 @@ def cells(scale: str) -> Iterator[Config]:
 
 
 def cell(
-    hops: int, layers: int, order: str, rate: float, weights: str, seed: int, *, steps: int | None = None
+    hops: int, layers: int, order: str, rate: float, weights: str, seed: int, *, steps: int | None = None, **how: Any
 ) -> Config:
-    """One run."""
+    """One run; further settings of its training in `how`."""
     steps = STEPS[hops] if steps is None else steps
     model = Architecture(n_layers=layers, d_model=128, mlp=False, init=weights, positions=PRIOR)
     training = Training(
@@ -57,5 +59,6 @@ def cell(
         stop_below=SOLVED,
         checkpoints=str(steps or 1),
         seed=seed,
+        **how,
     )
     return Config(Retrieval(n_hops=hops, order=order, position_base=100.0), model, training)

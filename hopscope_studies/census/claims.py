@@ -19,27 +19,8 @@ EXPLAINED = 2
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether circuits are found, how they spread over classes, and what decides."""
     table = classed(table)
-    grown = table[table.trained > 0]
-    solved, circuits = grown[grown.verdict != "unsolved"], counted(grown)
-    yield Evidence(solved, "appendix E", among=table).claim(
-        "paths_suffice_by_hand",
-        "In at least nine in ten models that solve their chain of hops, the paths found suffice with attention "
-        f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
-        f"{len(grown) - len(solved)} more have not solved it).",
-        solved.wiring != "",
-        "models of which they do",
-        at_least=0.9,
-        of="share of",
-    )
-    yield Evidence(circuits, "beyond (8)", among=table).claim(
-        "circuits_pass_live",
-        "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
-        f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
-        circuits.verdict == "circuit",
-        "circuits that do",
-        at_least=0.9,
-        of="share of",
-    )
+    circuits = counted(table[table.trained > 0])
+    yield from about_tests(table, circuits)
     yield Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
         "By the theory's information-flow model, the paths of every circuit in the census suffice to bring the "
@@ -60,6 +41,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield from spread_of(circuits, table)
     yield from (decides(factor, circuits[circuits.D == EXPLAINED], table) for factor in FACTORS)
+
+
+def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
+    """Whether paths suffice by hand, and live."""
+    grown = table[table.trained > 0]
+    solved = grown[grown.verdict != "unsolved"]
+    yield Evidence(solved, "appendix E", among=table).claim(
+        "paths_suffice_by_hand",
+        "In at least nine in ten models that solve their chain of hops, the paths found suffice with attention "
+        f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
+        f"{len(grown) - len(solved)} more have not solved it).",
+        solved.wiring != "",
+        "models of which they do",
+        at_least=0.9,
+        of="share of",
+    )
+    yield Evidence(circuits, "beyond (8)", among=table).claim(
+        "circuits_pass_live",
+        "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
+        f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
+        circuits.verdict == "circuit",
+        "circuits that do",
+        at_least=0.9,
+        of="share of",
+    )
 
 
 def classed(table: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pandas import DataFrame, Series
 
@@ -19,6 +20,11 @@ def of(table: DataFrame, what: str, system: str = "one layer") -> DataFrame:
 def share(rows: DataFrame) -> Series:
     """The model's number over descent's."""
     return rows.model / rows.descent
+
+
+def alike(rows: DataFrame, id: str, sentence: str, what: str, section: str = FIGURE_2, **more: Any) -> Claim:
+    """A claim on the model's number over descent's."""
+    return Evidence(rows, section).claim(id, sentence, share(rows), what, **more)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -45,20 +51,18 @@ def constructed(table: DataFrame) -> Claim:
 
 def at_home(table: DataFrame) -> Iterator[Claim]:
     """Loss, answers, sensitivities and weights on the sequences that were trained on."""
-    rows = of(table, "loss")
-    yield Evidence(rows, FIGURE_2).claim(
+    yield alike(
+        of(table, "loss"),
         "one_layer_reaches_the_best_step",
         "A trained layer has the loss of one step of gradient descent at its best rate (paper: the curves coincide; in "
         "closed form .2062, where predicting 0 costs .4167).",
-        share(rows),
         "loss over that of descent on the same sequences",
         within=around(1.0, 0.02),
     )
-    rows = of(table, "distance of answers")
-    yield Evidence(rows, FIGURE_2).claim(
+    yield alike(
+        of(table, "distance of answers"),
         "answers_agree",
         "A trained layer's answers are those of gradient descent (paper: their distance falls to about 0).",
-        share(rows),
         "mean distance of answers over their mean size",
         at_most=0.1,
         also=[bound("correlation of answers", of(table, "correlation of answers").model, at_least=0.995)],
@@ -71,27 +75,25 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
         "mean cosine of sensitivities",
         at_least=0.99,
     )
-    rows = of(table, "distance of sensitivities")
-    yield Evidence(rows, FIGURE_2).claim(
+    yield alike(
+        of(table, "distance of sensitivities"),
         "sensitivities_are_alike",
         "Answers depend on that x by as much as descent's do (paper: the L2 distance of sensitivities falls to about "
         "0).",
-        share(rows),
         "mean distance of sensitivities over descent's mean length",
         at_most=0.1,
     )
-    rows = of(table, "loss of interpolated weights")
-    yield Evidence(rows, FIGURE_2).claim(
+    yield alike(
+        of(table, "loss of interpolated weights"),
         "interpolated_weights_do_as_well",
         "The mean of trained and constructed weights does as well as either (paper: the same loss).",
-        share(rows),
         "loss of the mean over that of descent",
         within=around(1.0, 0.02),
     )
 
 
 def elsewhere(table: DataFrame) -> Iterator[Claim]:
-    """Inputs and weights of other sizes, and the layer applied to its own tokens."""
+    """Inputs and weights of other sizes."""
     rows = of(table, "loss by input range")
     yield Evidence(rows, "3, figure 2").claim(
         "other_inputs",
@@ -109,31 +111,35 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
-    rows = of(table, "loss by weight scale")
-    yield Evidence(rows, "3, figure 2").claim(
+    yield alike(
+        of(table, "loss by weight scale"),
         "other_weights",
         "Where the weights to be found are half to five times as large it still has descent's loss (paper: the curves "
         "coincide).",
-        share(rows),
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
-    rows = of(table, "loss repeated")
-    yield Evidence(rows, "4, figure 4").claim(
+    yield from repeated(table)
+
+
+def repeated(table: DataFrame) -> Iterator[Claim]:
+    """The layer applied to its own tokens."""
+    yield alike(
+        of(table, "loss repeated"),
         "repeated_it_descends",
         "Applied to its own tokens ten times, damped by 0.75, the layer goes down as repeated descent does.",
-        share(rows),
         "loss over that of descent after as many steps",
         number="median",
         within=around(1.0, 0.1),
+        section="4, figure 4",
     )
-    rows = of(table, "loss repeated on y alone")
-    yield Evidence(rows, "4, figure 4").claim(
+    yield alike(
+        of(table, "loss repeated on y alone"),
         "repeated_on_y_alone_it_descends",
         "Applied ten times with only y rewritten, as in descent, the layer goes down as repeated descent does.",
-        share(rows),
         "loss over that of descent after as many steps",
         within=around(1.0, 0.1),
+        section="4, figure 4",
     )
 
 
@@ -147,22 +153,22 @@ def several(table: DataFrame) -> Iterator[Claim]:
         "loss over that of two steps",
         below=1.0,
     )
-    rows = of(table, "loss against GD++", "two layers, looped")
-    yield Evidence(rows, "4, figure 4").claim(
+    yield alike(
+        of(table, "loss against GD++", "two layers, looped"),
         "looped_is_gd_plus_plus",
         "Two layers with common weights have the loss of two steps of GD++ at the best common rates (paper: the curves "
         "coincide).",
-        share(rows),
         "loss over that of GD++",
         within=around(1.0, 0.05),
+        section="4, figure 4",
     )
-    rows = of(table, "loss against GD++", "two layers")
-    yield Evidence(rows, "4, figure 4").claim(
+    yield alike(
+        of(table, "loss against GD++", "two layers"),
         "own_weights_are_no_worse_than_gd_plus_plus",
         "Two layers with weights of their own are no worse than two steps of GD++, each at its own best rates.",
-        share(rows),
         "loss over that of GD++",
         at_most=1.02,
+        section="4, figure 4",
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.values import span
 
 HEADS = 4  # of a layer, at `cpu`
 UNEVEN = 0.9  # share of ln h below which gates count as uneven (ours)
@@ -36,11 +37,6 @@ def of(ends: DataFrame, trained: str) -> DataFrame:
     return ends[ends.trained == trained]
 
 
-def span(values: Series) -> str:
-    """Lowest to highest."""
-    return f"{values.min():.3f} to {values.max():.3f}" if len(values) else "unknown"
-
-
 def by_hand_claim(rows: DataFrame) -> Claim:
     """Gates of which every number is known."""
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
@@ -67,7 +63,7 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
     return Evidence(block, section, among=ends).claim(
         f"in_turn_beats_{rival}",
         f"Trained in turn, the mixture of h − 1 heads reaches a lower loss on fresh sequences than {words}, by more "
-        f"than the rival's standard deviation over seeds ({span(block.loss)} nats against {span(other.loss)}).",
+        f"than the rival's standard deviation over seeds ({span(block.loss, 3)} nats against {span(other.loss, 3)}).",
         saved,
         "nats saved",
         above=spread,
@@ -88,8 +84,8 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_tell_kinds_apart",
         "The gates of the mixture of h − 1 heads depend on the kind of sequence, more than before training (mean "
-        f"gates lie {span(block['apart'])} apart, before training {span(block.start_apart)}; before training the "
-        f"area is {span(block.start_auc)}).",
+        f"gates lie {span(block['apart'], 3)} apart, before training {span(block.start_apart, 3)}; before training the "
+        f"area is {span(block.start_auc, 3)}).",
         block.auc,
         "area by which a gate tells the kind",
         above=TOLD,
@@ -98,7 +94,7 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(block, "ours", among=ends).claim(
         "the_lightest_head_matters_least",
         "In the trained mixture of h − 1 heads, removing the head with the least weight costs less than removing a "
-        f"random one ({span(block.cost_least)} nats against {span(block.cost_random)}).",
+        f"random one ({span(block.cost_least, 3)} nats against {span(block.cost_random, 3)}).",
         block.cost_random - block.cost_least,
         "nats saved",
         above=0,

@@ -6,20 +6,12 @@ from collections.abc import Iterator
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.benchmark_claims import ends, plainly, series, tested
+from hopscope.experiments.benchmark_claims import ends, of, plainly, series, tested
 from hopscope.experiments.judging import Claim, Evidence, bound
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in two dozen numbers (ours)
 BEYOND = "true beyond shuffled"
 EVEN = 0.5  # lights are on as often as off
-
-
-def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
-    """The rows of a measure, with these values in other columns."""
-    rows = table[table.measure == measure]
-    for column, value in same.items():
-        rows = rows[rows[column] == value]
-    return rows
 
 
 def as_foretold(rows: DataFrame) -> Series:
@@ -72,8 +64,12 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
         also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
         above=0.0,
     )
-    wrong = rows[rows.labels == "p 0 N 5 T 3"]
-    yield Evidence(wrong, "2").claim(
+    yield wrong_rules(rows[rows.labels == "p 0 N 5 T 3"])
+
+
+def wrong_rules(wrong: DataFrame) -> Claim:
+    """What is left to a proposer that is never right."""
+    return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
         "A proposer that is never right never fits all examples, but its best rule gives some test outputs correctly.",
         series(of(wrong, "raw"), "value"),
@@ -148,28 +144,10 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         above=0.0,
         unanimous=True,
     )
-    beyond, exercises = {"labels": BEYOND, "layout": "code"}, ("exercises", "3")
     shuffled = f"{names} {{}} more often than where the examples' outputs are shuffled."
-    some = of(rows, "raw", protocol="greedy_lenient", domain="lists", **beyond)
-    yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, *exercises)
-    lights = of(rows, "choice", labels="true", domain="lights", layout="code")
-    yield Evidence(lights, "3").claim(
-        "lights_beyond_even",
-        f"{names} gives the right one of the lights' states (on, off) the higher probability in more than half of "
-        "the exercises.",
-        ends(lights),
-        "end of the interval of the share",
-        number=float(lights.value.mean()),
-        above=EVEN,
-        unanimous=True,
-    )
-    some = of(rows, "choice", domain="lights", **beyond)
-    yield tested(
-        "lights_beyond_shuffled",
-        shuffled.format("gives the lights' right state the higher probability"),
-        some,
-        *exercises,
-    )
+    some = of(rows, "raw", protocol="greedy_lenient", domain="lists", labels=BEYOND, layout="code")
+    yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, "exercises", "3")
+    yield from about_lights(rows, names, shuffled)
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield Evidence(form, "3").claim(
@@ -181,4 +159,27 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         also=[bound(f"end of that {how}", ends(plain), below=EVEN, unanimous=True)],
         above=EVEN,
         unanimous=True,
+    )
+
+
+def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
+    """Which of two states; `shuffled` is the sentence of a comparison."""
+    lights = of(rows, "choice", labels="true", domain="lights", layout="code")
+    yield Evidence(lights, "3").claim(
+        "lights_beyond_even",
+        f"{names} gives the right one of the lights' states (on, off) the higher probability in more than half of "
+        "the exercises.",
+        ends(lights),
+        "end of the interval of the share",
+        number=float(lights.value.mean()),
+        above=EVEN,
+        unanimous=True,
+    )
+    some = of(rows, "choice", domain="lights", labels=BEYOND, layout="code")
+    yield tested(
+        "lights_beyond_shuffled",
+        shuffled.format("gives the lights' right state the higher probability"),
+        some,
+        "exercises",
+        "3",
     )

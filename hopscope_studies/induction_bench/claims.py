@@ -6,19 +6,11 @@ from collections.abc import Iterator
 
 from pandas import DataFrame
 
-from hopscope.experiments.benchmark_claims import ends, plainly, tested
+from hopscope.experiments.benchmark_claims import ends, of, plainly, tested
 from hopscope.experiments.judging import Claim, Evidence, bound
 
 ERRORS = 4  # standard errors that chance hardly ever exceeds, in a dozen numbers (ours)
 ALMOST_NONE = 0.2  # that the upper end of an interval of 20 functions can stay below (ours)
-
-
-def of(table: DataFrame, measure: str, **same: str) -> DataFrame:
-    """The rows of a measure, with these values in other columns."""
-    rows = table[table.measure == measure]
-    for column, value in same.items():
-        rows = rows[rows[column] == value]
-    return rows
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -143,9 +143,8 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     def of(name: str) -> DataFrame:
         return values(table, "free", "accuracy", name)
 
-    serves, nothing, others = (
-        of(name) for name in ("layer 0 for patterns alone", "nothing of layer 0", "patterns of others")
-    )
+    names = ("layer 0 for patterns alone", "nothing of layer 0", "patterns of others", "withheld labels")
+    serves, nothing, others, new = map(of, names)
     yield held(
         "layer_0_serves_patterns",
         "Without layer 0's output, but with the patterns of layer 1 kept, answers stay right (paper: .99986).",
@@ -172,7 +171,6 @@ def parts(table: DataFrame) -> Iterator[Claim]:
         others,
         within=around(0.5, 0.1),
     )
-    new = of("withheld labels")
     yield held(
         "withheld_labels",
         "Pairs of labels that never occurred together in training are answered, too.",

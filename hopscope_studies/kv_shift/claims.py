@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, around, bound, factor
+from hopscope.experiments.values import span
 
 LEARNT = 0.5  # share of a guess's loss below which a hop counts as learnt (as the paper's 0.5 on retrieval)
 GAIN = 0.02  # nats of the same loss that do not count (ours)
@@ -110,11 +111,6 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
 def steps(ends: DataFrame) -> Series:
     """By seed, when induction was learnt; ∞ if never."""
     return ends.set_index("seed").learnt.fillna(math.inf).sort_index()
-
-
-def span(values: Series) -> str:
-    """Lowest to highest."""
-    return f"{values.min():.2f} to {values.max():.2f}" if len(values) else "unknown"
 
 
 def median(values: Series) -> str:

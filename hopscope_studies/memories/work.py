@@ -1,4 +1,4 @@
-"""What `memories` does beside training: the gradient lemma checked, recall at given sizes, searches of capacities."""
+"""What `memories` does beside training: recall at given sizes, and searches of capacities."""
 
 from __future__ import annotations
 
@@ -19,51 +19,6 @@ from hopscope.experiments.work import Work
 from hopscope.theory import memories
 from hopscope_studies.memories.models.associative_memory import MemoryArchitecture
 from hopscope_studies.memories.tasks.associations import Associations
-
-
-@dataclass(frozen=True)
-class Lemma(Work):
-    """The gradient as a sum of outer products against autograd's, in float64, of one matrix and of one among layers."""
-
-    label = "lemma"
-
-    n: int = setting(24, "inputs")
-    n_classes: int = setting(10, "outputs")
-    d: int = setting(12, "width")
-    seed: int = setting(0, "of embeddings, weights and distribution")
-
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "errors.json", {"one matrix": self.shallow(), "among layers": self.deep()})
-
-    def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
-        """Inputs, outputs, and a joint distribution with noise in the answers and inputs of unequal frequency."""
-        random = generator(self.seed, "lemma")
-        inputs = memories.random_rows(self.n, self.d, random).double()
-        outputs = memories.random_rows(self.n_classes, self.d, random).double()
-        joint = torch.randn(self.n, self.n_classes, generator=random, dtype=torch.float64)
-        return inputs, outputs, joint.flatten().softmax(0).view_as(joint), random
-
-    def shallow(self) -> float:
-        """Greatest difference of any entry, at a random matrix."""
-        inputs, outputs, joint, random = self.drawn()
-        memory = torch.randn(self.d, self.d, generator=random, dtype=torch.float64, requires_grad=True)
-        loss = memories.population_loss(memories.scores(memory, outputs, inputs), joint)
-        (found,) = torch.autograd.grad(loss, memory)
-        return float((found - memories.gradient(memory.detach(), outputs, inputs, joint)).abs().max())
-
-    def deep(self) -> float:
-        """The same for the middle one of three matrices with tanh and softplus between them."""
-        inputs, outputs, joint, random = self.drawn()
-        first, middle, last = torch.randn(3, self.d, self.d, generator=random, dtype=torch.float64)
-        read = torch.tanh(inputs @ first.T)
-        middle.requires_grad_()
-
-        def above(hidden: Tensor) -> Tensor:
-            return outputs @ (last @ torch.nn.functional.softplus(hidden))
-
-        scores = torch.stack([above(middle @ x) for x in read])
-        (found,) = torch.autograd.grad(memories.population_loss(scores, joint), middle)
-        return float((found - memories.deep_gradient(middle.detach(), above, read, joint)).abs().max())
 
 
 @dataclass(frozen=True)

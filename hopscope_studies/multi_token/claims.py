@@ -10,6 +10,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
+from hopscope.experiments.values import span
 
 NO_MATTER = 1.25  # factor between times that counts as none (ours)
 NAMED = 0.85  # share of names, on fresh texts, from which they count as learnt at the end (ours)
@@ -229,11 +230,6 @@ def trunk_claim(table: DataFrame) -> Claim:
         below=0.5,
         also=[bound("share of accuracy left, of the token two ahead,", left[1], below=0.5)],
     )
-
-
-def span(values: Any) -> str:
-    """Lowest to highest."""
-    return f"{values.min():.2f} to {values.max():.2f}" if len(values) else "unknown"
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.reports import names, of
 
 CHANCE = 1 / 3
 ALIKE = 0.05  # gap below which answers are alike (ours)
@@ -16,22 +17,10 @@ SPARED = 0.05  # accuracy with true labels that may be lost (ours)
 MOST = 0.6  # of the chosen heads (ours)
 
 
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    return rows.set_index("run")[column].astype(float)
-
-
 def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Series:
     """What stands after the last layer; by run."""
     rows = table[(table.kind == kind) & (table.name == name)].sort_values("step")
     return rows.groupby("run")[column].last().astype(float)
-
-
-def told(table: DataFrame) -> str:
-    """The models, in words."""
-    return " and ".join(sorted(set(table.model)))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -53,7 +42,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
         "false_demonstrations_mislead",
-        f"{told(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
+        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
         ".389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; here "
         f"{ends[0]:.3f} to {ends[1]:.3f}).",
         last(table, "gap", "true less permuted", "low"),

@@ -8,6 +8,7 @@ from itertools import combinations
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.reports import names, of
 
 KEPT = 0.8  # of the metric, that a circuit must keep, or that must be lost without it (ours)
 IDLE = 0.2  # of the metric, that random sets may keep or cost (ours)
@@ -44,13 +45,6 @@ CHANGES = (
 )
 
 
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    return rows.set_index("run")[column]
-
-
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether the circuit is one, what else would do, and why two hops fail."""
     main, others, two = (table[table.part == part] for part in ("one hop", "other wording", "two hops"))
@@ -69,14 +63,14 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
-        f"{told(table)} answers one hop: the right answer's logit is above that of the paired question's (95 %).",
+        f"{names(table)} answers one hop: the right answer's logit is above that of the paired question's (95 %).",
         of(table, "answers", "metric", "low"),
         "lower end (nats)",
         above=0,
     )
     yield evidence.claim(
         "few_nodes_keep_it",
-        f"A circuit of at most a tenth of {told(table)}'s heads and MLPs keeps at least 0.8 of its one-hop logit "
+        f"A circuit of at most a tenth of {names(table)}'s heads and MLPs keeps at least 0.8 of its one-hop logit "
         "difference on facts that the search never saw, all others writing what they write for the paired question.",
         of(table, "kept", "nodes"),
         "share kept",
@@ -87,16 +81,22 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
             )
         ],
     )
+    yield from about_losing_it(table)
+
+
+def about_losing_it(table: DataFrame) -> Iterator[Claim]:
+    """Without the circuit, and without others."""
+    evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
-        f"Without the nodes of its one-hop circuit, {told(table)} loses at least 0.8 of its one-hop logit difference.",
+        f"Without the nodes of its one-hop circuit, {names(table)} loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "nodes"),
         "share lost",
         at_least=KEPT,
     )
     yield evidence.claim(
         "it_is_lost_without_the_heads",
-        f"Without the heads of its one-hop circuit alone, with the circuit's MLPs left in place, {told(table)} "
+        f"Without the heads of its one-hop circuit alone, with the circuit's MLPs left in place, {names(table)} "
         "loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "heads"),
         "share lost",
@@ -109,13 +109,8 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
         found = of(table, kind, "random nodes")
         if kind == "lost":
             found = found.groupby(level=0).median()
-        sentence = f"Control for {told(table)}'s one-hop circuit: {words} of the logit difference."
+        sentence = f"Control for {names(table)}'s one-hop circuit: {words} of the logit difference."
         yield evidence.claim(id, sentence, found, f"share {kind}", at_most=IDLE)
-
-
-def told(table: DataFrame) -> str:
-    """The models, in words."""
-    return " and ".join(sorted(set(table.model)))
 
 
 def about_edges(table: DataFrame) -> Iterator[Claim]:
@@ -123,7 +118,7 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond (Conmy et al., 2023)")
     yield evidence.claim(
         "single_tokens_keep_it",
-        f"The nodes of {told(table)}'s one-hop circuit need to compute at single tokens only: these node–token "
+        f"The nodes of {names(table)}'s one-hop circuit need to compute at single tokens only: these node–token "
         "pairs keep at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "places"),
         "share kept",
@@ -131,7 +126,7 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "half_of_the_edges_keep_it",
-        f"At most half of the possible edges between the node–token pairs of {told(table)}'s one-hop circuit keep "
+        f"At most half of the possible edges between the node–token pairs of {names(table)}'s one-hop circuit keep "
         "at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "edges"),
         "share kept",
@@ -144,7 +139,7 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "random_edges_do_not",
-        f"Control: as many random edges between the node–token pairs of {told(table)}'s one-hop circuit keep next "
+        f"Control: as many random edges between the node–token pairs of {names(table)}'s one-hop circuit keep next "
         "to nothing of the logit difference.",
         of(table, "kept", "random edges"),
         "share kept",
@@ -162,7 +157,7 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     ours = table[(table.kind == "method kept") & (table.name == "ours")].set_index("run")
     yield Evidence(table, "beyond (Conmy et al., 2023)").claim(
         "smaller_than_acdc",
-        f"ACDC over {told(table)}'s heads and MLPs, with τ at one per cent of the logit difference, ends with more "
+        f"ACDC over {names(table)}'s heads and MLPs, with τ at one per cent of the logit difference, ends with more "
         "nodes than our one-hop circuit has.",
         (sizes[acdc].min(axis=1) - ours.step).dropna(),
         "nodes more",
@@ -172,7 +167,7 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
     yield Evidence(table, "beyond (Syed et al., 2023)").claim(
         "gradients_alone_keep_less",
-        f"As many of {told(table)}'s nodes as our one-hop circuit has, taken in the order of EAP's scores, keep "
+        f"As many of {names(table)}'s nodes as our one-hop circuit has, taken in the order of EAP's scores, keep "
         "less of the logit difference on other facts than our circuit, which was pruned by exact tests.",
         (ours.value - best["EAP"]).dropna(),
         "share kept more",
@@ -187,7 +182,7 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
     core = sorted(frozenset.intersection(*sets)) if sets else []
     yield Evidence(table, "beyond (8.2)").claim(
         "same_nodes_for_other_facts",
-        f"Searches on different draws of facts find much the same one-hop circuit in {told(table)}; in all of them "
+        f"Searches on different draws of facts find much the same one-hop circuit in {names(table)}; in all of them "
         f"are {', '.join(core) or 'none'}.",
         alike,
         "Jaccard similarity of two circuits",
@@ -204,7 +199,7 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
     yield Evidence(others, "beyond (4)", source="").claim(
         "one_hop_in_other_words",
-        f"{told(main)} answers one hop in all other wordings, too; it does in {words}.",
+        f"{names(main)} answers one hop in all other wordings, too; it does in {words}.",
         [value > 0 for value in low],
         "wordings in which it does",
         of="share of",
@@ -215,7 +210,7 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
     yield Evidence(done, "beyond (8.2)", among=others).claim(
         "same_nodes_in_other_words",
-        f"In the other wordings in which {told(main)} answers one hop, the circuit shares at least half of the "
+        f"In the other wordings in which {names(main)} answers one hop, the circuit shares at least half of the "
         "smaller circuit's nodes with the circuit for equations.",
         shared,
         "share of the smaller circuit",
@@ -229,7 +224,7 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
     yield evidence.claim(
         "two_hops_fail",
-        f"Asked about x_0, two hops from the answer, {told(table)} reaches at most a quarter of the logit "
+        f"Asked about x_0, two hops from the answer, {names(table)} reaches at most a quarter of the logit "
         "difference that it reaches when asked about x_1, one hop away, with the same facts.",
         both / one,
         "metric as a share of one hop's",
@@ -238,16 +233,22 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     early = handed_in(table)
     yield evidence.claim(
         "given_the_first_hop_it_does_the_second",
-        f"With x_1's stream patched in at the two-hop query at a third of the depth, {told(table)} reaches at least "
+        f"With x_1's stream patched in at the two-hop query at a third of the depth, {names(table)} reaches at least "
         "half of one hop's logit difference (in time up to layer "
         f"{', '.join(f'{layer:g}' for layer in deadlines(table))}).",
         early / one,
         "metric as a share of one hop's",
         at_least=0.5,
     )
+    yield from about_time(table)
+
+
+def about_time(table: DataFrame) -> Iterator[Claim]:
+    """When the first hop's answer is at the query, and whether more depth would help."""
+    evidence = Evidence(table, TWO)
     yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
-        f"Asked two hops, {told(table)} does not hold x_1 at the query in time: up to the last layer at which "
+        f"Asked two hops, {names(table)} does not hold x_1 at the query in time: up to the last layer at which "
         "patching helps, no probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table),
         "lower end of the accuracy less the best with shuffled labels",
@@ -255,7 +256,7 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "it_comes_when_it_is_too_late",
-        f"Asked two hops, {told(table)} holds x_1 at the query too late: after the last layer at which patching "
+        f"Asked two hops, {names(table)} holds x_1 at the query too late: after the last layer at which patching "
         "helps, a probe finds it better than with shuffled labels (lower end of the 95 % interval).",
         above_shuffled(table, late=True),
         "lower end of the accuracy less the best with shuffled labels",
@@ -265,7 +266,7 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     random = of(table, "back-patching of other rows").groupby(level=0).max()
     yield evidence.claim(
         "running_layers_twice_does_not_help",
-        f"Back-patching {told(table)}'s two-hop query, with the pair of layers that is best on other facts, does no "
+        f"Back-patching {names(table)}'s two-hop query, with the pair of layers that is best on other facts, does no "
         "better than patching in streams of other facts (lower end of the 95 % interval).",
         best - random,
         "lower end less the best of other rows (nats)",
@@ -312,7 +313,7 @@ def about_change(table: DataFrame) -> Iterator[Claim]:
         random = of(table, f"{kind}: metric", "random heads").groupby(level=0).max()
         yield Evidence(table, "beyond (ours)").claim(
             id,
-            f"{sentence.format(model=told(table))}, and higher than with the same change to as many random heads.",
+            f"{sentence.format(model=names(table))}, and higher than with the same change to as many random heads.",
             found / now,
             "times the metric as it is",
             at_least=factor,

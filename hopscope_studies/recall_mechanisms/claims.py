@@ -8,19 +8,13 @@ from typing import Any
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.reports import of
 
 ENOUGH = 12  # facts that a sentence must bring out (ours)
 MOST = 0.5  # of what heads write of the topic (ours)
 FEW = 0.1  # of it, by random heads; of what varies in an MLP's output (ours)
 LATE = 2 / 3  # of the layers (ours)
 OFTEN = 0.75  # of the prompts (ours)
-
-
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    return rows.set_index("run")[column].astype(float)
 
 
 def beside(table: DataFrame, kind: str, start: str = "") -> Series:
@@ -188,6 +182,12 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
             )
         ],
     )
+    yield from about_numbers(table)
+
+
+def about_numbers(table: DataFrame) -> Iterator[Claim]:
+    """What it does with each head's output, and what it adds to all."""
+    evidence = Evidence(table, "5")
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
     yield evidence.claim(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.reports import names, of
 
 FEW = 0.05  # share of all heads (paper)
 ALWAYS = 0.95  # of the asks
@@ -14,13 +15,6 @@ CERTAIN = 0.05  # of all retrieval heads and three groupings together
 SAME = 0.75  # of the eight highest heads (ours)
 COPIES = 0.1  # error below which a small model copies (ours)
 NOTHING = 0.1  # score that what has learnt nothing stays below: the paper's bar
-
-
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    return rows.set_index("run")[column].astype(float)
 
 
 def highest(table: DataFrame, kind: str = "forced") -> Series:
@@ -39,11 +33,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_controls(table)
 
 
-def told(table: DataFrame) -> str:
-    """The models, in words."""
-    return " and ".join(sorted(set(table.model)))
-
-
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     """How many there are."""
     for id, way, words in (
@@ -54,7 +43,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
         yield Evidence(table, "2", source="paper").claim(
             id,
-            f"In {told(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
+            f"In {names(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
             [value for end in ends for value in end],
             "end of the interval of the share of heads",
             number=share.mean(),
@@ -71,7 +60,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "3.1").claim(
         "some_retrieve_most",
-        f"{told(table)} has heads that hit half of the needle or more, as every model of the paper has.",
+        f"{names(table)} has heads that hit half of the needle or more, as every model of the paper has.",
         of(table, "sparsity forced", "half or more"),
         "number of heads",
         at_least=1,
@@ -166,6 +155,12 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
         ),
     ):
         yield evidence.claim(id, words, beyond(table, measure, control), "lower end of nats per token", above=0)
+    yield from about_other_costs(table)
+
+
+def about_other_costs(table: DataFrame) -> Iterator[Claim]:
+    """Of other numbers of heads, to the model's own answers, and to plain text."""
+    evidence = Evidence(table, "4.1")
     yield evidence.claim(
         "masking_costs_more_at_every_size",
         "Masking the highest 1, 4 or 16 heads also costs more than the worst of ten random sets of as many.",

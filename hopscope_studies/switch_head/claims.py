@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor
+from hopscope.experiments.values import span
 
 ALIKE = 0.02  # nats within which losses count as equal (ours; the paper's perplexities agree to a percent or two)
 MANY_LEFT = 0.5  # nats above which several places are not read (ours)
@@ -40,11 +41,6 @@ def of(ends: DataFrame, model: str) -> DataFrame:
 def paired(ends: DataFrame, one: str, other: str, column: str = "loss") -> Series:
     """Seed by seed, by how much one kind's number exceeds another's."""
     return (of(ends, one).set_index("seed")[column] - of(ends, other).set_index("seed")[column]).dropna()
-
-
-def span(values: Series) -> str:
-    """Lowest to highest."""
-    return f"{values.min():.2f} to {values.max():.2f}" if len(values) else "unknown"
 
 
 def counts_claim(ends: DataFrame) -> Claim:

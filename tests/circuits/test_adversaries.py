@@ -293,6 +293,7 @@ def test_truths_of_builds_have_no_path_to_spare():
     assert not nothing["verified"]["suffices"] and nothing["circuits"]["uniform"] == []
 
 
+@pytest.mark.heavy
 def test_twins_that_disturb_each_other_are_both_in_the_truth():
     """What one says on average is no answer, and yet it is in the other's way: neither is to spare at averages."""
     task = SymbolicRetrieval(n_hops=2, curriculum="none")

@@ -235,6 +235,7 @@ def test_the_circuit_of_a_build_is_its_schedule(three_hops):
     }
 
 
+@pytest.mark.heavy
 def test_twins_are_reported_as_interchangeable():
     task = SymbolicRetrieval(n_hops=2)
     built = build(task, Build(algorithm="linear", merging="chain", heads=2, layers=6, twins=1, seed=0))

@@ -13,8 +13,7 @@ import pandas
 import pytest
 import safetensors.torch
 
-from hopscope.cli import hopscope as root
-from hopscope.cli import main
+from hopscope.cli import hopscope as root, main
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.runs.run import SHIPPED, Run
@@ -22,6 +21,7 @@ from tests.small_runs import trained
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
 RESULTS = Path(__file__).parents[2] / "hopscope_studies"
+SOME = RESULTS / "facts" / "results"  # whose claims have every field
 
 SMALL = "--hops 1 --chains 2 --layers 1 --d-model 8 --batch 4 --val-size 4"
 SEARCH = "--discovery 8 --selection 8 --report 8"
@@ -56,16 +56,17 @@ COMMANDS = {
     "reproduce --list": "reproduce --list",
     "sweep": "sweep fig2 --scale quick --workers 1",
     "sweep --dry-run": "sweep curriculum --dry-run",
-    "report": f"report --results {RESULTS}",
+    "report": f"report --results {SOME}",
     "doctor": "doctor",
 }
 #: Flags that change what is done, or what people see, and no field: where another command shows it, with its heading.
 SAME = {
     "runs --compare": ("runs run --compare", "runs"),
     "verify --write": ("verify run --write", "verify"),
-    "report --studies": (f"report --studies --results {RESULTS}", "report"),
-    "report --paper": (f"report --paper --results {RESULTS}", "report"),
-    "report --markdown": (f"report --markdown --results {RESULTS}", "report"),
+    "report --studies": (f"report --studies --results {SOME}", "report"),
+    "report --all-studies": (f"report --all-studies --results {SOME}", "report"),
+    "report --paper": (f"report --paper --results {SOME}", "report"),
+    "report --markdown": (f"report --markdown --results {SOME}", "report"),
     "evaluate --wide": ("evaluate --wide --model known:oracle --count 3 --layout code --out evaluated", "evaluate"),
 }
 #: The same of flags that need an endpoint, delete, or take long; and of choices of how something is computed.

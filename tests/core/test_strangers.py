@@ -7,8 +7,7 @@ import math
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hopscope.core import strangers
 from hopscope.core.strangers import DEEPEST, json_of, misfit, visible

@@ -209,6 +209,7 @@ def test_what_cannot_be_shown_is_said(tmp_path, capsys):
     assert not (tmp_path / "p.html").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed; run apt install chromium")
 def test_a_browser_opens_it_from_disk_without_complaint(page, tmp_path):
     """Beside it a page that does ask and complain, so that silence means something."""

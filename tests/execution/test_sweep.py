@@ -284,6 +284,7 @@ def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path)
     assert train_stacks(pair, tmp_path, lambda: False) == 0
 
 
+@pytest.mark.heavy
 def test_an_interrupt_stops_the_workers_too(tmp_path):
     driver = start(tmp_path)
     while not (workers := workers_of(driver.pid)) or not (tmp_path / "runs").exists():

@@ -122,7 +122,13 @@ def test_a_spent_budget_leaves_cells_and_says_how_many(tmp_path, undisturbed, mo
     assert here(tmp_path, "fresh").done and table(tmp_path) == table(undisturbed)
 
 
-@pytest.mark.parametrize("more", [("--workers", "2"), ("--engine", "stacked")], ids=["workers", "stacked"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(("--workers", "2"), id="workers", marks=pytest.mark.heavy),
+        pytest.param(("--engine", "stacked"), id="stacked"),
+    ],
+)
 def test_a_sweep_keeps_cells_too(tmp_path, undisturbed, more):
     three_cells.CELLS[1:] = []
     here(tmp_path)

@@ -46,6 +46,16 @@ def test_a_row_per_study_counts_its_claims():
     assert [row.split(" | ")[2:] for row in rows] == [["1", "1", "1 |"], ["1", "0", "0 |"]]
 
 
+def test_a_short_table_has_first_sentences_and_sums_up_the_rest():
+    table = studies_markdown([*CLAIMS, claim("facts", "fails")], "{}.md", "all.md", most=2).splitlines()[2:]
+    assert table == [
+        "| [The paper, claim by claim](stacked_heads.md) | "
+        "Given a prior for the previous token, models of the paper's sizes learn in minutes. | 1 | 1 | 1 |",
+        "| [2 more studies](all.md) | Each answers one question. | 1 | 1 | 0 |",
+    ]
+    assert len(studies_markdown(CLAIMS, "{}.md", "all.md", most=2).splitlines()) == 2 + 2  # all have a row
+
+
 def test_a_claim_of_several_scales_counts_once_as_the_largest_says():
     several = [
         claim("birth", "holds", scale="long"),

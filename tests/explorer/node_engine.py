@@ -19,8 +19,8 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import AsIs, Change, Hard, Kept, Silenced
 from hopscope.circuits.units import Unit
-from hopscope.explorer.describing import bits
 from hopscope.explorer.scoring import scoring
+from hopscope.explorer.sequences import bits
 from hopscope.models.transformer import Transformer
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import Relations

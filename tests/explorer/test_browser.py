@@ -310,7 +310,7 @@ def test_typed_facts_are_computed_by_python_where_the_page_cannot(small, opened,
 
 def test_a_task_that_cannot_be_typed_says_so(small, opened, tmp_path, monkeypatch):
     told = {"kind": "none", "told": "Sequences of the task x cannot be typed: it does not read them."}
-    monkeypatch.setattr("hopscope.explorer.describing.typing_of", lambda batch: told)
+    monkeypatch.setattr("hopscope.explorer.sequences.typing_of", lambda batch: told)
     export(Builder([small.path]), tmp_path / "page.html")
     page = opened(f"{(tmp_path / 'page.html').as_uri()}#view=try")
     page.page.get_by_text(told["told"]).wait_for()

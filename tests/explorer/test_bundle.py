@@ -16,8 +16,9 @@ from hopscope.core import catalogue
 from hopscope.explorer import bundle as formats
 from hopscope.explorer.building import Builder
 from hopscope.explorer.bundle import SIZES, Block
-from hopscope.explorer.describing import Sequences, batch_entry, describe
+from hopscope.explorer.describing import describe
 from hopscope.explorer.measuring import weights_block
+from hopscope.explorer.sequences import Sequences, batch_entry
 from hopscope.models.base import Model
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval

@@ -14,7 +14,7 @@ from hopscope.core import catalogue
 from hopscope.explorer.building import Builder
 from hopscope.explorer.bundle import SIZES
 from hopscope.explorer.computing import Ask, Computer, Edited
-from hopscope.explorer.describing import Sequences
+from hopscope.explorer.sequences import Sequences
 from hopscope.interventions.clamps import Clamp, replacements
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path

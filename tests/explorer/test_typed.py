@@ -13,7 +13,7 @@ from hopscope.circuits.evaluator import Evaluator, Silenced
 from hopscope.core import catalogue
 from hopscope.explorer.bundle import SIZES
 from hopscope.explorer.computing import Ask, Computer
-from hopscope.explorer.describing import Sequences, asked
+from hopscope.explorer.sequences import Sequences, asked
 from hopscope.explorer.typed import typing_of
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path

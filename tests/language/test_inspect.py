@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make language")
+if importlib.util.find_spec("inspect_ai") is None:  # not imported before a test needs it: every worker collects
+    pytest.skip("inspect_ai is not installed; run make language", allow_module_level=True)
 
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.oracle import Fact, Problem

@@ -196,7 +196,7 @@ def test_training_settings_are_unchanged_by_a_rehearsal():
 
 def test_what_is_free_is_what_the_tightest_group_around_this_process_leaves(tmp_path):
     """Version 2 of control groups, one within the other, then version 1; files that are kept by the way can go."""
-    from hopscope.core.environment import left_in_groups
+    from hopscope.core.memory import left_in_groups
 
     inner = tmp_path / "outer" / "inner"
     inner.mkdir(parents=True)
@@ -221,7 +221,7 @@ def test_what_is_free_is_what_the_tightest_group_around_this_process_leaves(tmp_
 def test_a_limit_on_addresses_counts():
     """As of `ulimit -v`, which no other account of memory knows."""
     words = (
-        "import resource as r; from hopscope.core.environment import memory_free as free; before = free(); "
+        "import resource as r; from hopscope.core.memory import memory_free as free; before = free(); "
         "r.setrlimit(r.RLIMIT_AS, (1 << 30, r.getrlimit(r.RLIMIT_AS)[1])); assert free() < 1 << 30 and before != free()"
     )
     subprocess.run([sys.executable, "-c", words], check=True)

@@ -11,8 +11,7 @@ import struct
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, write_folder

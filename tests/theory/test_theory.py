@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path as File
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from hopscope.core.settings import BadInput

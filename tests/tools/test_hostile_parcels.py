@@ -13,8 +13,7 @@ import shutil
 import tarfile
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hopscope.core.settings import BadInput
 from tests.small_runs import trained

@@ -35,8 +35,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
 from tools.collect import main as collect_main
 from tools.collecting import collect, pieces_of, unpack
-from tools.full_size import ITEMS, QUEUE, wanted, work_off
-from tools.full_size import main as full_size_main
+from tools.full_size import ITEMS, QUEUE, main as full_size_main, wanted, work_off
 from tools.parcels import pack, spread, worth
 
 SETTINGS = Training(steps=40, batch=8, log_every=10, val_size=16, checkpoints="10")

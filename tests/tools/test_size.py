@@ -37,16 +37,18 @@ def test_a_file_counted_by_hand():
     assert lines_of_code('"""Nothing but words."""\n') == lines_of_code("") == 0
 
 
-def test_rooms_are_folders_whose_tests_are_not_counted(tmp_path, capsys):
+def test_rooms_are_folders_whose_tests_are_not_counted(tmp_path, capsys, monkeypatch):
     for place in ("room/inner", "room/tests"):
         (tmp_path / place).mkdir(parents=True)
     (tmp_path / "loose.py").write_text("x = 1\n")
     for place in ("room", "room/inner", "room/tests"):
         (tmp_path / place / "file.py").write_text("x = 1\ny = 2\n")
     assert sizes(tmp_path) == {".": 1, "room": 4}
+    assert LABORATORY.is_dir() and STUDIES.is_dir()
+    monkeypatch.setattr("tools.size.LABORATORY", tmp_path)
+    monkeypatch.setattr("tools.size.STUDIES", tmp_path / "room")
     assert main([]) == 0
-    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
-    assert shown == {
-        "laboratory": f"{sum(sizes(LABORATORY).values()):,}",
-        "studies": f"{sum(sizes(STUDIES).values()):,}",
-    }
+    assert dict(line.split() for line in capsys.readouterr().out.splitlines()) == {"laboratory": "5", "studies": "4"}
+    assert main(["--rooms"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown == [["laboratory", "5"], ["room", "4"], [".", "1"], ["studies", "4"], [".", "2"], ["inner", "2"]]

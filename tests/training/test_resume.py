@@ -249,6 +249,7 @@ def assert_killed_equals_undisturbed(tmp_path: Path, kills: int, seed: int, step
     assert not [f for f in run.path.rglob("*") if f.name.startswith(TEMPORARY)]
 
 
+@pytest.mark.heavy
 def test_six_kills(tmp_path):
     assert_killed_equals_undisturbed(tmp_path, kills=6, seed=0, steps=90)
 

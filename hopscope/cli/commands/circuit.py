@@ -27,7 +27,7 @@ from hopscope.cli.options import (
     say_unverified,
     show_page,
 )
-from hopscope.core.environment import memory_free
+from hopscope.core.memory import memory_free
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, write_file

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import click
 
 from hopscope.cli.options import WITHOUT_TORCH, as_json, console, print_json
-from hopscope.core.environment import cpp_compiler, memory_free, package_version
+from hopscope.core.environment import cpp_compiler, package_version
+from hopscope.core.memory import memory_free
 
 GIB = 1 << 30
 

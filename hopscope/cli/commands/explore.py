@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import PATH, refuse_beside, say, show_page
-from hopscope.core.places import PAGE as PAGE
-from hopscope.core.places import check_page, replacing
+from hopscope.core.places import PAGE as PAGE, check_page, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
 from hopscope.core.terminal import Narrator

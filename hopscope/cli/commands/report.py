@@ -38,7 +38,8 @@ from hopscope.experiments.results import HERE, all_claims, claims_in, gone, redr
 from hopscope.runs.integrity import is_unverified, vouch
 from hopscope.runs.run import load
 
-STUDY_PAGES = "hopscope_studies/{}/README.md"  # from the README
+# From the README.
+STUDY_PAGES, ALL_STUDIES = "hopscope_studies/{}/README.md", "hopscope_studies/README.md"
 
 
 @click.command("report")
@@ -52,7 +53,8 @@ STUDY_PAGES = "hopscope_studies/{}/README.md"  # from the README
 @click.option("--run", "runs", multiple=True, type=PATH, help="On the page: this run's circuit; repeatable.")
 @opened
 @click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
-@click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
+@click.option("--studies", is_flag=True, help="Print the README's table of studies in Markdown.")
+@click.option("--all-studies", is_flag=True, help="Print a row per study, as in hopscope_studies/README.md.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences with their verdicts, then its settings.")
 @as_json
 def command(
@@ -63,6 +65,7 @@ def command(
     open_it: bool,
     markdown: bool,
     studies: bool,
+    all_studies: bool,
     paper: bool,
     as_json: bool,
 ) -> None:
@@ -98,14 +101,16 @@ def command(
     elif markdown:
         say(claims_page(claims, STUDY_PAGES), nl=False)
     elif studies:
-        say(studies_markdown(claims, STUDY_PAGES), nl=False)
+        say(studies_markdown(claims, STUDY_PAGES, ALL_STUDIES), nl=False)
+    elif all_studies:
+        say(studies_markdown(claims, "{}/README.md"), nl=False)
     else:
         console().print(claims_table(claims))
 
 
 def check_kinds() -> None:
     """Raise BadInput where more than one kind of report is asked for; JSON takes the place of what people read."""
-    read = [name for name in ("paper", "markdown", "studies") if given_here(name)]
+    read = [name for name in ("paper", "markdown", "studies", "all_studies") if given_here(name)]
     asked = ["page", *read, *filter(given_here, ["as_json"])] if given_here("page") else read
     if len(asked) > 1:
         told = " and ".join(map(option_of, asked))

@@ -26,7 +26,8 @@ from hopscope.cli.options import (
 )
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
-from hopscope.core.environment import choose_device, memory_free
+from hopscope.core.environment import choose_device
+from hopscope.core.memory import memory_free
 from hopscope.core.places import CLAIMS, has
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator

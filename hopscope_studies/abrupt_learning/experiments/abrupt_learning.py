@@ -22,11 +22,9 @@ from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.abrupt_learning.answers import judged, task_of
 from hopscope_studies.abrupt_learning.by_hand import induction
 from hopscope_studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cells, namer, streamed
-from hopscope_studies.abrupt_learning.claims import BY_HAND, claims
-from hopscope_studies.abrupt_learning.figure import figure
+from hopscope_studies.abrupt_learning.claims import BY_HAND, claims as claims
+from hopscope_studies.abrupt_learning.figure import figure as figure
 from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 500, "paper": 100_000}

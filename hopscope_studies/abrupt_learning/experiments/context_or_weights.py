@@ -16,10 +16,10 @@ from hopscope.experiments.long_table import about, entry
 from hopscope.runs.run import Run
 from hopscope_studies.abrupt_learning.answers import judged, task_of
 from hopscope_studies.abrupt_learning.cells import TRADE, cells, namer
-from hopscope_studies.abrupt_learning.figure import trade_figure as figure
-from hopscope_studies.abrupt_learning.trade_claims import claims
+from hopscope_studies.abrupt_learning.figure import trade_figure
+from hopscope_studies.abrupt_learning.trade_claims import claims as claims
 
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+figure = trade_figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 100_000}

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import ATTENTION_NAMES, Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
 
@@ -38,7 +36,7 @@ class ClassifierArchitecture(Shape):
         return AttentionClassifier(self, d_input=task.d_input, d_output=task.d_output, generator=generator)
 
 
-class AttentionClassifier(Model):
+class AttentionClassifier(TappedModel):
     """Parameters are `W_Q`, `W_K`, `W_V` (layer, d_input, d_input) and the network's; rows are inputs: x W.
 
     Args:
@@ -76,23 +74,14 @@ class AttentionClassifier(Model):
         local = ("hook_resid_pre", *heads, "hook_attn_out", "hook_resid_post")
         return [f"blocks.{layer}.{name}" for layer in range(2) for name in local]
 
-    def forward(
-        self,
-        inputs: Float[Tensor, "batch position d_input"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Float[Tensor, "batch position d_input"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output)."""
         x = inputs
         for layer in range(2):
             x = passes(tap, f"blocks.{layer}.hook_resid_pre", x)
             x = x + passes(tap, f"blocks.{layer}.hook_attn_out", self.attention(layer, x, tap))
             x = passes(tap, f"blocks.{layer}.hook_resid_post", x)
-        outputs = self.read_off(x, at)
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return self.read_off(x, at)
 
     def attention(
         self, layer: int, x: Float[Tensor, "batch position d_input"], tap: Tap | None

@@ -24,11 +24,9 @@ from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope_studies.architectures import cells
 from hopscope_studies.architectures.candidates import weightless
-from hopscope_studies.architectures.claims import claims
+from hopscope_studies.architectures.claims import claims as claims
 from hopscope_studies.architectures.depths import least
-from hopscope_studies.architectures.figure import figure
-
-__all__ = ["CELL_SECONDS", "PARTIAL", "SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.architectures.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "long": 4000, "paper": 80_000}

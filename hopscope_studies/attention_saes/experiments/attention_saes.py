@@ -20,13 +20,11 @@ from hopscope.models.transformer import Architecture
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.attention_saes.claims import claims
-from hopscope_studies.attention_saes.figure import figure
+from hopscope_studies.attention_saes.claims import claims as claims
+from hopscope_studies.attention_saes.figure import figure as figure
 from hopscope_studies.attention_saes.known import toy_report
 from hopscope_studies.attention_saes.measured import Known, Layer, Prefixes
 from hopscope_studies.attention_saes.reading import known
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 480, "paper": 7200}

@@ -14,11 +14,11 @@ from pandas import DataFrame
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.work import Work
 from hopscope_studies.attention_saes.claims import about_cutting, about_heads
-from hopscope_studies.attention_saes.experiments.attention_saes import FULL, SEEDS, table
-from hopscope_studies.attention_saes.figure import heads_figure as figure
+from hopscope_studies.attention_saes.experiments.attention_saes import FULL, SEEDS, table as table
+from hopscope_studies.attention_saes.figure import heads_figure
 from hopscope_studies.attention_saes.measured import Prefixes
 
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+figure = heads_figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 3600}

@@ -20,13 +20,11 @@ from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.work import Finished
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
-from hopscope_studies.birth.claims import claims
-from hopscope_studies.birth.figure import figure
+from hopscope_studies.birth.claims import claims as claims
+from hopscope_studies.birth.figure import figure as figure
 from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture
 from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
 from hopscope_studies.birth.three_steps import ThreeSteps
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}

@@ -9,16 +9,14 @@ it has stored. No LayerNorm, W_Q = 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
 TRAINED = ("W_O2", "W_K2", "W_K1")  # in the order in which the paper finds them learnt
@@ -42,7 +40,7 @@ class BasicArchitecture(Shape):
         return BasicTransformer(self, **widths, generator=generator)
 
 
-class BasicTransformer(Model):
+class BasicTransformer(TappedModel):
     """Parameters are the matrices of `TRAINED` (and `W_F`); buffers all that is frozen. Rows are inputs: x W.
 
     Args:
@@ -103,24 +101,15 @@ class BasicTransformer(Model):
             names += [f"blocks.{layer}.{name}" for name in local]
         return names
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output)."""
         x = self.embed(inputs, tap)
         x = passes(tap, "blocks.0.hook_resid_pre", x)
         x = x + self.attention(0, x, self.W_K1, self.W_V1 @ self.W_O1, tap)
         x = passes(tap, "blocks.0.hook_resid_post", x)
         x = passes(tap, "blocks.1.hook_resid_pre", x)
         x = x + self.attention(1, x, self.W_K2, self.W_V2 @ self.W_O2, tap)
-        outputs = self.read_off(self.fed_forward(x, tap), at)
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return self.read_off(self.fed_forward(x, tap), at)
 
     def embed(self, tokens: Int[Tensor, "batch position"], tap: Tap | None) -> Float[Tensor, "batch position d_model"]:
         n = tokens.shape[1]

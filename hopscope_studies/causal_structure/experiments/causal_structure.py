@@ -20,15 +20,13 @@ from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.runs.run import Run
-from hopscope_studies.causal_structure.claims import claims
+from hopscope_studies.causal_structure.claims import claims as claims
 from hopscope_studies.causal_structure.constructions import WAYS
-from hopscope_studies.causal_structure.figure import figure
+from hopscope_studies.causal_structure.figure import figure as figure
 from hopscope_studies.causal_structure.models.disentangled_transformer import DisentangledArchitecture
 from hopscope_studies.causal_structure.readings import SEQUENCES, at_the_end
 from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSequences
 from hopscope_studies.causal_structure.work import Construction, Information
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 40_000}

@@ -7,9 +7,7 @@ where it comes from, and one matrix per head, A, holds queries and keys together
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
 
@@ -39,7 +37,7 @@ class DisentangledArchitecture(Shape):
         return DisentangledTransformer(self, task.n_positions, task.d_vocab, task.d_output, generator)
 
 
-class DisentangledTransformer(Model):
+class DisentangledTransformer(TappedModel):
     """Parameters: `A{l}`, (head, stream, stream), of layer l, and `W_U`, (stream, output); all start at 0.
 
     The stream begins with the token's one-hot vector, then the position's: V + T numbers. After a layer of H heads it
@@ -82,16 +80,8 @@ class DisentangledTransformer(Model):
         local = ("hook_resid_pre", *heads, "hook_attn_out", "hook_resid_post")
         return [f"blocks.{layer}.{name}" for layer in layers for name in local]
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output)."""
         stream = self.embed(inputs)
         last = self.architecture.n_layers - 1
         for layer in range(self.architecture.n_layers):
@@ -99,8 +89,7 @@ class DisentangledTransformer(Model):
             rows = at if layer == last and tap is None else None
             stream = self.layer(layer, stream, tap, rows)
             at = at if rows is None else None
-        outputs = (stream if at is None else stream[:, at]) @ self.W_U
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return (stream if at is None else stream[:, at]) @ self.W_U
 
     def embed(self, tokens: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position stream"]:
         n = tokens.shape[1]

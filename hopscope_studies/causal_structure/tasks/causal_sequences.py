@@ -69,9 +69,7 @@ class CausalSequences(SourceTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
+    query_positions = slice(-1, None)
 
     # Sequences -----------------------------------------------------------------------------------------------
 

@@ -21,10 +21,8 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.classes import written
 from hopscope_studies.census.cells import cells
-from hopscope_studies.census.claims import claims
-from hopscope_studies.census.figure import figure
-
-__all__ = ["CELL_SECONDS", "SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.census.claims import claims as claims
+from hopscope_studies.census.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 4000, "paper": 30_000}

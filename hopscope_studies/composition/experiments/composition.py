@@ -14,16 +14,14 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.composition.cells import cell
-from hopscope_studies.composition.claims import claims
-from hopscope_studies.composition.figure import figure
+from hopscope_studies.composition.claims import claims as claims
+from hopscope_studies.composition.figure import figure as figure
 from hopscope_studies.composition.scores import batches, errors, heads, matches, projections
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
@@ -75,13 +73,3 @@ def rows_of(run: Run, task: RepeatedSegment, scale: str) -> Iterator[dict[str, A
         yield from ({"kind": "projection", **end, **row} for row in projections(model, asked["ood"], scale))
         if run.config.training.seed < CIRCUITS[scale]:
             yield {"kind": "circuit", **end, **circuit_numbers(run, scale)}
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: whether it was accepted, its verdict and paths, its losses and the null's."""
-    circuit = circuit_of(run, scale)
-    return {
-        "accepted": float(circuit.accepted),
-        "paths": "; ".join(str(found.path) for found in circuit.paths),
-        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
-    }

@@ -15,11 +15,9 @@ from pandas import DataFrame
 
 from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
-from hopscope_studies.composition.language.claims import claims
-from hopscope_studies.composition.language.figure import figure
+from hopscope_studies.composition.language.claims import claims as claims
+from hopscope_studies.composition.language.figure import figure as figure
 from hopscope_studies.composition.language.measured import Bridges, ToyBridges
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 300, "paper": 7200}

@@ -8,6 +8,7 @@ import pandas
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.reports import of
 
 SONG = "4 (language models)"
 MAIN, RANK = "induction 8", 10
@@ -16,17 +17,9 @@ SPARED = 0.8  # share of the accuracy that is left with random heads cut (ours)
 PLAIN = 0.25  # of what is lost on repeats (ours, as for retrieval heads)
 
 
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value", rank: int | None = None) -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    rows = rows if rank is None else rows[rows.step == rank]
-    return rows.set_index("run")[column].astype(float)
-
-
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:
     """The values of random draws, `random 0` …; by run."""
-    return of(table[table.name.str.fullmatch(rf"{name} \d+").astype(bool)], kind, rank=rank)
+    return of(table[table.name.str.fullmatch(rf"{name} \d+").astype(bool)], kind, step=rank)
 
 
 def highest(values: Series) -> Series:
@@ -67,6 +60,12 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
         "upper end of the share of the accuracy that is left",
         below=GONE,
     )
+    yield from about_sparing(table)
+
+
+def about_sparing(table: DataFrame) -> Iterator[Claim]:
+    """What it costs to cut other heads, and what cutting costs elsewhere."""
+    evidence, whole = Evidence(table, SONG), of(table, "accuracy", "whole")
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
     yield evidence.claim(
         "random_heads_are_spared",
@@ -96,8 +95,8 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
     """Subspaces of all pairs of the eight and the eight."""
-    low = of(table, "overlap", "induction on previous", "low", RANK)
-    mean = of(table, "overlap", "induction on previous", rank=RANK).mean()
+    low = of(table, "overlap", "induction on previous", "low", step=RANK)
+    mean = of(table, "overlap", "induction on previous", step=RANK).mean()
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
     yield Evidence(table, SONG).claim(
@@ -121,12 +120,12 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
 def about_pairs(table: DataFrame) -> Iterator[Claim]:
     """Which pairs have a bridge."""
     evidence = Evidence(table, SONG)
-    low = of(table, "best overlap", "induction on previous", "low", RANK)
+    low = of(table, "best overlap", "induction on previous", "low", step=RANK)
     others = drawn(table, "best overlap", "random earlier", RANK)
     yield evidence.claim(
         "the_best_match_more",
         "Each induction head overlaps with the previous-token head that is best for it "
-        f"({of(table, 'best overlap', 'induction on previous', rank=RANK).mean():.2f} on average) more than with the "
+        f"({of(table, 'best overlap', 'induction on previous', step=RANK).mean():.2f} on average) more than with the "
         f"best of eight random heads of the same layers ({others.mean():.2f}), in each of twenty draws.",
         low - highest(others),
         "distance of the lower end from the best draw",
@@ -142,6 +141,12 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
         of="share of",
         at_least=0.5,
     )
+    yield from about_ranks(table)
+
+
+def about_ranks(table: DataFrame) -> Iterator[Claim]:
+    """Which heads overlap more than others, and how their weights match."""
+    evidence = Evidence(table, SONG)
     yield evidence.claim(
         "previous_token_heads_come_first",
         "Of all heads of earlier layers more than half overlap less with an induction head than a previous-token head "
@@ -184,8 +189,8 @@ def excess(overlap: Series, floor: Series) -> Series:
 def about_others(table: DataFrame) -> Iterator[Claim]:
     """Beside the toys, and the controls."""
     language, toys, hand, idle = (table[table.part == part] for part in ("language", "toy", "by hand", "untrained"))
-    floor = of(language, "overlap", "in theory", rank=RANK).groupby(level=0).first()
-    best = excess(of(language, "best overlap", "induction on previous", rank=RANK), floor).mean()
+    floor = of(language, "overlap", "in theory", step=RANK).groupby(level=0).first()
+    best = excess(of(language, "best overlap", "induction on previous", step=RANK), floor).mean()
     each = Series(of(toys, "overlap", "toy").to_numpy())
     theirs = excess(each, Series(of(toys, "overlap", "in theory").to_numpy()))
     yield Evidence(pandas.concat([language, toys]), "beside the toy models").claim(
@@ -213,7 +218,7 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
         "At initial weights the heads with the highest scores overlap as subspaces turned at random do.",
-        of(idle, "overlap", "induction on previous", rank=RANK) - chance.mean(),
+        of(idle, "overlap", "induction on previous", step=RANK) - chance.mean(),
         "difference of the overlaps",
         below=0.02,
     )

@@ -31,8 +31,7 @@ from hopscope_studies.composition.language.cutting import repeats
 from hopscope_studies.composition.language.figure import figure
 from hopscope_studies.composition.language.measured import Bridges, ToyBridges, toy
 from hopscope_studies.composition.language.weights import factors, output_value, query_key, right_directions
-from hopscope_studies.composition.tests.made_up import ROWS, TOY, cut, row
-from hopscope_studies.composition.tests.made_up import bridges as made_up_bridges
+from hopscope_studies.composition.tests.made_up import ROWS, TOY, bridges as made_up_bridges, cut, row
 from tests.language import of_models
 
 

@@ -23,13 +23,11 @@ from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.episodic_memory.cells import SIMULATED, Simulations, cell
-from hopscope_studies.episodic_memory.claims import COPIES, claims
+from hopscope_studies.episodic_memory.claims import COPIES, claims as claims
 from hopscope_studies.episodic_memory.context_maintenance import LAGS, Memory, in_closed_form, recalled, transitions
-from hopscope_studies.episodic_memory.figure import figure
+from hopscope_studies.episodic_memory.figure import figure as figure
 from hopscope_studies.episodic_memory.fit import Fitter
 from hopscope_studies.episodic_memory.response import Lists, answers, asymmetry, contiguity, heads_by_lag, lists
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Heads are compared with the simulations.
 COMPARES_RUNS = True

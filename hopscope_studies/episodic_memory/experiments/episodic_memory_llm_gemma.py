@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.episodic_memory.experiments.episodic_memory_llm import recalled, table
-from hopscope_studies.episodic_memory.language.claims import claims
-from hopscope_studies.episodic_memory.language.figure import figure
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.episodic_memory.experiments.episodic_memory_llm import recalled, table as table
+from hopscope_studies.episodic_memory.language.claims import claims as claims
+from hopscope_studies.episodic_memory.language.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 500, "paper": 7200}

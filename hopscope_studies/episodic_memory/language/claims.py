@@ -8,6 +8,7 @@ import pandas
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
+from hopscope.experiments.reports import of
 from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, COPIES, EMERGENCE
 from hopscope_studies.episodic_memory.fit import NEAR
 
@@ -15,13 +16,6 @@ RELIABLE = 0.5  # rank correlation of two halves (ours)
 GONE = 0.1  # share of contiguity left (the toy study's bound)
 RARE = 0.1  # share of heads (ours)
 CONTROL = "control (ours)"
-
-
-def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value") -> Series:
-    """A column of the rows of a kind; by run."""
-    rows = table[table.kind == kind]
-    rows = rows if name is None else rows[rows.name == name]
-    return rows.set_index("run")[column].astype(float)
 
 
 def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:

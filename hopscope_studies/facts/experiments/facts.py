@@ -19,13 +19,11 @@ from hopscope.experiments.capacity import capacity, highest_accuracy, tries_of
 from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
 from hopscope_studies.facts.capacity import FactCapacity, one_layer
-from hopscope_studies.facts.claims import PER_PARAMETER, claims
-from hopscope_studies.facts.figure import figure
+from hopscope_studies.facts.claims import PER_PARAMETER, claims as claims
+from hopscope_studies.facts.figure import figure as figure
 from hopscope_studies.facts.models.linear_recall import LinearArchitecture
 from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
 from hopscope_studies.facts.tasks.factual_recall import FactualRecall
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 440, "paper": 200_000}

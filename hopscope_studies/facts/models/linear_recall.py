@@ -7,16 +7,14 @@ data tells one token from another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
 PATTERN = "blocks.0.attn.hook_pattern"
@@ -39,7 +37,7 @@ class LinearArchitecture(Shape):
         return LinearRecall(self, task.d_vocab, task.d_output)
 
 
-class LinearRecall(Model):
+class LinearRecall(TappedModel):
     """What a token says, and how much it is listened to.
 
     Args:
@@ -62,28 +60,19 @@ class LinearRecall(Model):
     def activation_names(self) -> list[str]:
         return [PATTERN, "blocks.0.hook_attn_out"]
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`.
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output).
 
         As positions are not told apart, tokens are counted, each as often as it is listened to: exact, and many times
         faster than a sum over positions.
         """
-        tap = self.tap(replace, cache) if replace or cache is not False else None
         pattern = passes(tap, PATTERN, self.pattern(inputs, at if tap is None else None))[:, 0]
         counts = pattern.new_zeros(*pattern.shape[:2], len(self.w))
         counts = counts.scatter_add(-1, inputs[:, None].expand(pattern.shape), pattern)
         outputs = passes(tap, "blocks.0.hook_attn_out", counts @ self.V.T)
         if tap is None:
             return outputs
-        outputs = outputs if at is None else outputs[:, at]
-        return outputs if cache is False else (outputs, Cache(tap.kept))
+        return outputs if at is None else outputs[:, at]
 
     def pattern(
         self, tokens: Int[Tensor, "batch position"], at: slice | None

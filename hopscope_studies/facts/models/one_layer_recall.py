@@ -8,16 +8,14 @@ it does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 from hopscope_studies.facts.models.linear_recall import seen_from
 
@@ -53,7 +51,7 @@ class OneLayerArchitecture(Shape):
         return OneLayerRecall(self, task.d_vocab, task.d_output, generator)
 
 
-class OneLayerRecall(Model):
+class OneLayerRecall(TappedModel):
     """One layer of H heads; embeddings are N(0, 1/d), and not trained.
 
     Args:
@@ -93,20 +91,11 @@ class OneLayerRecall(Model):
         local = ["attn.hook_pattern", "attn.hook_z", "hook_attn_out", *fed, "hook_resid_post"]
         return [f"blocks.0.{name}" for name in local]
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output)."""
         if tap is None:
             return self.read_off(self.stream(inputs, None, at), None)
-        outputs = self.read_off(self.stream(inputs, tap, None), at)
-        return outputs if cache is False else (outputs, Cache(tap.kept))
+        return self.read_off(self.stream(inputs, tap, None), at)
 
     def stream(
         self, tokens: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None

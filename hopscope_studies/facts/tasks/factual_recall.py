@@ -75,13 +75,8 @@ class FactualRecall(TokenTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("answer",)
+    query_positions = slice(-1, None)
+    hop_names = ("answer",)
 
     @cached_property
     def known(self) -> Int[Tensor, "subject relation"]:

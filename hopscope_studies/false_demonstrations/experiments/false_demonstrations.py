@@ -25,9 +25,9 @@ from hopscope.tasks.base import Batch
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.false_demonstrations.by_hand import overthinker
 from hopscope_studies.false_demonstrations.cells import TASK, cell
-from hopscope_studies.false_demonstrations.claims import BY_HAND, UNTRAINED, claims
+from hopscope_studies.false_demonstrations.claims import BY_HAND, UNTRAINED, claims as claims
 from hopscope_studies.false_demonstrations.demonstrations import KINDS, demonstrated
-from hopscope_studies.false_demonstrations.figure import figure
+from hopscope_studies.false_demonstrations.figure import figure as figure
 from hopscope_studies.false_demonstrations.removal import (
     accuracy,
     by_layer,
@@ -39,8 +39,6 @@ from hopscope_studies.false_demonstrations.removal import (
     quiet_mlps,
     scores,
 )
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 130, "paper": 40_000}

@@ -13,13 +13,11 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.runs.run import Run
-from hopscope_studies.gradient_descent.claims import claims
+from hopscope_studies.gradient_descent.claims import claims as claims
 from hopscope_studies.gradient_descent.comparison import course_rows, one_layer_rows, several_layers_rows
-from hopscope_studies.gradient_descent.figure import figure
+from hopscope_studies.gradient_descent.figure import figure as figure
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttentionShape
 from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 150, "paper": 1500}

@@ -7,16 +7,14 @@ with the opposite sign. Layers may share their weights, which makes the model a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
 
@@ -60,7 +58,7 @@ class LinearSelfAttentionShape(Shape):
         return LinearSelfAttention(self, task.d_input, generator)
 
 
-class LinearSelfAttention(Model):
+class LinearSelfAttention(TappedModel):
     """Parameters `W_K`, `W_Q`, `W_V`, `P`, each (layer, d_token, d_token), applied from the left.
 
     Args:
@@ -89,21 +87,12 @@ class LinearSelfAttention(Model):
     def activation_names(self) -> list[str]:
         return [f"blocks.{layer}.{name}" for layer in range(self.architecture.n_layers) for name in LOCAL]
 
-    def forward(
-        self,
-        inputs: Float[Tensor, "batch position d_token"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """What each token's y would be, at every position or at the positions `at`. See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Float[Tensor, "batch position d_token"], tap: Tap | None, at: slice | None) -> Tensor:
+        """What each token's y would be, at every position or at the positions `at`."""
         e = inputs
         for layer in range(self.architecture.n_layers):
             e = self.layer(e, layer, tap)
-        outputs = -(e if at is None else e[:, at])[..., -1:]
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return -(e if at is None else e[:, at])[..., -1:]
 
     def layer(
         self, e: Float[Tensor, "batch position d_token"], layer: int, tap: Tap | None

@@ -52,9 +52,7 @@ class LinearRegression(RegressionTask):
     def n_positions(self) -> int:
         return self.n_points + 1
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
+    query_positions = slice(-1, None)
 
     @property
     def baselines(self) -> dict[str, float]:

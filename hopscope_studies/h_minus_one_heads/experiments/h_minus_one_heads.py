@@ -14,17 +14,15 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.h_minus_one_heads.cells import GATED, cells, name_of
-from hopscope_studies.h_minus_one_heads.claims import claims
-from hopscope_studies.h_minus_one_heads.figure import figure
+from hopscope_studies.h_minus_one_heads.claims import claims as claims
+from hopscope_studies.h_minus_one_heads.figure import figure as figure
 from hopscope_studies.h_minus_one_heads.scores import asked, dropping, gate_means, gate_numbers, losses
 from hopscope_studies.h_minus_one_heads.work import MadeByHand
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
@@ -78,13 +76,3 @@ def rows_of(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
     yield {"kind": "end", **found}
     for row in run.rows:
         yield {"kind": "curve", "step": row["step"], "loss": row["val_loss"], "train_loss": row["train_loss"]}
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: whether it was accepted, its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    return {
-        "accepted": float(circuit.accepted),
-        "paths": "; ".join(str(found.path) for found in circuit.paths),
-        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
-    }

@@ -56,13 +56,8 @@ class TwoKinds(OneAnswerTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("in context", "by heart")
+    query_positions = slice(0, None)
+    hop_names = ("in context", "by heart")
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         """`by_heart`, the kind of each sequence; `tokens`, one more than are shown."""

@@ -15,11 +15,9 @@ from pandas import DataFrame
 from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
 from hopscope.language.checkpoints import BASE
-from hopscope_studies.hypothesis_refinement.claims import claims
-from hopscope_studies.hypothesis_refinement.figure import figure
+from hopscope_studies.hypothesis_refinement.claims import claims as claims
+from hopscope_studies.hypothesis_refinement.figure import figure as figure
 from hopscope_studies.hypothesis_refinement.measured import REPORT, Asked, Proposals
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 7200}

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.hypothesis_refinement.claims import claims
-from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import asked, table
-from hopscope_studies.hypothesis_refinement.figure import figure
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.hypothesis_refinement.claims import claims as claims
+from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import asked, table as table
+from hopscope_studies.hypothesis_refinement.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.induction_bench.claims import claims
-from hopscope_studies.induction_bench.experiments.induction_bench import asked, table
-from hopscope_studies.induction_bench.figure import figure
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.induction_bench.claims import claims as claims
+from hopscope_studies.induction_bench.experiments.induction_bench import asked, table as table
+from hopscope_studies.induction_bench.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 700, "paper": 7200}

@@ -17,11 +17,11 @@ from hopscope.experiments.long_table import courses_of, entry
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.induction_formation.cells import CLAMPS, best, cells, namer
-from hopscope_studies.induction_formation.clamp_claims import claims
-from hopscope_studies.induction_formation.figure import clamps_figure as figure
+from hopscope_studies.induction_formation.clamp_claims import claims as claims
+from hopscope_studies.induction_formation.figure import clamps_figure
 from hopscope_studies.induction_formation.theory.product import Product
 
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+figure = clamps_figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 5, "cpu": 360, "paper": 60_000}

@@ -18,11 +18,9 @@ from hopscope.experiments.long_table import about, courses_of, entry
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.induction_formation.cells import FREE, TASK, best, cells, namer
-from hopscope_studies.induction_formation.claims import BY_HAND, claims
-from hopscope_studies.induction_formation.figure import figure
+from hopscope_studies.induction_formation.claims import BY_HAND, claims as claims
+from hopscope_studies.induction_formation.figure import figure as figure
 from hopscope_studies.induction_formation.heads import judged
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 240, "paper": 15_000}

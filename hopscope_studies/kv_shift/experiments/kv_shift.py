@@ -14,18 +14,16 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.kv_shift.cells import ATTENTION, CELLS, cell, cells
-from hopscope_studies.kv_shift.claims import claims
-from hopscope_studies.kv_shift.figure import figure
+from hopscope_studies.kv_shift.claims import claims as claims
+from hopscope_studies.kv_shift.figure import figure as figure
 from hopscope_studies.kv_shift.scores import accuracy, asked, blends, with_blends
 from hopscope_studies.kv_shift.work import LeastDepths
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 420, "paper": 400_000}
@@ -116,13 +114,3 @@ def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
 def guess(baselines: dict[str, float]) -> float:
     """What knowing where an answer may stand costs, and not which: the last baseline above solved."""
     return min(value for value in baselines.values() if value > 0)
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: whether it was accepted, its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    return {
-        "accepted": float(circuit.accepted),
-        "paths": "; ".join(str(found.path) for found in circuit.paths),
-        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
-    }

@@ -19,12 +19,10 @@ from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
-from hopscope_studies.language_learning.claims import claims
-from hopscope_studies.language_learning.figure import figure
+from hopscope_studies.language_learning.claims import claims as claims
+from hopscope_studies.language_learning.figure import figure as figure
 from hopscope_studies.language_learning.readings import ORDERS, of_model, of_n_grams
 from hopscope_studies.language_learning.tasks.automaton_strings import AutomatonStrings
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 360, "paper": 40_000}

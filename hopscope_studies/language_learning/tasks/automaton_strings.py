@@ -64,9 +64,7 @@ class AutomatonStrings(SourceTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
+    query_positions = slice(0, None)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         device = generator.device

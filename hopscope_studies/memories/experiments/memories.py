@@ -16,11 +16,10 @@ from pandas import DataFrame
 from hopscope.core.storage import read_json
 from hopscope.experiments.capacity import capacity, tries_of
 from hopscope.experiments.work import Finished, Work
-from hopscope_studies.memories.claims import claims
-from hopscope_studies.memories.figure import LOADS, figure
-from hopscope_studies.memories.work import Lemma, Recall, TrainedCapacity, WrittenCapacity
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.memories.claims import claims as claims
+from hopscope_studies.memories.figure import LOADS, figure as figure
+from hopscope_studies.memories.lemma import Lemma
+from hopscope_studies.memories.work import Recall, TrainedCapacity, WrittenCapacity
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 100_000}

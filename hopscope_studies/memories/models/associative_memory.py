@@ -6,16 +6,14 @@ random directions and stay as drawn; a matrix starts at 0, an MLP normal with va
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 from hopscope.theory.memories import random_rows
 
@@ -38,7 +36,7 @@ class MemoryArchitecture(Shape):
         return AssociativeMemory(self, task.d_vocab, task.d_output, generator)
 
 
-class AssociativeMemory(Model):
+class AssociativeMemory(TappedModel):
     """What is trained, `W` or `W_1`, `b_1` and `W_2`, between embeddings that are not.
 
     Args:
@@ -72,19 +70,10 @@ class AssociativeMemory(Model):
     def activation_names(self) -> list[str]:
         return ["hook_embed", *(["mlp.hook_post"] if self.architecture.hidden else []), "hook_recalled"]
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Scores of the outputs, position by position: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Scores of the outputs, position by position: (batch, position, d_output)."""
         recalled = self.recalled(passes(tap, "hook_embed", self.E[inputs]), tap)
-        outputs = (recalled if at is None else recalled[:, at]) @ self.U.T
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return (recalled if at is None else recalled[:, at]) @ self.U.T
 
     def recalled(self, x: Float[Tensor, "batch position d"], tap: Tap | None) -> Float[Tensor, "batch position d"]:
         """What the memory makes of embeddings."""

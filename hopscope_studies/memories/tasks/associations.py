@@ -51,13 +51,8 @@ class Associations(TokenTask):
     def n_positions(self) -> int:
         return 1
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("answer",)
+    query_positions = slice(0, None)
+    hop_names = ("answer",)
 
     @property
     def baselines(self) -> dict[str, float]:

@@ -17,9 +17,10 @@ from hopscope.experiments.values import power_law
 from hopscope.experiments.work import Stopped
 from hopscope.tasks.induction import Induction
 from hopscope.theory import memories
+from hopscope_studies.memories.lemma import Lemma
 from hopscope_studies.memories.models.associative_memory import MemoryArchitecture
 from hopscope_studies.memories.tasks.associations import Associations
-from hopscope_studies.memories.work import Lemma, TrainedCapacity, WrittenCapacity
+from hopscope_studies.memories.work import TrainedCapacity, WrittenCapacity
 
 
 def drawn(n=20, m=9, d=8, seed=0):

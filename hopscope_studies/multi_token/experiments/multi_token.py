@@ -21,13 +21,11 @@ from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.multi_token.by_hand import by_hand
 from hopscope_studies.multi_token.cells import CHOSEN, cells
-from hopscope_studies.multi_token.claims import claims
-from hopscope_studies.multi_token.figure import figure
+from hopscope_studies.multi_token.claims import claims as claims
+from hopscope_studies.multi_token.figure import figure as figure
 from hopscope_studies.multi_token.scores import accuracies, guessed, without_trunk
 from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 from hopscope_studies.multi_token.work import OneHead
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 610, "paper": 300_000}

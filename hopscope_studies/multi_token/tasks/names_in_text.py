@@ -73,9 +73,7 @@ class NamesInText(TokenTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
+    query_positions = slice(0, None)
 
     @property
     def hop_names(self) -> tuple[str, ...]:

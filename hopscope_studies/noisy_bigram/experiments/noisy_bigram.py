@@ -29,7 +29,7 @@ from hopscope.measures.base import Observation
 from hopscope.models import Architecture, Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
-from hopscope_studies.noisy_bigram.claims import claims
+from hopscope_studies.noisy_bigram.claims import claims as claims
 from hopscope_studies.noisy_bigram.drawing.noisy_bigram import noisy_bigram
 from hopscope_studies.noisy_bigram.measures.global_association import global_association
 from hopscope_studies.noisy_bigram.measures.in_context_recall import in_context_recall
@@ -39,8 +39,6 @@ from hopscope_studies.noisy_bigram.official import rows_of_official
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 900, "paper": 40_000}

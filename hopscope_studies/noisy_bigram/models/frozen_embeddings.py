@@ -8,16 +8,14 @@ arXiv:2306.00802 can only hold associations in attention, this one may hold them
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, passes
+from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
 LOCAL = ("hook_resid_pre", "attn.hook_pattern", "hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
@@ -75,7 +73,7 @@ class Layer(nn.Module):
         self.mlp = MLP(d_model, d_mlp, generator)
 
 
-class FrozenEmbeddingsTransformer(Model):
+class FrozenEmbeddingsTransformer(TappedModel):
     """Parameters are the layers' matrices; buffers what is frozen: W_E and W_pos from N(0, 1), W_U in ±1/√d_model.
 
     Args:
@@ -104,22 +102,13 @@ class FrozenEmbeddingsTransformer(Model):
         layers = range(self.architecture.n_layers)
         return ["hook_embed", "hook_pos_embed", *(f"blocks.{layer}.{name}" for layer in layers for name in LOCAL)]
 
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch position"],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-    ) -> Any:
-        """Logits at every position, or at the positions `at`: (batch, position, d_output). See `Model.forward`."""
-        tap = self.tap(replace, cache) if replace or cache is not False else None
+    def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
+        """Logits at every position, or at the positions `at`: (batch, position, d_output)."""
         x = self.embed(inputs, tap)
         for number, layer in enumerate(self.blocks):
             assert isinstance(layer, Layer)
             x = self.through(f"blocks.{number}.", layer, x, tap)
-        outputs = (x if at is None else x[:, at]) @ self.W_U
-        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+        return (x if at is None else x[:, at]) @ self.W_U
 
     def embed(self, tokens: Int[Tensor, "batch position"], tap: Tap | None) -> Float[Tensor, "batch position d_model"]:
         n = tokens.shape[1]

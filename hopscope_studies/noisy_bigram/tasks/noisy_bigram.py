@@ -59,13 +59,8 @@ class NoisyBigram(OneAnswerTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("correct", "noise")
+    query_positions = slice(-1, None)
+    hop_names = ("correct", "noise")
 
     @property
     def entropy(self) -> float:

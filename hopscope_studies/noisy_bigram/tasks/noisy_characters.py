@@ -70,13 +70,8 @@ class NoisyCharacters(OneAnswerTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(0, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("correct", "noise")
+    query_positions = slice(0, None)
+    hop_names = ("correct", "noise")
 
     # Sequences -----------------------------------------------------------------------------------------------
 

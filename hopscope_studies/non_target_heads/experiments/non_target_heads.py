@@ -18,12 +18,10 @@ from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.non_target_heads.by_hand import by_hand
 from hopscope_studies.non_target_heads.cells import TASKS, cells
-from hopscope_studies.non_target_heads.claims import claims
-from hopscope_studies.non_target_heads.figure import figure
+from hopscope_studies.non_target_heads.claims import claims as claims
+from hopscope_studies.non_target_heads.figure import figure as figure
 from hopscope_studies.non_target_heads.scores import cuts, probed, readings, swaps
 from hopscope_studies.non_target_heads.tasks.tagged_hops import TaggedHops
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 300, "paper": 100_000}

@@ -57,13 +57,8 @@ class TaggedHops(TokenTask):
     def n_positions(self) -> int:
         return 4 * self.n_chains + 2
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(-1, None)
-
-    @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("middle", "end")
+    query_positions = slice(-1, None)
+    hop_names = ("middle", "end")
 
     @property
     def baselines(self) -> dict[str, float]:

@@ -21,8 +21,7 @@ from hopscope_studies.overthinking.experiments import overthinking
 from hopscope_studies.overthinking.figure import figure
 from hopscope_studies.overthinking.measured import Toy, toy
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, words_of, written
-from hopscope_studies.overthinking.reading import demonstrations
-from hopscope_studies.overthinking.reading import toy as of_toys
+from hopscope_studies.overthinking.reading import demonstrations, toy as of_toys
 from hopscope_studies.overthinking.tests import made_up
 from hopscope_studies.overthinking.tests.made_up import CHOSEN, REPORT, TOY, lens, scored, silenced
 from hopscope_studies.overthinking.words import SETS

@@ -14,11 +14,9 @@ from pandas import DataFrame
 
 from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
-from hopscope_studies.real_hop.claims import claims
-from hopscope_studies.real_hop.figure import figure
+from hopscope_studies.real_hop.claims import claims as claims
+from hopscope_studies.real_hop.figure import figure as figure
 from hopscope_studies.real_hop.measured import OneHop, TwoHops
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 700, "paper": 3000}

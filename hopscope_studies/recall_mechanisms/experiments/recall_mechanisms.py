@@ -14,11 +14,9 @@ from pandas import DataFrame
 
 from hopscope.experiments.reports import table_of
 from hopscope.experiments.work import Finished, Work
-from hopscope_studies.recall_mechanisms.claims import claims
-from hopscope_studies.recall_mechanisms.figure import figure
+from hopscope_studies.recall_mechanisms.claims import claims as claims
+from hopscope_studies.recall_mechanisms.figure import figure as figure
 from hopscope_studies.recall_mechanisms.measured import Recalled, Toy
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 180, "paper": 900}

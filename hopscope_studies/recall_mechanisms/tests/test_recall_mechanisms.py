@@ -17,8 +17,7 @@ from hopscope.core.settings import BadInput
 from hopscope_studies.recall_mechanisms.experiments import recall_mechanisms
 from hopscope_studies.recall_mechanisms.figure import figure
 from hopscope_studies.recall_mechanisms.measured import Toy, toy
-from hopscope_studies.recall_mechanisms.reading import recalled
-from hopscope_studies.recall_mechanisms.reading import toy as of_toys
+from hopscope_studies.recall_mechanisms.reading import recalled, toy as of_toys
 from hopscope_studies.recall_mechanisms.tests import made_up
 from hopscope_studies.recall_mechanisms.tests.made_up import (
     REPORT,

@@ -13,8 +13,7 @@ pytest.importorskip("transformers", reason="transformers is not installed; run m
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
-from hopscope_studies.recall_mechanisms import function as functions
-from hopscope_studies.recall_mechanisms import topic as topics
+from hopscope_studies.recall_mechanisms import function as functions, topic as topics
 from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand
 from hopscope_studies.recall_mechanisms.parts import Instead, Recall
 from hopscope_studies.recall_mechanisms.prompts import asks_of, fitting

@@ -26,9 +26,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.repeated_data.claims import claims
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.repeated_data.claims import claims as claims
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 5, "cpu": 360, "paper": 40_000}

@@ -20,12 +20,10 @@ from hopscope.models.base import Model
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.retrieval_heads.claims import claims
-from hopscope_studies.retrieval_heads.figure import figure
+from hopscope_studies.retrieval_heads.claims import claims as claims
+from hopscope_studies.retrieval_heads.figure import figure as figure
 from hopscope_studies.retrieval_heads.measured import Needles, Published
 from hopscope_studies.retrieval_heads.toys import drawn, toy_scores
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.work import Work
-from hopscope_studies.retrieval_heads.claims import claims
-from hopscope_studies.retrieval_heads.experiments.retrieval_heads import asked, table
-from hopscope_studies.retrieval_heads.figure import figure
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.retrieval_heads.claims import claims as claims
+from hopscope_studies.retrieval_heads.experiments.retrieval_heads import asked, table as table
+from hopscope_studies.retrieval_heads.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 530, "paper": 7200}

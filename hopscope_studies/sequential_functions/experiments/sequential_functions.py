@@ -20,13 +20,11 @@ from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.base_batch import Batch
-from hopscope_studies.sequential_functions.claims import claims
-from hopscope_studies.sequential_functions.figure import figure
+from hopscope_studies.sequential_functions.claims import claims as claims
+from hopscope_studies.sequential_functions.figure import figure as figure
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
 from hopscope_studies.sequential_functions.theory.references import RELEASED
 from hopscope_studies.sequential_functions.work import References, Source, model_errors, sequences
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 280, "paper": 100_000}

@@ -51,9 +51,7 @@ class SelfGenerated(RegressionTask):
     def n_positions(self) -> int:
         return self.length
 
-    @property
-    def query_positions(self) -> slice:
-        return slice(1, None)
+    query_positions = slice(1, None)
 
     @cached_property
     def hop_names(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope_studies.stacked_heads.experiments import fig5
-from hopscope_studies.stacked_heads.experiments.fig5 import claims as claims
-from hopscope_studies.stacked_heads.experiments.fig5 import figure as figure
-from hopscope_studies.stacked_heads.experiments.fig5 import table as table
+from hopscope_studies.stacked_heads.experiments.fig5 import claims as claims, figure as figure, table as table
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 40_000}

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope_studies.stacked_heads.experiments import fig7
-from hopscope_studies.stacked_heads.experiments.fig6 import claims as claims
-from hopscope_studies.stacked_heads.experiments.fig6 import figure as figure
-from hopscope_studies.stacked_heads.experiments.fig6 import table as table
+from hopscope_studies.stacked_heads.experiments.fig6 import claims as claims, figure as figure, table as table
 
 #: Seconds that each scale takes on two cores; with the prior, at `cpu`, `fig6` has this order, too.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}

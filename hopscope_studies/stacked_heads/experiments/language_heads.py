@@ -19,7 +19,7 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.reports import OfModel
+from hopscope.experiments.reports import OfModel, names
 from hopscope.experiments.variants import seeds_of
 from hopscope.experiments.work import Finished
 
@@ -140,7 +140,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
     """What the model can do, and what its induction heads are worth."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
-        f"{told(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
+        f"{names(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
         numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
         "lower end less chance",
         above=0,
@@ -154,11 +154,6 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
         "loss beyond that of the worst random set (nats)",
         above=0,
     )
-
-
-def told(table: DataFrame) -> str:
-    """The models, in words."""
-    return " and ".join(sorted(set(table.model)))
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:

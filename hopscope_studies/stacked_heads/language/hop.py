@@ -23,7 +23,8 @@ from hopscope.language.readings.base import Watch
 from hopscope.problem.paths import RELATIONS, Path
 from hopscope.problem.roles import Roles
 from hopscope.theory.depth import minimum_depth
-from hopscope_studies.stacked_heads.language.minimal import LEVEL, Minimal, emptied, search
+from hopscope_studies.stacked_heads.language.emptied import emptied
+from hopscope_studies.stacked_heads.language.minimal import LEVEL, Minimal, search
 from hopscope_studies.stacked_heads.language.role_paths import (
     Base,
     ByHand,

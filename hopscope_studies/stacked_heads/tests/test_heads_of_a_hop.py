@@ -20,8 +20,9 @@ from hopscope.language.lens.attention import Edit, Lens, Seen
 from hopscope.language.lens.prompts import prompts_of
 from hopscope.problem.paths import RELATIONS, Path
 from hopscope.problem.roles import Roles
+from hopscope_studies.stacked_heads.language.emptied import emptied
 from hopscope_studies.stacked_heads.language.hop import HeadStudy, Hop, presented
-from hopscope_studies.stacked_heads.language.minimal import emptied, search
+from hopscope_studies.stacked_heads.language.minimal import search
 from hopscope_studies.stacked_heads.language.pictures import role_maps, stacking_diagram
 from hopscope_studies.stacked_heads.language.role_paths import (
     BATCH,

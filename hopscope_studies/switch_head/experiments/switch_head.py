@@ -14,7 +14,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures import observe
@@ -23,12 +23,10 @@ from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope_studies.switch_head.cells import cells, name_of
-from hopscope_studies.switch_head.claims import claims
-from hopscope_studies.switch_head.figure import figure
+from hopscope_studies.switch_head.claims import claims as claims
+from hopscope_studies.switch_head.figure import figure as figure
 from hopscope_studies.switch_head.scores import asked, held, knows, specialisation
 from hopscope_studies.switch_head.work import MadeByHand
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 2_000_000}
@@ -107,13 +105,3 @@ def induction(model: Transformer, batch: Batch) -> dict[str, Any]:
     scores = induction_score(observe(model, batch))
     head = max(scores, key=lambda name: scores[name])
     return {"induction_head": head, "induction_score": scores[head]}
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: whether it was accepted, its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    return {
-        "accepted": float(circuit.accepted),
-        "paths": "; ".join(str(found.path) for found in circuit.paths),
-        **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
-    }

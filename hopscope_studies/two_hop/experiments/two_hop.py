@@ -16,15 +16,13 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop.cells import cells, condition_of
-from hopscope_studies.two_hop.claims import claims
-from hopscope_studies.two_hop.figure import figure
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
+from hopscope_studies.two_hop.claims import claims as claims
+from hopscope_studies.two_hop.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 300_000}
@@ -95,11 +93,3 @@ def masses(probabilities: torch.Tensor, batch: Batch) -> dict[str, float]:
         "other ends": float(others.mean()),
         "middles": float((middles * there).sum(1).mean()),
     }
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: whether it was accepted, its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    paths = "; ".join(str(found.path) for found in circuit.paths)
-    losses = {f"{name}_loss": loss.mean for name, loss in circuit.losses.items()}
-    return {"accepted": float(circuit.accepted), "paths": paths, **losses}

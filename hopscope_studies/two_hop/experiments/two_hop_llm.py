@@ -14,11 +14,9 @@ from pandas import DataFrame
 
 from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
-from hopscope_studies.two_hop.language.claims import claims
-from hopscope_studies.two_hop.language.figure import figure
+from hopscope_studies.two_hop.language.claims import claims as claims
+from hopscope_studies.two_hop.language.figure import figure as figure
 from hopscope_studies.two_hop.language.measured import REPORT, Templates
-
-__all__ = ["SECONDS", "claims", "figure", "runs", "table"]
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 420, "paper": 1800}
