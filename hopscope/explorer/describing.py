@@ -69,7 +69,7 @@ def model_entry(run: Run) -> dict[str, Any]:
     """What the page must know of a model, and whether its engine computes it."""
     shape = run.config.model
     with torch.device("meta"):
-        model = shape.build(run.task)
+        model = shape.build(run.task).unrolled()
     tensors = [{"name": name, "shape": list(tensor.shape)} for name, tensor in model.state_dict().items()]
     attention, positions = variants(shape, run.task)
     why_not = fallback(model, run.task)

@@ -116,7 +116,7 @@ def accuracy(batch: Batch, outputs: Tensor) -> dict[str, float]:
 
 def weights_block(run: Run, step: int, dtype: str) -> Block:
     """The tensors of a checkpoint one after the other, in the order of the model's. Raises Damaged."""
-    tensors = run.at(step).state_dict().values()
+    tensors = run.at(step).unrolled().state_dict().values()
     flat = torch.cat([tensor.flatten().float() for tensor in tensors])
     return Block.of((flat.half() if dtype == "float16" else flat).numpy())
 

@@ -214,6 +214,10 @@ class Model(nn.Module, ABC):
     #: `forward(stop_at_layer=l)` returns it in place of outputs.
     starts_at_layers: bool = False
 
+    def unrolled(self) -> Model:
+        """The model that computes the same and has weights of its own in every layer; itself, if it has no loops."""
+        return self
+
     def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
         """What the model would put out if this residual stream were its last. For losses at every layer."""
         raise BadInput(

@@ -25,6 +25,7 @@ from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Rep
 from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, where_read
 from hopscope.models.base_layers import Block, LayerNorm, mask_of
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
+from hopscope.models.base_loops import looped
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
@@ -64,6 +65,13 @@ class Architecture(Shape):
         before=None,  # what inputs say or, where they say nothing, learned
     )
     look_back: float = setting(0.0, LOOK_BACK, low=0, since="0.2.0")
+    loops: int = setting(
+        1,
+        "how many times layers run with the same weights (looped depth); n_layers counts every time",
+        low=1,
+        high=1024,
+        since="0.2.0",
+    )
 
     def __post_init__(self) -> None:
         for name in ("attention", "positions"):  # one way to write them
@@ -72,6 +80,8 @@ class Architecture(Shape):
             elif isinstance(given, Variant):
                 object.__setattr__(self, name, str(given))
         super().__post_init__()
+        if self.n_layers % self.loops:
+            raise BadInput(f"layers must be a multiple of loops; got {self.n_layers} and {self.loops}")
         if self.d_head is None and self.d_model % self.n_heads:
             raise BadInput(
                 f"d-model must be a multiple of heads when d-head is not given; got {self.d_model} and {self.n_heads}"
@@ -81,6 +91,11 @@ class Architecture(Shape):
     def head_width(self) -> int:
         """d_head, resolved."""
         return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def own_layers(self) -> int:
+        """How many layers have weights of their own."""
+        return self.n_layers // self.loops
 
     @property
     def mlp_width(self) -> int:
@@ -133,6 +148,9 @@ BLOCK_NAMES = (
 class Transformer(Model):
     """Embedding, blocks, final LayerNorm, unembedding.
 
+    With `loops` the blocks run several times (Dehghani et al., 2019; Saunshi et al., ICLR 2025). Layers are counted
+    over all loops, in activations' names, too; weights are named by the layers of the first.
+
     Args:
         architecture: its shape.
         n_positions: the longest sequence.
@@ -165,7 +183,7 @@ class Transformer(Model):
         self.b_E = nn.Parameter(torch.zeros(d_model)) if d_input else None
         code = architecture.code(carried=not learned_positions)
         self.W_pos = nn.Parameter(torch.empty(n_positions, d_model)) if code.embedded else None
-        layers = range(architecture.n_layers)
+        layers = range(architecture.own_layers)
         self.blocks = nn.ModuleList(Block(architecture, layer, code, n_positions) for layer in layers)
         self.ln_final = LayerNorm(d_model) if architecture.layer_norm else nn.Identity()
         self.W_U = nn.Parameter(torch.empty(d_model, d_output))
@@ -190,6 +208,14 @@ class Transformer(Model):
         if architecture.look_back and generator is not None:
             look_back(model.get_parameter("blocks.0.attn.W_QKV"), model.W_E, architecture.look_back, architecture, task)
         return model
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """The block of every layer."""
+        return [*self.blocks] * self.architecture.loops
+
+    def unrolled(self) -> Transformer:
+        return self if self.architecture.loops == 1 else looped(self, 1, self.architecture.n_layers)
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
@@ -232,7 +258,7 @@ class Transformer(Model):
     def activation_names(self) -> list[str]:
         """Names that `replace` and `cache` know, in the order of the forward pass."""
         local = [n for n in BLOCK_NAMES if self.architecture.mlp or n not in ("hook_resid_mid", "hook_mlp_out")]
-        per_block = [f"blocks.{layer}.{name}" for layer in range(len(self.blocks)) for name in local]
+        per_block = [f"blocks.{layer}.{name}" for layer in range(self.architecture.n_layers) for name in local]
         embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
         return [*embedding, *per_block, *(["ln_final.hook_normalized"] if self.architecture.layer_norm else [])]
 
@@ -290,7 +316,7 @@ class Transformer(Model):
             return self.unembed(resid, at if read is None else None, None)
         tap = self.tap(replace, cache)
         resid = inputs if start_at_layer else self.embed(inputs, tap)
-        read = tap.read_at(at, len(self.blocks) - 1) if stop_at_layer is None else None
+        read = tap.read_at(at, self.architecture.n_layers - 1) if stop_at_layer is None else None
         resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs, read)
         outputs = self.unembed(resid, at if read is None else None, tap) if stop_at_layer is None else resid
         return outputs if cache is False else (outputs, Cache(tap.kept))
@@ -319,9 +345,9 @@ class Transformer(Model):
         tokens = tokens if self.reads_tokens else None
         if start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
-        for layer, block in list(enumerate(self.blocks))[start:stop]:
+        for layer, block in list(enumerate(self.layers))[start:stop]:
             local = tap.within(layer) if tap is not None else None
-            resid = block(resid, mask, local, tokens, at if layer == len(self.blocks) - 1 else None)
+            resid = block(resid, mask, local, tokens, at if layer == self.architecture.n_layers - 1 else None)
             if tap is not None and local is not None:
                 tap.kept.update(local.kept)
         return resid

@@ -82,7 +82,7 @@ def to_transformer_lens(model: Transformer) -> dict[str, Tensor]:
     if model.architecture.attention != "softmax":
         raise BadInput(f"TransformerLens has softmax attention alone; this model's is {model.architecture.attention}")
     found: dict[str, Tensor] = {}
-    for name, value in model.state_dict().items():
+    for name, value in model.unrolled().state_dict().items():
         names = their_names(name)
         parts = value.unbind() if len(names) > 1 else (value,)
         found |= {theirs: part.detach().clone() for theirs, part in zip(names, parts, strict=True)}
