@@ -164,9 +164,9 @@ def test_nodes_are_what_patching_by_hooks_gives(restore):
         said = {}
         keep = lambda part, given, said=said: said.__setitem__("z", given[0])  # noqa: E731
         add = lambda part, given, out, said=said: said.__setitem__("m", out)  # noqa: E731
-        with Hooks(a=block.proj.register_forward_pre_hook(keep), b=block.mlp.register_forward_hook(add)):
-            with torch.no_grad():
-                model(source)
+        hooks = {"a": block.proj.register_forward_pre_hook(keep), "b": block.mlp.register_forward_hook(add)}
+        with Hooks(**hooks), torch.no_grad():
+            model(source)
 
         def patch(part, given, head, said=said):
             z = given[0].clone()
@@ -230,10 +230,9 @@ def test_direct_attribution_is_the_formula():
             known = ((wrote - wrote.mean(-1, keepdim=True)) / deviation * along).sum(-1)
             assert held(found, f"a{layer}.h{head}") == pytest.approx(float(known.mean()), abs=1e-4)
     assert float(found.table["mean"].sum()) == pytest.approx(gap(outputs, right, wrong), abs=1e-4)
-    of_mean = workbench.attribution(model, clean, right).table["mean"].sum()
-    assert of_mean == pytest.approx(
-        float((outputs[:, -1].gather(1, right[:, None])[:, 0] - outputs[:, -1].mean(-1)).mean()), abs=1e-4
-    )
+    of_mean = float(workbench.attribution(model, clean, right).table["mean"].sum())
+    whole = outputs[:, -1].gather(1, right[:, None])[:, 0] - outputs[:, -1].mean(-1)
+    assert of_mean == pytest.approx(float(whole.mean()), abs=1e-4)
 
 
 def test_capped_logits_are_refused():
@@ -251,9 +250,8 @@ def test_the_lens_reads_hidden_states_by_the_models_own_head():
     found = workbench.lens(model, clean, right)
     streams = []
     keep = lambda part, given: streams.append(given[0])  # noqa: E731
-    with Hooks(a=model.blocks[0].register_forward_pre_hook(keep), b=model.blocks[1].register_forward_pre_hook(keep)):
-        with torch.no_grad():
-            outputs = [model(clean)]
+    with Hooks(**{str(i): one.register_forward_pre_hook(keep) for i, one in enumerate(model.blocks)}), torch.no_grad():
+        outputs = [model(clean)]
     with torch.no_grad():
         outputs = [*(model.head(model.ln(stream)) for stream in streams), *outputs]
     for stream, one in enumerate(outputs):
@@ -279,11 +277,8 @@ def test_composition_folds_the_norm_into_the_weights():
     centre = torch.eye(D) - 1 / D
     first, second = model.blocks
     with torch.no_grad():
-        read = (
-            lambda block, i, head: (  # noqa: E731
-                centre @ (block.of(i)[0] * block.ln1.weight).T[:, head * D // H : (head + 1) * D // H]
-            )
-        )
+        folded = lambda block, i: centre @ (block.of(i)[0] * block.ln1.weight).T  # noqa: E731
+        read = lambda block, i, head: folded(block, i)[:, head * D // H : (head + 1) * D // H]  # noqa: E731
         write = first.proj.weight[:, : D // H].T
         ov, qk = read(first, 2, 0) @ write, read(second, 0, h) @ read(second, 1, h).T
         known = (ov @ qk).norm() / ov.norm() / qk.norm()
@@ -372,6 +367,28 @@ def test_suggested_roles_serve_the_search():
 # Models of the laboratory ----------------------------------------------------------------------------------------
 
 
+def every(model, clean, corrupt, right, wrong):
+    """All measures of a model of 12 tokens."""
+    return [
+        workbench.attention(model, clean),
+        workbench.nodes(model, clean, corrupt, (right, wrong)),
+        workbench.edges(model, clean, corrupt, (right, wrong)),
+        workbench.attribution(model, clean, right, wrong),
+        workbench.lens(model, clean, right),
+        workbench.composition(model, clean),
+        workbench.qk_ov(model, clean, n_tokens=12),
+        workbench.ablation(model, clean, ["L0H0", "L1"], (right, wrong)),
+    ]
+
+
+@pytest.mark.heavy
+def test_every_measure_has_files_a_picture_and_a_page(tmp_path):
+    for found in every(Plain(), *asked(8)):
+        files = found.save(tmp_path / "shown")
+        assert [file.name for file in files] == [f"{found.name}.{kind}" for kind in ("csv", "txt", "svg", "png")]
+        assert all(file.stat().st_size for file in files) and "<svg" in found._repr_html_() and str(found)
+
+
 class Foreign(nn.Module):
     """A model of the laboratory as a stranger would find it."""
 
@@ -383,28 +400,16 @@ class Foreign(nn.Module):
         return self.inner(tokens)
 
 
-def test_models_of_the_laboratory_are_measured_by_their_own_names_and_as_any_module_alike(tmp_path):
+def test_models_of_the_laboratory_are_measured_by_their_own_names_and_as_any_module_alike():
     task = Induction(length=8, d_vocab=12)
     shape = Architecture(n_layers=2, n_heads=2, d_model=16, mlp=True, layer_norm=True, init="fan_in")
     own = Transformer.for_task(shape, task, torch.Generator().manual_seed(0))
     clean, corrupt = (task.sample(16, seed).inputs for seed in (0, 1))
     right, wrong = torch.arange(16) % 12, (torch.arange(16) + 5) % 12
-    for measure in (
-        lambda m: workbench.nodes(m, clean, corrupt, (right, wrong)),
-        lambda m: workbench.edges(m, clean, corrupt, (right, wrong)),
-        lambda m: workbench.attribution(m, clean, right, wrong),
-        lambda m: workbench.lens(m, clean, right),
-        lambda m: workbench.composition(m, clean),
-        lambda m: workbench.qk_ov(m, clean, n_tokens=12),
-        lambda m: workbench.ablation(m, clean, ["L0H1", "m1"], (right, wrong)),
-        lambda m: workbench.attention(m, clean),
-    ):
-        one, two = measure(own), measure(Foreign(own))
+    for one, two in zip(*(every(m, clean, corrupt, right, wrong) for m in (own, Foreign(own))), strict=True):
         assert one.table.columns.tolist() == two.table.columns.tolist()
         for column in one.table.select_dtypes("number"):
             assert one.table[column].to_numpy() == pytest.approx(two.table[column].to_numpy(), abs=2e-4, nan_ok=True)
-        files = one.save(tmp_path / "shown")
-        assert all(file.stat().st_size for file in files) and "<svg" in one._repr_html_()
 
 
 ERRORS = {
