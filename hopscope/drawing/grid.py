@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from hopscope.drawing.attention_maps import add_caption, add_scale
 from hopscope.drawing.style import picture, styled
 
 WRITTEN = 200  # cells, up to which their numbers are written in
+LEAST = 5e-3  # of the largest number; what is below is written as 0
 
 
 @styled
@@ -45,7 +47,7 @@ def grids(
     for index, (name, panel) in enumerate(panels.items()):
         ax = figure.add_subplot(1, len(panels), index + 1)
         ax.set_facecolor("#dddddd")
-        colours = {"cmap": "RdBu" if signed else "Blues", "vmin": -bound if signed else 0, "vmax": bound}
+        colours: Any = {"cmap": "RdBu" if signed else "Blues", "vmin": -bound if signed else 0, "vmax": bound}
         image = ax.imshow(numpy.ma.masked_invalid(panel), aspect="auto", interpolation="nearest", **colours)
         ax.set_title(name)
         ax.tick_params(length=0)
@@ -62,6 +64,7 @@ def write(ax: Axes, panel: numpy.ndarray, texts: Sequence[Sequence[str]] | None,
     """Numbers, or other texts, in the cells of a grid."""
     for (row, column), value in numpy.ndenumerate(panel):
         if not numpy.isnan(value):
-            text = texts[row][column] if texts else f"{value:.2g}"
+            number = "0" if abs(value) < LEAST * bound else f"{value:.2g}"
+            text = texts[row][column] if texts else number
             ink = "white" if abs(value) > 0.6 * bound else "black"
             ax.text(column, row, text, ha="center", va="center", fontsize=6, color=ink)

@@ -8,9 +8,10 @@ caps on scores are the module's own business, which has done with them before it
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,7 @@ class Wrapped(Model):
         if not self.layers:
             raise BadInput(unseen(model, calls))
         self.n_calls, self.layer_at = len(calls), self.numbered()
-        self.architecture = BorrowedShape(n_layers=len(self.layers), n_heads=0)
+        self.architecture: BorrowedShape = BorrowedShape(n_layers=len(self.layers), n_heads=0)
         self.stream: Stream | None = None
         self.unstreamed = ""
         self.architecture = self.proven(some, logits_of(outputs, some.shape[1]))
@@ -136,11 +137,11 @@ class Wrapped(Model):
         cache: bool | Iterable[str] = False,
         at: slice | None = None,
     ) -> Any:
-        tap, shape = self.tap(replace, cache), inputs.shape[:2]
+        tap, rows, positions = self.tap(replace, cache), len(inputs), inputs.shape[1]
         touched = any(".hook_" in name and ".attn." not in name for name in {*tap.replace, *tap.keep})
-        watching = Watching(Pass(self, tap, *shape))
+        watching = Watching(Pass(self, tap, rows, positions))
         attended = partial(self.attended, watching)
-        reading = Reading(self.stream, tap, *shape, attended) if self.stream and touched else None
+        reading = Reading(self.stream, tap, rows, positions, attended) if self.stream and touched else None
         with reading or nullcontext(), watching:
             outputs = self.inner(inputs)
         if watching.count != self.n_calls:
@@ -198,12 +199,13 @@ class Wrapped(Model):
         if not off <= bound or turned > bound:
             self.stream, self.unstreamed = None, "the last sum that was seen does not tell the outputs"
             return
-        self.architecture = replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
+        self.architecture = dataclasses.replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
 
     def sums(self, some: Tensor, replace: Replacements) -> Listing:
         """The sums of a pass."""
-        watching = Watching(Pass(self, self.tap(replace, False), *some.shape[:2]))
-        listing = Listing(*some.shape[:2], partial(self.attended, watching))
+        rows, positions = len(some), some.shape[1]
+        watching = Watching(Pass(self, self.tap(replace, False), rows, positions))
+        listing = Listing(rows, positions, partial(self.attended, watching))
         with listing, watching:
             self.inner(some)
         return listing

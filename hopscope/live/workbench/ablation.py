@@ -121,9 +121,13 @@ def joined(changes: Sequence[Change]) -> Mapping[str, Callable[[Tensor], Tensor]
     """Changes together, one after the other where they are of one activation."""
     found: dict[str, Callable[[Tensor], Tensor]] = {}
     for name, change in changes:
-        before = found.get(name)
-        found[name] = change if before is None else (lambda x, one=before, two=change: two(one(x)))
+        found[name] = after(found[name], change) if name in found else change
     return found
+
+
+def after(one: Callable[[Tensor], Tensor], two: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """One change, and another of what it leaves."""
+    return lambda actual: two(one(actual))
 
 
 def shown(rows: list[dict[str, Any]], null: str) -> Shown:

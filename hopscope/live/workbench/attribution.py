@@ -181,8 +181,8 @@ def shown_streams(
 
         wide = table.pivot_table(index="stream", columns="position", values="score")[::-1]
         best = table.pivot_table(index="stream", columns="position", values="likeliest", aggfunc="first")[::-1]
-        texts = [[str(names[one]) if names else str(one) for one in row] for row in best.to_numpy(int).tolist()]
-        held = [f"{place} {symbols[place]}" if symbols else str(place) for place in wide.columns]
+        texts = [called(torch.tensor(row), names) for row in best.to_numpy(int).tolist()]
+        held = [f"{place} {symbols[place]}" if symbols else str(place) for place in map(int, wide.columns)]
         caption = "" if numbers else "Written: the likeliest output of the first row. Stream 0 is before all layers."
         down = [f"stream {stream}" for stream in wide.index]
         given = {"": wide.to_numpy(float)}

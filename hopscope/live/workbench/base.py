@@ -58,12 +58,13 @@ class Shown:
         """Write the table (.csv), the words (.txt) and the picture (.svg, .png). Raises CannotSave."""
         from hopscope.drawing.style import save  # here, so that nothing loads a plotting library before it draws
 
+        folder = Files(folder)
         with clear_errors(folder):
-            Files(folder).mkdir(parents=True, exist_ok=True)
-        table, words = Files(folder) / f"{self.name}.csv", Files(folder) / f"{self.name}.txt"
+            folder.mkdir(parents=True, exist_ok=True)
+        table, words = folder / f"{self.name}.csv", folder / f"{self.name}.txt"
         write_file(table, self.table.to_csv(index=False).encode())
         write_file(words, f"{self.words}\n".encode())
-        return [table, words, *save(self.picture(), Files(folder) / self.name)]
+        return [table, words, *save(self.picture(), folder / self.name)]
 
     def _repr_html_(self) -> str:
         from hopscope.drawing.style import rendered
