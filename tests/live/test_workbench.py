@@ -123,6 +123,9 @@ def test_streams_of_transformers_are_those_that_the_library_tells(family):
         _, cache = wrapped(clean, cache=True)
     for layer in range(2):
         assert torch.allclose(cache["resid_pre", layer], known.hidden_states[layer], atol=1e-5)
+        with torch.no_grad():  # a row alone, whose positions have the shape of a stream
+            one = wrapped(clean[:1], cache=[f"blocks.{layer}.hook_resid_pre"])[1]["resid_pre", layer]
+        assert torch.allclose(one, known.hidden_states[layer][:1], atol=1e-5)
     found = workbench.attribution(wrapped, clean, right, wrong)
     assert float(found.table["mean"].sum()) == pytest.approx(gap(known.logits, right, wrong), abs=1e-5)
 
@@ -227,7 +230,7 @@ def test_direct_attribution_is_the_formula():
         for head in range(H):
             some = slice(head * D // H, (head + 1) * D // H)
             wrote = seen[block.proj][:, -1, some] @ block.proj.weight[:, some].T
-            known = ((wrote - wrote.mean(-1, keepdim=True)) / deviation * along).sum(-1)
+            known = ((wrote - wrote.mean(-1, keepdim=True)) / deviation * along).sum(-1).detach()
             assert held(found, f"a{layer}.h{head}") == pytest.approx(float(known.mean()), abs=1e-4)
     assert float(found.table["mean"].sum()) == pytest.approx(gap(outputs, right, wrong), abs=1e-4)
     of_mean = float(workbench.attribution(model, clean, right).table["mean"].sum())
