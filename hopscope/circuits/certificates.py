@@ -99,7 +99,8 @@ class Intact:
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
         known = evaluator.model.activation_names
-        self.held = next(name for name in HELD if f"blocks.0.{name}" in known)
+        able = HELD if evaluator.model.starts_at_layers else HELD[::-1]  # heads are nearer where nothing is left out
+        self.held = next(name for name in able if f"blocks.0.{name}" in known)
         names = [self.held, "attn.hook_pattern", *(["hook_resid_pre"] if evaluator.model.starts_at_layers else [])]
         kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
         outputs, self.whole = self.run(self.units, {}, kept)

@@ -14,7 +14,7 @@ import itertools
 import string
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -81,8 +81,12 @@ class Rows:
 
 
 def rows_of(batch: Batch, ground: Ground) -> Rows:
-    """Sequences of tokens, or of vectors by the nearest symbol. Raises BadInput for any other."""
+    """Sequences of tokens, or of vectors by the nearest symbol. Raises BadInput for any other.
+
+    That nothing is the answer is not asked for, as it is not for accuracy.
+    """
     task, inputs, targets = batch.task, batch.inputs, batch.targets
+    targets = targets.masked_fill(targets == getattr(task, "undefined", NOT_ASKED), NOT_ASKED)
     if isinstance(task, VectorTask):
         inputs = torch.cdist(inputs[..., : task.d_symbol].float(), task.candidates(batch.draw).float()).argmin(-1)
         targets = task.asked(batch.draw)
@@ -91,13 +95,15 @@ def rows_of(batch: Batch, ground: Ground) -> Rows:
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a position looks: the last place before it of which a condition holds.
+    """Where a position looks: the last place that it sees of which a condition holds.
 
     Attributes:
         text: the condition, of places p (here) and q (there), in Python.
         key, query, offset: `key[q] == query[p]`; without a query q is that many places back or, with one and no key,
             behind what `query` found.
         there: a condition on q alone; empty: none.
+        itself: whether it may find its own place; else only others.
+        first: whether it looks at place 0, whatever is there.
     """
 
     text: str
@@ -105,14 +111,17 @@ class Rule:
     query: str = ""
     offset: int = 0
     there: str = ""
+    itself: bool = False
+    first: bool = False
 
-    def look(self, held: Registers, p: int, places: Sequence[int]) -> int | None:
-        """The place that it finds among some."""
+    def look(self, held: Registers, p: int, causal: bool) -> int | None:
+        """The place that it finds."""
+        places = around(p, len(held[OWN]), causal, self.itself)
         if self.key:
             wanted, there = held[self.query][p], held[self.key]
             able = (q for q in places if there[q] is not None and there[q] == wanted and fits(self.there, q))
             return max(able, default=None)
-        begin = held[self.query][p] if self.query else p
+        begin = 0 if self.first else held[self.query][p] if self.query else p
         found = None if begin is None else begin + self.offset
         return found if found in places else None
 
@@ -128,6 +137,9 @@ def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterat
         yield Rule(f"q {'-' if by > 0 else '+'} 1 == {query}[p]", query=query, offset=by)
     for query, key in matches if there else ():
         yield Rule(f"{there} and None != {key}[q] == {query}[p]", key, query, there=there)
+    yield Rule("q == 0", first=True)
+    for query, key in matches:
+        yield Rule(f"None != {key}[q] == {query}[p]", key, query, itself=True)
 
 
 @dataclass(frozen=True)
@@ -150,7 +162,7 @@ class Step:
 
     def run(self, held: Registers, n: int, causal: bool) -> Registers:
         """What it adds to what a sequence's positions hold."""
-        looks = [self.rule.look(held, p, around(p, n, causal)) if self.asks(p) else None for p in range(n)]
+        looks = [self.rule.look(held, p, causal) if self.asks(p) else None for p in range(n)]
         read = lambda register: [None if q is None else held[register][q] for q in looks]  # noqa: E731
         return {self.name: looks, **{f"{self.name}_{register}": read(register) for register in self.carried}}
 
@@ -163,9 +175,16 @@ def fits(condition: str, place: int) -> bool:
     return not condition or place % 2 == (" == 1" in condition)
 
 
-def around(p: int, n: int, causal: bool) -> Sequence[int]:
-    """The places that a position may look at, itself left out."""
-    return range(p) if causal else [q for q in range(n) if q != p]
+def around(p: int, n: int, causal: bool, itself: bool) -> Sequence[int]:
+    """The places that a position may look at, with itself or without."""
+    return [q for q in range(p + 1 if causal else n) if itself or q != p]
+
+
+def around_it(causal: bool, itself: bool) -> str:
+    """The same in Python."""
+    if causal:
+        return "range(p + 1)" if itself else "range(p)"
+    return "every" if itself else "[q for q in every if q != p]"
 
 
 @dataclass(frozen=True)
@@ -189,11 +208,15 @@ class Program:
 
     def lines(self) -> list[str]:
         """The body: each step looks, and reads what is used of what it finds."""
-        lines, used, several = [], self.used(), "range(p)" if self.causal else "[q for q in every if q != p]"
+        lines, used = [], self.used()
         for step in self.steps:
             said = textwrap.wrap(", ".join(map(str, step.paths)), WIDTH - 8)
             asked = [f"if {step.where} else None"] if step.where else []
-            looks = [f"latest({several}, lambda q: {step.rule.text})", *asked, "for p in every"]
+            looks = [
+                f"latest({around_it(self.causal, step.rule.itself)}, lambda q: {step.rule.text})",
+                *asked,
+                "for p in every",
+            ]
             whole = f"{step.name} = [{' '.join(looks)}]"
             apart = [f"{step.name} = [", *(f"    {part}" for part in looks), "]"]
             lines += [*(f"# {line}" for line in said), *([whole] if len(whole) <= WIDTH - 4 else apart)]
@@ -216,7 +239,7 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
 
     Args:
         paths: of the circuit.
-        rows: on which rules are looked for: some dozens, so that none fits by chance.
+        rows: on which rules are looked for: hundreds, so that none fits by chance, and rare cases are among them.
         ground: of the same sequences.
 
     Raises:
@@ -229,7 +252,8 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
         known = tuple(name for name in held[0] if name not in {step.name for step in steps})
         alike: dict[Rule, list[Path]] = {}
         for path in group:
-            alike.setdefault(rule_of(path, ground, held, known, [step.name for step in steps]), []).append(path)
+            rule = rule_of(path, paths, ground, held, known, [step.name for step in steps])
+            alike.setdefault(rule, []).append(path)
         layer = [
             Step(tuple(some), called(number), rule, attending(some, ground), known)
             for number, (rule, some) in enumerate(alike.items(), len(steps))
@@ -245,22 +269,40 @@ def called(number: int) -> str:
     return LETTERS[letter] * (1 + rounds)
 
 
-def rule_of(path: Path, ground: Ground, held: Sequence[Registers], known: Sequence[str], places: Sequence[str]) -> Rule:
-    """The simplest rule that leads where a path leads. Raises BadInput where none does."""
-    entries, causal = ground.entries(path).cpu(), ground.architecture.causal
-    there = parity(entries.any(1), "q", 2)
-    rule = next((one for one in rules(known, places, there) if leads(one, entries, held, causal)), None)
-    if rule is None:
-        raise BadInput(
-            f"no rule of a program says where {path} looks: it is at no fixed distance, and nothing that positions "
-            "hold there equals what is held here"
-        )
-    return rule
+def rule_of(
+    path: Path,
+    paths: Sequence[Path],
+    ground: Ground,
+    held: Sequence[Registers],
+    known: Sequence[str],
+    places: Sequence[str],
+) -> Rule:
+    """The simplest rule that leads where a path leads.
+
+    A path may be a part of what its head does: of positions of no chain all keys are of others, the own one, too. So
+    where no rule leads along it, one may along it and its like between other chains. Raises BadInput where none does.
+    """
+    alike = [one for one in paths if replace(one, chain=path.chain) == path]
+    for some in ([path], alike):
+        entries = entries_of(some, ground)
+        there = parity(entries.any(1), "q", 2)
+        for rule in rules(known, places, there):
+            if leads(rule, entries, held, ground.architecture.causal):
+                return rule
+    raise BadInput(
+        f"no rule of a program says where {path} looks: it is at no fixed distance, and nothing that positions "
+        "hold there equals what is held here"
+    )
+
+
+def entries_of(paths: Sequence[Path], ground: Ground) -> Tensor:
+    """The entries of a pattern that some paths are together."""
+    return torch.stack([ground.entries(path) for path in paths]).any(0).cpu()
 
 
 def attending(paths: Sequence[Path], ground: Ground) -> str:
     """The condition on places that attend along some paths."""
-    return parity(torch.stack([ground.entries(path).any(-1) for path in paths]).any(0).cpu(), "p", FEW)
+    return parity(entries_of(paths, ground).any(-1), "p", FEW)
 
 
 def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
@@ -278,7 +320,7 @@ def parity(holders: Tensor, name: str, few: int) -> str:
 def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:
     """Whether a rule looks where the path leads, in every sequence, from every position that attends along it."""
     for row, p in entries.any(-1).nonzero().tolist():
-        place = rule.look(held[row], p, around(p, entries.shape[1], causal))
+        place = rule.look(held[row], p, causal)
         if place is None or not bool(entries[row, p, place]):
             return False
     return True

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.circuits.program import Program, Rows, rows_of, written
+from hopscope.circuits.program import Program, Rows, entries_of, rows_of, written
 from hopscope.circuits.units import Ground
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput
@@ -18,7 +18,7 @@ from hopscope.models.base import Model, Shape
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, Task
 
-WRITTEN_ON, TRIED_ON = 48, 512  # sequences (ours)
+WRITTEN_ON, TRIED_ON = 256, 512  # sequences (ours)
 SEEDS = (101, 102)  # of both
 #: Settings by which a task's sequences grow.
 GROWS = {"length": "twice as long", "n_pairs": "twice as long", "n_chains": "twice as many chains"}
@@ -110,7 +110,7 @@ def larger(task: Task, shape: Shape) -> dict[str, Rows]:
     for setting, words in GROWS.items():
         if hasattr(task, setting):
             more = {setting: 2 * getattr(task, setting)}
-            vocabulary = getattr(task, "d_vocab", None)
+            vocabulary = task.as_dict().get("d_vocab")
             with suppress(BadInput, TypeError):
                 batch = task.but(**more, **({"d_vocab": 2 * vocabulary} if vocabulary else {})).sample(
                     TRIED_ON, SEEDS[1]
@@ -125,9 +125,8 @@ def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[b
     with torch.no_grad():
         outputs = model(batch.inputs, at=batch.task.query_positions)
         right = batch.task.correct(outputs, batch).cpu()
-    whole = asked.all(-1)
     found = torch.zeros_like(asked)
-    found[whole] = right if right.shape == found[whole].shape else True
+    found[asked] = right.flatten() if right.numel() == int(asked.sum()) else True
     listed: list[list[list[bool]]] = found.tolist()
     return listed
 
@@ -135,7 +134,7 @@ def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[b
 def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]] | None = None) -> Trial:
     """What a program's text answers on some sequences, among the answers that count."""
     run, parts, n, agrees = compiled(str(program)), dict[str, int](), 0, 0
-    entries = [[rows.ground.entries(path).cpu() for path in step.paths] for step in program.steps if rows.ground]
+    entries = [entries_of(step.paths, rows.ground) for step in program.steps if rows.ground]
     for row, own in enumerate(rows.own):
         answers, looks = run(own)
         for i, p in enumerate(rows.queries):
@@ -157,11 +156,10 @@ def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list
     return function
 
 
-def parted(program: Program, entries: Sequence[Sequence[Tensor]], looks: Sequence[Sequence[Any]], row: int) -> str:
+def parted(program: Program, entries: Sequence[Tensor], looks: Sequence[Sequence[Any]], row: int) -> str:
     """The first step that looks elsewhere than its paths lead in a sequence, by its first path."""
-    for step, places, masks in zip(program.steps, looks, entries, strict=True):
-        for mask in masks:
-            for p in mask[row].any(-1).nonzero().flatten().tolist():
-                if places[p] is None or not bool(mask[row, p, places[p]]):
-                    return str(step.paths[0])
+    for step, places, mask in zip(program.steps, looks, entries, strict=True):
+        for p in mask[row].any(-1).nonzero().flatten().tolist():
+            if places[p] is None or not bool(mask[row, p, places[p]]):
+                return str(step.paths[0])
     return "none"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as Files
@@ -43,6 +45,12 @@ class SavedCircuit:
 
     def __str__(self) -> str:
         return self.words.strip() or f"verdict: {self.verdict} ({self.reason})\n" + "\n".join(map(str, self.paths))
+
+    def _repr_html_(self) -> str:
+        pictures = (self.folder / where / "circuit.png" for where in (".", "pictures"))
+        stored = next((file.read_bytes() for file in pictures if file.is_file()), b"")
+        shown = f'<img src="data:image/png;base64,{base64.b64encode(stored).decode()}">' if stored else ""
+        return f"<p>{html.escape(str(self))}</p>{shown}{self.table().to_html(index=False)}"
 
     def table(self) -> DataFrame:
         """One row per path, with its strength, what its removal costs, and its rule."""

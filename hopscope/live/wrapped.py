@@ -8,9 +8,11 @@ caps on scores are the module's own business, which has done with them before it
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
 from hopscope.live.calls import Call, Watching, attentions_in, calls_of, is_pattern, unseen
+from hopscope.live.stream import Listing, Reading, Stream, located
 from hopscope.models.base import Cache, Model, Replacements, Shape, Tap
 
 PATTERN, OUTPUT = "hook_pattern", "hook_z"
@@ -60,7 +63,13 @@ class Wrapped(Model):
 
     Activations are `blocks.l.attn.hook_pattern`, and where queries, keys and values of single heads can be had also
     `hook_q`, `hook_k`, `hook_v` and `hook_z`, (batch, position, head, d_head): after rotary positions and norms, and
-    repeated for every head that shares them. Layers are numbered in the order in which they attend.
+    repeated for every head that shares them. Layers are numbered in the order in which they attend. Where layers add to
+    a common stream, there are also `blocks.l.hook_resid_pre`, `hook_attn_out`, `hook_resid_mid`, `hook_mlp_out` and
+    `hook_resid_post`, (batch, position, d_model).
+
+    Attributes:
+        stream: where the stream is; None: it cannot be had.
+        unstreamed: why not, in words.
 
     Args:
         model: called with inputs alone; it puts out logits, or something that begins with them or names them.
@@ -79,8 +88,11 @@ class Wrapped(Model):
         if not self.layers:
             raise BadInput(unseen(model, calls))
         self.n_calls, self.layer_at = len(calls), self.numbered()
-        self.architecture = BorrowedShape(n_layers=len(self.layers), n_heads=0)
+        self.architecture: BorrowedShape = BorrowedShape(n_layers=len(self.layers), n_heads=0)
+        self.stream: Stream | None = None
+        self.unstreamed = ""
         self.architecture = self.proven(some, logits_of(outputs, some.shape[1]))
+        self.find_stream(some, logits_of(outputs, some.shape[1]))
 
     def probe(self, inputs: Tensor | None) -> Tensor:
         """The first rows, or tokens that any vocabulary has."""
@@ -112,8 +124,10 @@ class Wrapped(Model):
 
     @property
     def activation_names(self) -> list[str]:
-        parts = ["hook_q", "hook_k", PATTERN, "hook_v", OUTPUT] if self.reads_heads else [PATTERN]
-        return [f"blocks.{layer}.attn.{part}" for layer in range(len(self.layers)) for part in parts]
+        heads = ["hook_q", "hook_k", PATTERN, "hook_v", OUTPUT] if self.reads_heads else [PATTERN]
+        parts = [f"attn.{part}" for part in heads]
+        streams = self.stream.names if self.stream else [[] for _ in self.layers]
+        return [f"blocks.{layer}.{part}" for layer, more in enumerate(streams) for part in (*parts, *more)]
 
     def forward(
         self,
@@ -123,11 +137,17 @@ class Wrapped(Model):
         cache: bool | Iterable[str] = False,
         at: slice | None = None,
     ) -> Any:
-        tap = self.tap(replace, cache)
-        with Watching(Pass(self, tap, len(inputs), inputs.shape[1])) as watching:
+        tap, rows, positions = self.tap(replace, cache), len(inputs), inputs.shape[1]
+        touched = any(".hook_" in name and ".attn." not in name for name in {*tap.replace, *tap.keep})
+        watching = Watching(Pass(self, tap, rows, positions))
+        attended = partial(self.attended, watching)
+        reading = Reading(self.stream, tap, rows, positions, attended) if self.stream and touched else None
+        with reading or nullcontext(), watching:
             outputs = self.inner(inputs)
         if watching.count != self.n_calls:
             raise BadInput("the model attends by other calls than when it was tried; its layers cannot be told apart")
+        if reading and self.stream and reading.n_sums != self.stream.n_sums:
+            raise BadInput("the model takes other sums than when it was tried; its stream cannot be told")
         found = read_at(logits_of(outputs, inputs.shape[1]), at, inputs.shape[1])
         return found if cache is False else (found, Cache(tap.kept))
 
@@ -160,6 +180,40 @@ class Wrapped(Model):
         whole = all(bool(torch.allclose(one.sum(-1).float(), torch.ones(()), atol=1e-2)) for one in patterns.values())
         heads = first.shape[1]
         return BorrowedShape(len(names), heads, self.width(some, heads), causal=causal, sums_to_one=whole)
+
+    @torch.no_grad()
+    def find_stream(self, some: Tensor, outputs: Tensor) -> None:
+        """Find the stream, and prove that it is one: left as it is nothing changes, and the last one tells all."""
+        patterns = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
+        try:
+            with at_rest(self.inner):
+                self.stream = located(self.sums(some, {}), [self.sums(some, {n: torch.zeros_like}) for n in patterns])
+                names = [name for name in self.activation_names if ".attn." not in name]
+                _, found = self(some, cache=names)
+                off = self.distance(some, found, outputs)
+                turned = self.distance(some.flip(0), {names[-1]: found[names[-1]]}, outputs)
+        except BadInput as error:
+            self.stream, self.unstreamed = None, str(error)
+            return
+        bound = SAME.get(outputs.dtype, 1e-5)
+        if not off <= bound or turned > bound:
+            self.stream, self.unstreamed = None, "the last sum that was seen does not tell the outputs"
+            return
+        self.architecture = dataclasses.replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
+
+    def sums(self, some: Tensor, replace: Replacements) -> Listing:
+        """The sums of a pass."""
+        rows, positions = len(some), some.shape[1]
+        watching = Watching(Pass(self, self.tap(replace, False), rows, positions))
+        listing = Listing(rows, positions, partial(self.attended, watching))
+        with listing, watching:
+            self.inner(some)
+        return listing
+
+    def attended(self, watching: Watching) -> int:
+        """How many layers have attended so far in a pass."""
+        ends = (one.pattern if one.values is None else one.values for one in self.layers)
+        return sum(end < watching.count for end in ends)
 
     def distance(self, some: Tensor, patterns: Mapping[str, Tensor], outputs: Tensor) -> float:
         """The largest difference that replacing patterns makes to outputs, relative to the largest output."""

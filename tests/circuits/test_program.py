@@ -10,18 +10,20 @@ import pytest
 import torch
 
 from hopscope.circuits.program import called, rows_of, written
-from hopscope.circuits.program_trial import Trial, compiled, larger, program_of, trial
+from hopscope.circuits.program_trial import WRITTEN_ON, Trial, compiled, larger, program_of, trial
 from hopscope.circuits.units import Ground
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
+from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.tasks.two_hop import TwoHop
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.algorithms.linear import linear
+from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
 
 SHAPE = Architecture(n_layers=4, n_heads=2, d_model=8)
 ORDERS = {"deepest_first": [3, 2, 1], "nearest_first": [1, 2, 3]}
@@ -34,7 +36,7 @@ SCHEDULES = {
 
 
 def program(task, paths):
-    batch = task.sample(48, 0)
+    batch = task.sample(WRITTEN_ON, 0)
     ground = Ground(batch, SHAPE)
     return written(paths, rows_of(batch, ground), ground)
 
@@ -94,6 +96,32 @@ def test_a_schedule_that_does_not_solve_its_task_has_no_program():
         program(SymbolicRetrieval(n_hops=3, order="shuffled"), SCHEDULES["doubling"]([1, 2, 3]))
     with pytest.raises(BadInput, match="no query comes to hold the answer of hop 2"):
         program(SymbolicRetrieval(n_hops=2), linear(1, [1], True, "chain"))
+
+
+def test_a_sequence_may_say_what_is_asked_and_nothing_may_be_the_answer():
+    """hop_k begins with a number of hops; heads without a target rest there; `~` is left out, as in its accuracy."""
+    task = HopK(length=8, n_hops=1)
+    rests = [Path(0, 1, "query", "count"), Path(0, 1, "query", "nowhere"), Path(1, 0, "query", "nowhere")]
+    paths = [Path(0, 0, "query", "−1"), *rests, Path(1, 0, "query", "value[1]")]
+    found = tried(task, paths)
+    assert found.share == 1.0 and "q == 0" in str(program(task, paths))
+    answers = [hop for row in task.sample(128, 1).targets.tolist() for hops in row for hop in hops]
+    assert found.n == sum(0 <= answer < task.undefined for answer in answers)
+    assert larger(task, SHAPE).keys() == {"twice as long"}
+
+
+def test_a_place_may_find_itself():
+    """A trigger may be its own output: the place after it holds it, too."""
+    task = TriggerBigrams(length=14, n_triggers=3)
+    paths = [Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]")]
+    assert tried(task, paths).share == 1.0 and "range(p + 1)" in str(program(task, paths))
+
+
+def test_paths_to_the_own_chain_and_to_others_may_be_one_rule():
+    """Of distractors all keys are of no chain: that a head looks at their own is a path to others."""
+    first = [Path(0, 0, "value[1]", "key[1]"), Path(0, 0, "value[1]", "key[1]", "other")]
+    paths = [*first, Path(1, 0, "query", "value[1]"), Path(2, 0, "query", "value[2]")]
+    assert tried(TwoHop(), paths).share == 1.0
 
 
 def test_steps_are_never_called_as_places_are():

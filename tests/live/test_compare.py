@@ -48,6 +48,14 @@ def test_a_loaded_circuit_says_what_was_saved(tmp_path):
     assert str(hopscope.load_circuit(tmp_path / "a")) == "In layer 0 …"
 
 
+def test_a_loaded_circuit_is_shown_with_its_picture_and_nothing_of_it_is_obeyed(tmp_path):
+    saved(tmp_path / "a", PREVIOUS)
+    (tmp_path / "a" / "circuit.png").write_bytes(b"a picture")
+    (tmp_path / "a" / "words.txt").write_text("<script>", encoding="utf-8")
+    page = hopscope.load_circuit(tmp_path / "a")._repr_html_()
+    assert "base64,YSBwaWN0dXJl" in page and "&lt;script&gt;" in page and "<td>heard</td>" in page
+
+
 def test_what_is_no_circuit_is_told_in_one_sentence(tmp_path):
     with pytest.raises(BadInput, match=r"holds no circuit\.json; save a circuit there first"):
         hopscope.load_circuit(tmp_path)

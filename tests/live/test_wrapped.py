@@ -57,7 +57,8 @@ def test_its_losses_are_those_of_heads_that_its_owner_makes_idle(how):
 
 
 def test_of_an_einsum_queries_keys_and_values_cannot_be_had():
-    assert hopscope.wrap(Plain("einsum")).activation_names == [f"blocks.{i}.attn.hook_pattern" for i in (0, 1)]
+    names = hopscope.wrap(Plain("einsum")).activation_names
+    assert [name for name in names if ".attn." in name] == [f"blocks.{i}.attn.hook_pattern" for i in (0, 1)]
 
 
 def test_activations_are_those_that_are_computed_by_hand():

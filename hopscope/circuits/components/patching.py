@@ -72,7 +72,7 @@ class Patching(Lab[Collection[Edge]]):
     Args:
         model: that can start at any layer, and end there.
         batch: two sequences or more.
-        null: what stands for nothing, one of `ACTIVATION_NULLS`.
+        null: what stands for nothing, one of `ACTIVATION_NULLS`; or other inputs, on which sources put it out.
         tile: sequences in one pass, all changes together; by default as many as stay in a processor's cache.
 
     Raises:
@@ -80,18 +80,19 @@ class Patching(Lab[Collection[Edge]]):
             there is no such null.
     """
 
-    def __init__(self, model: Model, batch: Batch, null: str = "resample", tile: int | None = None):
-        if null not in ACTIVATION_NULLS:
+    def __init__(self, model: Model, batch: Batch, null: str | Tensor = "resample", tile: int | None = None):
+        if isinstance(null, str) and null not in ACTIVATION_NULLS:
             raise BadInput(f"null must be one of {', '.join(ACTIVATION_NULLS)} for components; got {null!r}")
-        self.model, self.batch, self.kind = model, batch, null
+        self.model, self.batch = model, batch
+        self.kind = null if isinstance(null, str) else "other inputs"
         self.tile = tile_for(model, batch) if tile is None else tile
         self.wiring = Wiring.of(model.architecture)
         check(model, self.wiring)
         self.forwards = 0.0  # over the whole set
         self.out = self.output_weights()
         with torch.no_grad():
-            self.clean = self.clean_outputs()
-            self.null = ACTIVATION_NULLS[null](self.clean)
+            self.clean = self.outputs_on(batch.inputs)
+            self.null = ACTIVATION_NULLS[null](self.clean) if isinstance(null, str) else self.outputs_on(null)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -129,14 +130,14 @@ class Patching(Lab[Collection[Edge]]):
             found.append(((written[1:, 0] - bias).unflatten(0, (heads, width)), bias))
         return found
 
-    def clean_outputs(self) -> Float[Tensor, "source batch position d_model"]:
+    def outputs_on(self, inputs: Tensor) -> Float[Tensor, "source batch position d_model"]:
         """What every source puts out in the model as it is."""
         layers = range(self.wiring.n_layers)
         names = [self.name(layer, "attn.hook_z") for layer in layers]
         mlps = [self.name(layer, "hook_mlp_out") for layer in layers] if self.wiring.mlp else []
         first, last = "blocks.0.hook_resid_pre", self.name(self.wiring.n_layers - 1, "hook_resid_post")
         self.forwards += 1
-        _, cache = self.model(self.batch.inputs, cache=[first, *names, *mlps, last])
+        _, cache = self.model(inputs, cache=[first, *names, *mlps, last])
         outputs = [cache[first]]
         for layer in layers:
             outputs += self.heads_out(layer, cache[names[layer]])
@@ -146,8 +147,8 @@ class Patching(Lab[Collection[Edge]]):
         if missed > EXACT * torch.finfo(found.dtype).eps * found.abs().amax((1, 2, 3)).sum():
             name = self.model.architecture.name()
             raise BadInput(
-                f"what the heads of this {name} write depends on more than what they read (gates by position, say), so "
-                "that edges would describe another model; search for its paths (--unit paths)"
+                f"what the heads of this {name} write depends on more than what they read (gates, or a norm behind "
+                "them, say), so that edges would describe another model; search for its paths (--unit paths)"
             )
         return found
 

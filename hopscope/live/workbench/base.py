@@ -1,0 +1,231 @@
+"""What all measures of the workbench share: what is asked of a model, and what is shown of it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as Files
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from hopscope.circuits.losses import Loss
+from hopscope.core.settings import BadInput
+from hopscope.core.storage import clear_errors, write_file
+from hopscope.live.borrowed import Borrowed
+from hopscope.live.checks import check_at, one_line
+from hopscope.live.given import shaped, slice_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+#: Of outputs (row, output), a number for each row.
+Metric = Callable[[Tensor], Tensor]
+#: Right answers and those that they are compared with, an output's number for each row.
+Pair = tuple[Tensor, Tensor]
+STRANGE = 1e-3  # relative, by how much a map may miss one that is linear but for its scale (ours)
+LARGE = 1e3  # of vectors by which maps are tried, so that what norms add to the scale is nothing
+CHUNK = 256  # rows in a pass by which a map is tried
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A measure's table and picture; `print` tells it in words, a notebook shows all three.
+
+    Attributes:
+        name: of the measure, and of its files.
+        words: what was seen.
+        table: every number, with the ends of its 95 % interval over rows where it is a mean.
+        draw: makes the picture.
+    """
+
+    name: str
+    words: str
+    table: DataFrame = field(repr=False)
+    draw: Callable[[], Figure] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.words
+
+    def picture(self) -> Figure:
+        """The picture."""
+        return self.draw()
+
+    def save(self, folder: Files | str) -> list[Files]:
+        """Write the table (.csv), the words (.txt) and the picture (.svg, .png). Raises CannotSave."""
+        from hopscope.drawing.style import save  # here, so that nothing loads a plotting library before it draws
+
+        folder = Files(folder)
+        with clear_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        table, words = folder / f"{self.name}.csv", folder / f"{self.name}.txt"
+        write_file(table, self.table.to_csv(index=False).encode())
+        write_file(words, f"{self.words}\n".encode())
+        return [table, words, *save(self.picture(), folder / self.name)]
+
+    def _repr_html_(self) -> str:
+        from hopscope.drawing.style import rendered
+
+        picture = rendered(self.picture(), "svg").decode()
+        table = self.table.to_html(index=False, max_rows=20, float_format="{:.3g}".format)
+        return f"<p>{html.escape(self.words)}</p>{picture[max(picture.find('<svg'), 0) :]}{table}"
+
+
+class Asked:
+    """A model at the position where it answers.
+
+    Args:
+        model: whose.
+        inputs: some rows.
+        at: the position.
+        metric: of its outputs; or a pair of answers, whose logits are subtracted.
+
+    Raises:
+        BadInput: something does not fit.
+    """
+
+    def __init__(self, model: Borrowed, inputs: Tensor, at: int, metric: Metric | Pair | None = None):
+        if not isinstance(inputs, Tensor) or inputs.ndim < 2 or len(inputs) < 2:
+            raise BadInput("inputs must be a tensor of two rows or more, (row, position) or (row, position, feature)")
+        check_at(at, inputs.shape[1])
+        self.model, self.at = model, at % inputs.shape[1]
+        self.inputs = inputs.to(model.device)
+        self.metric = difference(*metric) if isinstance(metric, tuple) else metric
+        self.n_layers, self.n_heads = model.architecture.n_layers, model.architecture.n_heads
+
+    def same(self, inputs: Tensor) -> Asked:
+        """The same of other rows, one for one. Raises BadInput."""
+        if not isinstance(inputs, Tensor) or inputs.shape != self.inputs.shape or inputs.dtype != self.inputs.dtype:
+            raise BadInput("clean and corrupt inputs must be tensors of one shape and number format, row by row a pair")
+        return Asked(self.model, inputs, self.at, self.metric)
+
+    def has(self, short: str) -> bool:
+        """Whether every layer offers an activation."""
+        return {f"blocks.{layer}.{short}" for layer in range(self.n_layers)} <= {*self.model.activation_names}
+
+    def needs(self, *shorts: str) -> None:
+        """Raises BadInput where activations are not to be had."""
+        for short in shorts:
+            if not self.has(short):
+                why = getattr(self.model.inner, "unstreamed", "") if "attn.hook" not in short else ""
+                kind = type(getattr(self.model.inner, "inner", self.model.inner)).__name__
+                what = "the residual stream" if "attn.hook" not in short else "queries, keys and values of single heads"
+                raise BadInput(f"{what} of a {kind} cannot be had (blocks.0.{short})" + (f": {why}" if why else ""))
+
+    @torch.no_grad()
+    def outputs(self, replace: Mapping[str, Any] | None = None) -> Tensor:
+        """The answers under replacements, (row, output)."""
+        found: Tensor = self.model(self.inputs, replace=replace, at=slice_of(self.at))
+        return shaped(found, self.at)
+
+    def values(self, replace: Mapping[str, Any] | None = None) -> Tensor:
+        """The metric of every row under replacements. Raises BadInput where it is none."""
+        return self.measured(self.outputs(replace))
+
+    def measured(self, outputs: Tensor) -> Tensor:
+        """The metric of outputs. Raises BadInput where it is none."""
+        assert self.metric is not None
+        try:
+            found = self.metric(outputs)
+        except Exception as error:  # whatever the owner's function raises
+            raise BadInput(f"the metric fails on outputs of shape {tuple(outputs.shape)}: {one_line(error)}") from None
+        if not isinstance(found, Tensor) or found.shape != outputs.shape[:1] or not bool(found.isfinite().all()):
+            got = (
+                f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+            )
+            raise BadInput(f"the metric must be a finite number for each of the {len(outputs)} rows; got {got}")
+        return found.detach().float()
+
+    @torch.no_grad()
+    def activations(self, *names: str) -> Mapping[str, Tensor]:
+        """Activations by name."""
+        found: Mapping[str, Tensor] = self.model(self.inputs, cache=list(names))[1]
+        return found
+
+    @torch.no_grad()
+    def tried(self, vectors: Tensor, given: str, *read: str) -> list[Tensor]:
+        """What activations, or outputs, become at the position where an activation is given as some vectors there.
+
+        Args:
+            vectors: (n, ...), of the activation's form at one position.
+            given: its name.
+            read: names; none: outputs.
+        """
+        found: list[list[Tensor]] = []
+        for some in vectors.split(CHUNK):
+            n, positions = len(some), self.inputs.shape[1]
+            rows = self.inputs[:1].expand(n, *self.inputs.shape[1:])
+            whole = some[:, None].expand(n, positions, *some.shape[1:])
+            answers, cache = self.model(rows, replace={given: whole}, cache=list(read), at=slice_of(self.at))
+            found.append([cache[name][:, self.at] for name in read] or [answers[:, 0]])
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+
+class Folded:
+    """A map of vectors that is linear but for a norm's scale: y = s(x) x W + b. W has the norm folded in.
+
+    It is found without looking at weights: zero gives the bias, and vectors along each axis, all as long, the rows of W
+    but for a common factor. That holds for root mean squares, with layer norms (W is then centred), and without norms.
+
+    Args:
+        ask: what the map makes of vectors (n, width), any number of them.
+        width: of these.
+        like: of which number format they are.
+    """
+
+    def __init__(self, ask: Callable[[Tensor], Tensor], width: int, like: Tensor):
+        units = torch.cat([torch.zeros(1, width), LARGE * torch.eye(width)]).to(like)
+        found = ask(units).float()
+        self.bias, self.weight = found[0], found[1:] - found[0]
+
+    def scale(self, x: Tensor, y: Tensor) -> Tensor | None:
+        """The scale of each vector, given what the map made of it; None where it is no such map."""
+        linear, wanted = x.float() @ self.weight.flatten(1), (y.float() - self.bias).flatten(1)
+        scale = (wanted * linear).sum(-1) / linear.square().sum(-1).clamp(min=1e-30)
+        missed = (wanted - scale[:, None] * linear).norm(dim=-1)
+        return scale if bool((missed <= STRANGE * wanted.norm(dim=-1).clamp(min=1e-6)).all()) else None
+
+
+def difference(right: Tensor, wrong: Tensor) -> Metric:
+    """The logit of the right answer minus that of another, for each row."""
+    return lambda outputs: picked(outputs, right) - picked(outputs, wrong)
+
+
+def picked(outputs: Tensor, answers: Tensor) -> Tensor:
+    """Of each row the output of a number. Raises BadInput where there is no such."""
+    answers = answers.to(outputs.device)
+    if answers.is_floating_point() or answers.shape != outputs.shape[:1]:
+        raise BadInput(f"answers must be an output's number for each of the {len(outputs)} rows")
+    if int(answers.min()) < 0 or int(answers.max()) >= outputs.shape[-1]:
+        raise BadInput(f"answers must number the {outputs.shape[-1]} outputs; got {int(answers.max())}")
+    return outputs.gather(-1, answers[:, None])[:, 0]
+
+
+def mean_of(values: Tensor) -> dict[str, float]:
+    """A mean over rows and its 95 % interval, as columns of a table."""
+    found = Loss.of(values)
+    return {"mean": found.mean, "low": found.low, "high": found.high}
+
+
+def component_picture(table: DataFrame, column: str, label: str, title: str) -> Figure:
+    """A table's numbers by layer and component."""
+    from hopscope.drawing.grid import grids
+
+    wide = table.pivot_table(index="layer", columns="part", values=column, sort=False)
+    columns = sorted(wide.columns, key=lambda part: (part.rstrip("0123456789") != "h", len(part), part))
+    rows = [f"layer {layer}" if layer >= 0 else "before" for layer in wide.index]
+    return grids({"": wide[columns].to_numpy(float)}, rows, columns, label, title=title)
+
+
+def largest(table: DataFrame, column: str, name: str = "node", n: int = 3) -> str:
+    """The largest numbers of a table, in words."""
+    order = table[column].abs().sort_values(ascending=False, kind="stable").index[:n]
+    return ", ".join(f"{table.loc[i, name]} {table.loc[i, column]:.3g}" for i in order)
+
+
+def names_of(heads: int, layers: int) -> Sequence[tuple[int, int]]:
+    """All heads, by layer."""
+    return [(layer, head) for layer in range(layers) for head in range(heads)]
