@@ -25,7 +25,7 @@ from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
 from hopscope.core.strangers import visible
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import PLAIN, Narrator
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
@@ -153,8 +153,8 @@ def run_command(command: click.Command, name: str, arguments: Sequence[str] | No
     """Run a command, ours or a tool's, as all are run; returns the exit code."""
     warnings.showwarning = warn_plainly
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # where a terminal knows ASCII alone, what it lacks is spelt out
-            stream.reconfigure(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAIN)
     with for_one_command():
         return answer(command, name, arguments)
 

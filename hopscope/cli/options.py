@@ -226,6 +226,12 @@ def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo("\n".join(map(visible, str(words).split("\n"))), err=err, nl=nl)
 
 
+def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:
+    """What was written, each file on a line of its own, and what it shows."""
+    for paths, words in files:
+        say("\n".join(map(str, paths)) + f"\n    {words}")
+
+
 UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' writes one"
 
 

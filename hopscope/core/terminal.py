@@ -6,6 +6,7 @@ are; what is meant to be bold or coloured is a `rich.text.Text`, made by `tinted
 
 from __future__ import annotations
 
+import codecs
 import sys
 import threading
 import time
@@ -18,8 +19,22 @@ from rich.text import Text
 
 from hopscope.core.strangers import visible
 
+PLAIN = "hopscope.plain"  # the name of `plain`, as an `errors` of streams
+#: What stands for signs of drawings and sentences where a terminal knows ASCII alone; all else is spelt out.
+ASCII = str.maketrans("│─┄├┤┼▶◀→←–−…", "|-.||+><><--.")
 QUIET = 1.8  # seconds without a word
 WIDE = 140  # characters where there is no terminal: wide enough for our tables
+
+
+def plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What a stream writes that cannot write a character."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(ASCII)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(PLAIN, plain)
 
 
 class PlainConsole(Console):

@@ -18,6 +18,7 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
+from hopscope.drawing.circuit_text import drawing
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import (
     Naming,
@@ -158,7 +159,8 @@ class FoundCircuit:
         return self.circuit.reason
 
     def __str__(self) -> str:
-        return f"verdict: {self.verdict} ({self.reason})\n{self.words}"
+        units = [*(found.path for found in self.circuit.paths), *self.circuit.rows]
+        return "\n\n".join(filter(None, [f"verdict: {self.verdict} ({self.reason})", drawing(units), self.words]))
 
     def diagram(self, title: str = "") -> Figure:
         """Who attends to whom, on one of the given rows. Raises BadInput where there is no path to draw."""

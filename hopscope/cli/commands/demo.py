@@ -9,7 +9,7 @@ import click
 
 from hopscope.cli.commands import circuit, draw, explore
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, as_json, opened, print_json, say, show_page, threads
+from hopscope.cli.options import PATH, as_json, opened, print_json, say, show_page, tell_files, threads
 from hopscope.configuration.presets import recipe
 from hopscope.core.places import PAGE
 from hopscope.core.terminal import Narrator
@@ -68,7 +68,7 @@ def tell(run: Run) -> None:
     """What was trained, what it looks like, its circuit and its page, each as soon as it is there."""
     describe(run)
     say("\nPictures:")
-    draw.tell(drawn(run))
+    tell_files(drawn(run))
     say("\nAnd its circuit, found by itself:")
     found = investigated(run)
     circuit.tell(run, found)

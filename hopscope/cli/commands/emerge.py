@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import PATH, console, print_json, say, say_unverified
+from hopscope.cli.options import PATH, console, print_json, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -109,8 +109,7 @@ def command(
         print_json(as_value(found, order, first))
     else:
         tell(found, order, first)
-        for files, words in written:
-            say(f"{' '.join(map(str, files))}\n    {words}")
+        tell_files(written)
 
 
 def folder_for(folders: Sequence[Path]) -> Path:
