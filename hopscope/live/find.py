@@ -15,10 +15,10 @@ from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
+from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
-from hopscope.drawing.circuit_text import drawing
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import (
     Naming,

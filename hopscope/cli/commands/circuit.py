@@ -13,10 +13,13 @@ import click
 
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.text_drawing import drawing, wiring
 from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.options import (
     DRY_RUN,
     PATH,
+    SHOWS,
+    Brief,
     console,
     free_words,
     options_of,
@@ -34,7 +37,6 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, write_file
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
-from hopscope.drawing.circuit_text import drawing, wiring
 from hopscope.runs.demand import Demand, check_search, demand_of_components, demand_of_search
 from hopscope.runs.run import Run, load, place_for
 
@@ -225,8 +227,9 @@ LOSSES = {
     "null": "every head null",
 }
 
-command = click.Command(
+command = Brief(
     "circuit",
+    common=("step", "unit", "seeds", "null", "out", "program", "dry_run", "open_it", "progress", "as_json"),
     callback=run,
     params=[
         click.Argument(["folder"], metavar="DIR", type=PATH),
@@ -267,6 +270,7 @@ command = click.Command(
         ),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),
+        click.Option(["--progress"], **SHOWS),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "

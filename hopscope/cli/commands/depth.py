@@ -7,14 +7,13 @@ from pathlib import Path as File
 
 import click
 
+from hopscope.circuits.text_drawing import drawing
 from hopscope.cli.options import as_json, console, print_json, say
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
-from hopscope.drawing.circuit_text import drawing
 from hopscope.theory import shapes
 from hopscope.theory.depth import HEADS, MASKS, Depth, Heads, Mask, chain_of, minimum_depth
-
 
 ATTAINED = "A schedule that attains it; layers count from 0, the paper's from 1:"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PATH, as_json, print_json, run_folder, say_unverified, tell_files
+from hopscope.cli.options import PATH, as_json, print_json, progress, run_folder, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
@@ -22,6 +22,7 @@ from hopscope.runs.run import is_shipped, load, place_for
     metavar="DIR",
     help="Where to; default DIR/pictures (for packaged, packaged-pictures).",
 )
+@progress
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""

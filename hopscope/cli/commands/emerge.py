@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import PATH, console, print_json, say_unverified, tell_files
+from hopscope.cli.options import PATH, console, print_json, progress, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -64,6 +64,7 @@ from hopscope.runs.run import Run, load, place_for
     metavar="DIR",
     help="Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.",
 )
+@progress
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
     folders: tuple[Path, ...],

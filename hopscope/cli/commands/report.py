@@ -20,6 +20,7 @@ from hopscope.cli.options import (
     opened,
     option_of,
     print_json,
+    progress,
     say,
     say_unverified,
     show_page,
@@ -54,6 +55,7 @@ STUDY_PAGES = "hopscope_studies/{}/README.md"  # from the README
 @click.option("--markdown", is_flag=True, help="Print all claims as a page in Markdown.")
 @click.option("--studies", is_flag=True, help="Print a Markdown table with a row per study, as in the README.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences with their verdicts, then its settings.")
+@progress
 @as_json
 def command(
     results: Path | None,

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from rich.table import Table
 
+from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.units import Row, Unit
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
 from hopscope.core.wording import count, duration
-from hopscope.drawing.circuit_text import drawing
 from hopscope.emergence.record import stored_paths
 from hopscope.models.transformer import Architecture
 from hopscope.runs.collapse import collapse

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from hopscope.circuits.text_drawing import drawing, wiring
 from hopscope.circuits.units import Row
-from hopscope.drawing.circuit_text import drawing, wiring
 from hopscope.problem.paths import Path, role_name
 from hopscope.theory.depth import minimum_depth
 
@@ -52,8 +52,7 @@ def test_all_that_a_head_can_do():
 
 def read_back(text: str) -> set[tuple[int, int, str, str]]:
     """Layer, head, attending and attended role of every arrow, by what stands in which column."""
-    *lines, legend = picture(text), None
-    lines = lines[0]
+    lines = picture(text)
     names = list(itertools.takewhile(lambda line: not re.search("[├@◀]", line), reversed(lines)))
     at = {m.start() + len(m[0]) // 2: m[0] for line in names for m in re.finditer(r"[^\s│]+", line)}
     found, layer = set(), None

@@ -1,4 +1,4 @@
-"""`hopscope evaluate`: language models on the retrieval problem in words, and on benchmarks."""
+"""`hopscope lm evaluate`: language models on the retrieval problem in words, and on benchmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.language_options import check_of_use
-from hopscope.cli.options import PATH, Several, SeveralCommand, console, few_enough, given_here, print_json, say
+from hopscope.cli.options import (
+    PATH,
+    SHOWS,
+    Several,
+    SeveralCommand,
+    console,
+    few_enough,
+    given_here,
+    print_json,
+    say,
+)
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -283,6 +293,7 @@ def none_for_nan(value: Any) -> Any:
 
 command = SeveralCommand(
     "evaluate",
+    common=("model", "formulation", "benchmark", "hops", "layout", "protocol", "count", "seed", "threads", "out"),
     callback=run,
     params=[
         Several(
@@ -340,6 +351,7 @@ command = SeveralCommand(
             help="Where answers and the table are kept  [default: evaluations/MODEL]",
         ),
         click.Option(["--wide"], is_flag=True, help="Show every column of the table."),
+        click.Option(["--progress"], **SHOWS),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "

@@ -44,7 +44,7 @@ def drawing(units: Iterable[Unit], width: int = WIDTH) -> str:
     names = sorted({role for unit in every for role in ends_of(unit)}, key=place)
     pitch = min(WIDEST, (width - MARGIN) // max(1, len(names)))
     at = {name: MARGIN + pitch // 2 + n * pitch for n, name in enumerate(names)}
-    if pitch < NARROWEST or not (below := named(at, width)):
+    if not every or pitch < NARROWEST or not (below := named(at, width)):
         return "\n".join(listing(every, width))
     top = {name: max(unit.layer for unit in every if name in ends_of(unit)) for name in names}
     lines: list[str] = []
