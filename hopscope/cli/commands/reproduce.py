@@ -69,7 +69,7 @@ def seconds(text: str | None) -> float | None:
     "--list",
     "list_them",
     is_flag=True,
-    help="Name every experiment; of NAME, say what it judges and how long it takes.",
+    help="Name every experiment; of NAME (or all) say more.",
 )
 @progress
 @as_json
@@ -198,13 +198,8 @@ def show_list(name: str | None, as_json: bool) -> None:
 
 def about(name: str) -> dict[str, Any]:
     """An experiment with what it takes. Raises BadInput."""
-    seconds = experiment(name).SECONDS
-    return {
-        "name": name,
-        "summary": catalogue.summary("experiments", name),
-        "claims": claim_ids(name),
-        "seconds": seconds,
-    }
+    summary, seconds = catalogue.summary("experiments", name), experiment(name).SECONDS
+    return {"name": name, "summary": summary, "claims": claim_ids(name), "seconds": seconds}
 
 
 def in_words(one: dict[str, Any]) -> str:

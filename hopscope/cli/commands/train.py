@@ -156,7 +156,7 @@ def tell(run: Run, found: bool) -> None:
     say(f"\nNext: hopscope draw {run.path}")
 
 
-COMMON = ("n_layers", "n_heads", "d_model", "steps", "batch", "lr", "seed", "preset", "out", "dry_run")
+COMMON = ("n_hops", "n_layers", "n_heads", "d_model", "steps", "batch", "lr", "seed", "preset", "out", "dry_run")
 
 command = PerVariant(
     "tasks",
