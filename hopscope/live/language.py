@@ -1,8 +1,8 @@
 """`hopscope.find_heads`, `hopscope.find_hop`: the heads and the circuit of a language model that is in memory already.
 
 What `hopscope lm heads` measures of a model that it opens by name, of one that its owner has: from transformers,
-nnsight or TransformerLens (`hopscope.language.lent`). How it is measured and told stands with the studies that bring each
-reading (`hopscope.language.readings.base`).
+nnsight or TransformerLens (`hopscope.language.lent`). How it is measured and told stands with the studies that bring
+each reading (`hopscope.language.readings.base`).
 """
 
 from __future__ import annotations
