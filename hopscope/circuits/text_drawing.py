@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.circuits.speech import arrow
+from hopscope.core.wording import beside
 from hopscope.problem.paths import Path
 
 if TYPE_CHECKING:
@@ -128,13 +129,7 @@ def listing(units: Iterable[Unit], width: int) -> Iterator[str]:
     for layer, group in reversed(layers):
         said = [f"H{one.head}\u00a0{arrow(one) if isinstance(one, Path) else one.query}" for one in group]
         more = [f"and {len(said) - LISTED} more"] if len(said) > LISTED else []
-        yield hanging(f"layer {layer}", ", ".join(said[:LISTED] + more), width)
-
-
-def hanging(name: str, words: str, width: int) -> str:
-    """A name and what belongs to it, wrapped beside it; no word is broken."""
-    indents = {"initial_indent": name.ljust(MARGIN), "subsequent_indent": " " * MARGIN}
-    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False, **indents).replace("\u00a0", " ")
+        yield beside(f"layer {layer}", ", ".join(said[:LISTED] + more), width, MARGIN).replace("\u00a0", " ")
 
 
 def wiring(unit: str, kept: Iterable[str], width: int = WIDTH) -> str:
@@ -147,7 +142,8 @@ def wiring(unit: str, kept: Iterable[str], width: int = WIDTH) -> str:
     for reader in sorted(reads, key=lambda reader: (-depth_of(reader), reader)):
         name = f"layer {depth_of(reader)}" if depth_of(reader) < LOGITS else ""
         words = ", ".join(reads[reader])
-        lines.append(hanging(name * (name != named), f"{reader} ← {words}" if unit == "edges" else words, width))
+        said = f"{reader} ← {words}" if unit == "edges" else words
+        lines.append(beside(name * (name != named), said, width, MARGIN))
         named = name
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Iterable
 
 
@@ -23,6 +24,13 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 def shape(sizes: Iterable[int]) -> str:
     """Sizes of a tensor: `4 × 64`; of a single number `a single number`."""
     return " × ".join(map(str, sizes)) or "a single number"
+
+
+def beside(name: str, words: str, width: int, indent: int) -> str:
+    """Words wrapped beside a name, from column `indent` on; no word is broken."""
+    first, then = name.ljust(indent), " " * indent
+    whole = textwrap.TextWrapper(width, first, then, break_long_words=False, break_on_hyphens=False)
+    return whole.fill(words)
 
 
 UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from hopscope.cli.commands.evaluate import COLUMNS, MORE, as_table, as_value
 from rich.console import Console
 
+from hopscope.cli.lm.evaluate import COLUMNS, MORE, as_table, as_value
 from hopscope.core.settings import BadInput
 from hopscope.language.evaluation import put_rows
 

@@ -14,6 +14,7 @@ import click
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
 from hopscope.circuits.text_drawing import drawing, wiring
+from hopscope.circuits.units import Unit
 from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.options import (
     DRY_RUN,
@@ -161,16 +162,16 @@ def run_components(
     if as_json:
         print_json(found.as_dict())
     else:
-        tell_components(source, found)
+        tell_components(found)
         console().print()
         tell_files(files)
 
 
-def tell_components(source: Run, found: ComponentCircuit) -> None:
+def tell_components(found: ComponentCircuit) -> None:
     """The verdict, the circuit layer by layer, and the numbers of the units that are kept."""
     out = console()
     count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
-    tell_verdict(source.path, found.verdict, f"{count}; {found.reason}", wiring(found.unit, found.kept, out.width))
+    tell_verdict(found.verdict, f"{count}; {found.reason}", wiring(found.unit, found.kept, out.width))
     out.print(f"\ncut alone  EAP-IG  circuit without it  {found.unit[:-1]}")
     for unit in found.kept:
         effect, score, removal = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
@@ -185,8 +186,8 @@ def tell_components(source: Run, found: ComponentCircuit) -> None:
 def tell(source: Run, found: Investigation) -> None:
     """The verdict, the circuit as a drawing, its numbers, what is known beyond them, and where the pictures are."""
     circuit, out = found.circuit, console()
-    units = [*(one.path for one in circuit.paths), *circuit.rows]
-    tell_verdict(source.path, circuit.verdict, circuit.reason, drawing(units, out.width))
+    units: list[Unit] = [*(one.path for one in circuit.paths), *circuit.rows]
+    tell_verdict(circuit.verdict, circuit.reason, drawing(units, out.width))
     if circuit.paths:
         out.print("\nattention  loss without it  path")
     for one in circuit.paths:
@@ -201,10 +202,10 @@ def tell(source: Run, found: Investigation) -> None:
     tell_files(found.files)
 
 
-def tell_verdict(path: Path, verdict: str, reason: str, drawn: str) -> None:
+def tell_verdict(verdict: str, reason: str, drawn: str) -> None:
     """What a circuit is worth, and the circuit."""
     out = console()
-    out.print(tinted(f"{path}: verdict {verdict}", "bold"), f": {reason}.", sep="")
+    out.print(tinted(f"verdict: {verdict}", "bold"), f": {reason}.", sep="")
     out.print(f"\n{drawn}" if drawn else "", no_wrap=True, crop=False)
 
 

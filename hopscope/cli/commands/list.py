@@ -10,6 +10,7 @@ import click
 from hopscope.cli.options import as_json, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import beside
 
 FOLDERS = {
     "tasks": "tasks",
@@ -39,8 +40,7 @@ def command(kind: str | None, as_json: bool) -> None:
     elif kind is None:
         overview()
     else:
-        indent = {"initial_indent": "    ", "subsequent_indent": "    "}
-        say("\n".join(f"{name}\n{textwrap.fill(words, width(), **indent)}" for name, words in told(kind).items()))
+        say("\n".join(f"{name}\n{beside('', words, width(), 4)}" for name, words in told(kind).items()))
 
 
 def told(kind: str) -> dict[str, str]:

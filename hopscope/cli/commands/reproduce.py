@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.report import claims_table
+from hopscope.cli.commands.report import tell_claims
 from hopscope.cli.options import (
     PATH,
     as_json,
     completed,
-    console,
     dry_run,
     free_words,
     print_json,
@@ -31,7 +30,7 @@ from hopscope.core.environment import choose_device, memory_free
 from hopscope.core.places import CLAIMS, has
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator, shows_progress
-from hopscope.core.wording import count, duration
+from hopscope.core.wording import beside, count, duration
 from hopscope.experiments.base import SCALES, declared, experiment, offered
 from hopscope.experiments.results import claim_ids, claims_in, outstanding, room
 from hopscope.experiments.runner import Outcome, reproduce, run_folder
@@ -172,7 +171,7 @@ def tell(outcomes: list[Outcome], as_json: bool) -> None:
         print_json({"done": all(o.done for o in outcomes), "left": sum(o.left for o in outcomes), "claims": claims})
         return
     if claims:
-        console().print(claims_table(claims))
+        tell_claims(claims)
     for outcome in outcomes:
         if outcome.results:
             say(f"{outcome.results}: table.csv, figure.svg, claims.json")
@@ -207,5 +206,4 @@ def in_words(one: dict[str, Any]) -> str:
     times = ", ".join(f"{scale} {duration(spent)}" for scale, spent in one["seconds"].items())
     ids = ", ".join(one["claims"]) or "nothing yet: it has no results"
     parts = [one["summary"], f"judges {ids}", f"takes {times}"]
-    indent = {"initial_indent": "    ", "subsequent_indent": "      ", "break_long_words": False}
-    return "\n".join([one["name"], *(textwrap.fill(part, 80, break_on_hyphens=False, **indent) for part in parts)])
+    return "\n".join([one["name"], *(beside("", part, 80, 4) for part in parts)])

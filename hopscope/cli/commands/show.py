@@ -75,7 +75,7 @@ def stored_circuit(run: Run, width: int) -> str:
     found = run.finding(FOUND)
     units: list[Unit] = [*stored_paths(found, str(run.path / FOUND))]
     units += map(Row.parse, found.get("unnamed_rows", []))
-    return "\n\n".join(filter(None, [f"its circuit: verdict {found.get('verdict', 'unknown')}", drawing(units, width)]))
+    return "\n\n".join(filter(None, [f"its circuit: {found.get('verdict', 'unknown')}", drawing(units, width)]))
 
 
 def print_settings(config: Config) -> None:
