@@ -52,6 +52,9 @@ class Commands(Listed):
         """Commands of `hopscope lm` once stood here: their old names go on working, and are not listed."""
         return LANGUAGE if name in catalogue.names(LANGUAGE) else self.folder
 
+    def nameable(self, context: click.Context) -> list[str]:
+        return [*self.list_commands(context), *(f"lm {name}" for name in catalogue.names(LANGUAGE))]
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """By what people want; a command that no group names, such as a new one, is among the others."""
         left = {name: self.short_help_of(name) for name in self.list_commands(context)}

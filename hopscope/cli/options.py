@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -212,7 +213,7 @@ class Listed(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
-            near = get_close_matches(args[0], self.list_commands(context), 1)
+            near = get_close_matches(args[0], self.nameable(context), 1)
             if not near:
                 raise
             what = "command" if self.folder.startswith("cli.") else self.folder.removesuffix("s")
@@ -220,6 +221,10 @@ class Listed(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:
         return catalogue.names(self.folder)
+
+    def nameable(self, context: click.Context) -> list[str]:
+        """What may have been meant."""
+        return self.list_commands(context)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -301,7 +306,8 @@ def console(width: int | None = None) -> Console:
 
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
-    click.echo("\n".join(map(visible, str(words).split("\n"))), err=err, nl=nl)
+    text = "\n".join(map(visible, str(words).split("\n")))
+    click.echo(text, file=sys.stderr if err else sys.stdout, nl=nl)  # a file, for click would not keep to ASCII
 
 
 def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:

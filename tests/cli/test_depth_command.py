@@ -89,7 +89,7 @@ def test_a_picture(ask, tmp_path):
         ((0,), "hops must be from 1"),
         ((3000,), "hops must be from 1 to 2048"),
         (("two",), "two"),
-        ((), "give either the number of hops D or a --shape"),
+        ((), "give the number of hops D, or a --shape"),
         ((2, "--shape", "a>x"), "not both"),
         ((2, "--mask", "half"), "--mask"),
         ((2, "--heads", "two"), "--heads"),

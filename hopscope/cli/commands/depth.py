@@ -55,7 +55,7 @@ def command(
     The number is exact within the information-flow model of Musat (ICLR 2025, section 5).
     """
     if (hops is None) == (shape is None):
-        raise BadInput("give either the number of hops D or a --shape such as 'a>x a>y xy>z', not both")
+        raise BadInput("give the number of hops D, or a --shape such as 'a>x a>y xy>z', and not both")
     if shape is not None and (heads == "one" or picture):
         raise BadInput("with --shape, ask for --heads many, and no picture")
     with Narrator("searching for schedules"):
