@@ -48,7 +48,7 @@ def benchmark_table(rows: Sequence[Row]) -> Table:
             standing(row) + f" {number(row['chance'])}",
         ]
         asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
-        table.add_row(*asked, number(row["value"]), *where)
+        table.add_row(*asked, number(row["value"]), f"{row['low']:.2f}\u2013{row['high']:.2f}", chance)
     return table
 
 
