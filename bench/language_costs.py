@@ -26,6 +26,7 @@ import torch
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.storage import write_json
+from hopscope.core.wording import duration
 from hopscope.formulations.base import of_one_hop
 from hopscope.language.checkpoints import Opened, open_model
 from hopscope.live.language import Found, FoundHeads, FoundHop, read
@@ -151,15 +152,10 @@ def table(report: dict[str, Any]) -> str:
 def row(name: str, size: Size, memory: float, *seconds: float) -> str:
     """One model."""
     return (
-        f"| {name} | {size.weights / 1e6:.0f} M | {memory / 2**30:.1f} GiB | " + " | ".join(map(said, seconds)) + " |"
+        f"| {name} | {size.weights / 1e6:.0f} M | {memory / 2**30:.1f} GiB | "
+        + " | ".join(map(duration, seconds))
+        + " |"
     )
-
-
-def said(seconds: float) -> str:
-    """A time for people."""
-    if seconds < 600:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .venv-peers/bin/python -m bench.lm_eval_known FOLDER [RULE …]
 
-FOLDER holds what `hopscope ask … --export FOLDER` wrote, of one or more formulations. Prints a line of JSON: for every
-model and task, lm-eval's scores. Nothing is fetched: HF_HUB_OFFLINE and HF_DATASETS_OFFLINE should be set.
+FOLDER holds what `hopscope lm ask … --export FOLDER` wrote, of one or more formulations. Prints a line of JSON: for
+every model and task, lm-eval's scores. Nothing is fetched: HF_HUB_OFFLINE and HF_DATASETS_OFFLINE should be set.
 """
 
 from __future__ import annotations

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli import hopscope
+from hopscope.cli import LANGUAGE, hopscope
+from hopscope.cli.options import EVERY
 from hopscope.core import catalogue
 
 PAGE = Path(__file__).parent / "cli.md"
-PER_VARIANT = {"ask": "equations", "sample": "retrieval", "train": "retrieval"}  # with an example
+PER_VARIANT = {"lm ask": "equations", "sample": "retrieval", "train": "retrieval"}  # with an example
 
 
 def help_of(command: click.Command, path: list[str]) -> str:
     """A command's help text, at a fixed width so that the page does not depend on the terminal."""
     context = click.Context(hopscope, info_name="hopscope", terminal_width=100, max_content_width=100)
+    context.meta[EVERY] = True
     for name in path[:-1]:
         group = hopscope.get_command(context, name)
         assert isinstance(group, click.Group)
@@ -33,10 +35,11 @@ def page() -> str:
         "`hopscope --with DIR COMMAND …` also searches a folder of your own ([extending](extending.md)).\n",
     ]
     context = click.Context(hopscope, info_name="hopscope")
-    for name in catalogue.names("cli.commands"):
-        command = hopscope.get_command(context, name)
+    of_language = [f"lm {name}" for name in catalogue.names(LANGUAGE)]
+    for name in sorted([*catalogue.names("cli.commands"), *of_language]):
+        command = hopscope.get_command(context, name.removeprefix("lm "))
         assert command is not None
-        example, told = PER_VARIANT.get(name), help_of(command, [name])
+        example, told = PER_VARIANT.get(name), help_of(command, name.split())
         if example:  # a variant that is added later is in `hopscope list`, and leaves the page as it is
             told = f"{told.partition(chr(10) + 'Commands:')[0].rstrip()}\n\nCommands: names that hopscope list shows."
         parts.append(f"## hopscope {name}\n\n```text\n{told}\n```\n")
@@ -44,7 +47,8 @@ def page() -> str:
             assert isinstance(command, click.Group)
             variant = command.get_command(context, example)
             assert variant is not None
-            parts.append(f"### hopscope {name} {example}\n\n```text\n{help_of(variant, [name, example])}\n```\n")
+            words = help_of(variant, [*name.split(), example])
+            parts.append(f"### hopscope {name} {example}\n\n```text\n{words}\n```\n")
     return "\n".join(parts)
 
 

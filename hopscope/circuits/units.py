@@ -6,6 +6,7 @@ row that falls on one attended role, of the same chain or of another. Positions 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from functools import cached_property
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from hopscope.core.settings import BadInput
 from hopscope.interventions.patterns import null, visible
 from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
@@ -33,6 +35,13 @@ class Row:
 
     def __str__(self) -> str:
         return f"L{self.layer}H{self.head} {self.query}"
+
+    @classmethod
+    def parse(cls, text: str) -> Row:
+        """The inverse of `str`. Raises BadInput."""
+        if not (found := re.fullmatch(r"L(\d+)H(\d+) (.+)", str(text))):
+            raise BadInput(f"a row must be written such as 'L1H0 value[1]'; got {text!r}")
+        return cls(int(found[1]), int(found[2]), found[3])
 
 
 Unit = Row | Path

@@ -74,6 +74,14 @@ def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[s
     return " ".join([*does, *about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)])
 
 
+def remarks(circuit: Circuit, task: Task, least: int | None = None) -> list[str]:
+    """What is known of a circuit beyond its paths and their numbers, in sentences; arguments as of `paragraph`."""
+    about = [*feeding(circuit), *unnamed(circuit), *taken_over(circuit)]
+    if not circuit.accepted:
+        return [*refusal(circuit)[1:], *about]
+    return [*about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
+
+
 def refusal(circuit: Circuit) -> list[str]:
     """That a circuit is not accepted, or in part; and what the search came to."""
     if circuit.verdict == "partial":

@@ -25,18 +25,19 @@ from hopscope.core.environment import package_version
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import CannotSave
 from hopscope.core.strangers import visible
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import PLAIN, PROGRESS
 
 #: Errors of writing that choosing another place mends.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
+LANGUAGE = "cli.lm"  # commands about language models
 #: Commands as `hopscope --help` shows them.
 GROUPS = {
     "Start here": ("demo", "list", "sample", "explore"),
     "Train": ("train", "show", "draw", "runs", "sweep", "import", "build"),
     "Read circuits": ("circuit", "emerge", "depth", "export"),
-    "Language models": ("ask", "evaluate", "heads"),
+    "Language models": ("lm",),
     "Reproduce": ("reproduce", "report"),
     "Keep house": ("verify", "doctor", "new"),
 }
@@ -47,6 +48,13 @@ class Commands(Listed):
 
     folder = "cli.commands"
 
+    def folder_of(self, name: str) -> str:
+        """Commands of `hopscope lm` once stood here: their old names go on working, and are not listed."""
+        return LANGUAGE if name in catalogue.names(LANGUAGE) else self.folder
+
+    def nameable(self, context: click.Context) -> list[str]:
+        return [*self.list_commands(context), *(f"lm {name}" for name in catalogue.names(LANGUAGE))]
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """By what people want; a command that no group names, such as a new one, is among the others."""
         left = {name: self.short_help_of(name) for name in self.list_commands(context)}
@@ -55,12 +63,6 @@ class Commands(Listed):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in catalogue.names("cli.commands"):
-            return None
-        with Narrator("loading"):  # PyTorch, for most
-            return catalogue.module("cli.commands", name).command
 
 
 def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
@@ -72,14 +74,15 @@ def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) 
 
 @contextmanager
 def for_one_command() -> Iterator[None]:
-    """Leave the folders as they were named before: a process may run several commands."""
-    before = os.environ.get(outside.VARIABLE)
+    """Leave folders and progress as they were asked for before: a process may run several commands."""
+    variables = (outside.VARIABLE, PROGRESS)
+    before = {name: os.environ[name] for name in variables if name in os.environ}
     try:
         yield
     finally:
-        os.environ.pop(outside.VARIABLE, None)
-        if before is not None:
-            os.environ[outside.VARIABLE] = before
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -153,8 +156,8 @@ def run_command(command: click.Command, name: str, arguments: Sequence[str] | No
     """Run a command, ours or a tool's, as all are run; returns the exit code."""
     warnings.showwarning = warn_plainly
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # where a terminal knows ASCII alone, what it lacks is spelt out
-            stream.reconfigure(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAIN)
     with for_one_command():
         return answer(command, name, arguments)
 

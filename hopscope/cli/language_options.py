@@ -1,4 +1,4 @@
-"""Which options of `hopscope evaluate` say something about what is asked, and of whom."""
+"""Which options of `hopscope lm evaluate` say something about what is asked, and of whom."""
 
 from __future__ import annotations
 

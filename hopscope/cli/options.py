@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from hopscope.core.environment import check_threads
 from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput, Settings, flag_of, types_of
 from hopscope.core.strangers import visible
+from hopscope.core.terminal import PROGRESS, Narrator
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,10 +74,77 @@ run_folder = click.argument("folder", metavar="DIR", type=PATH)
 threads = click.option("--threads", type=click.IntRange(1), callback=few_enough, help="CPU threads.")
 DRY_RUN = "Only say how much memory and time it would take; nothing is written."
 dry_run = click.option("--dry-run", is_flag=True, help=DRY_RUN)
+
+
+def ask_for_progress(_: click.Context, __: click.Parameter, wanted: bool) -> None:
+    """For this command, and the processes that it starts."""
+    if wanted:
+        os.environ[PROGRESS] = "1"
+
+
+SHOWS: dict[str, Any] = {
+    "is_flag": True,
+    "expose_value": False,
+    "callback": ask_for_progress,
+    "help": "Say how far it is, also where stderr is no terminal.",
+}
+progress = click.option("--progress", **SHOWS)
 opened = click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 
 #: What to do about it.
 WITHOUT_TORCH = "run pip install torch --index-url https://download.pytorch.org/whl/cpu"
+
+
+MOST = 15  # options in a command's --help
+EVERY = "hopscope.every"  # in a context's meta: all of them are asked for
+
+
+class Brief(click.Command):
+    """A command whose --help shows at most `MOST` options, and --help-all every one.
+
+    Args:
+        common: names of those that come first; then others are shown as long as there is room.
+    """
+
+    def __init__(self, *args: Any, common: Sequence[str] = (), **more: Any):
+        super().__init__(*args, **more)
+        self.common = common
+
+    def every(self, ctx: click.Context) -> list[click.Parameter]:
+        """All that can be given here."""
+        return super().get_params(ctx)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = self.every(ctx)
+        return [*params, HELP_ALL] if len(listed(params)) > MOST else params
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        every = listed(self.get_params(ctx))
+        if HELP_ALL in every and EVERY not in ctx.meta:
+            first = [one for one in every if one.name in self.common or one in (HELP_ALL, self.get_help_option(ctx))]
+            first += [one for one in every if one not in first][: MOST - len(first)]
+            every = [one for one in every if one in first]
+        with formatter.section("Options"):
+            formatter.write_dl([record for one in every if (record := one.get_help_record(ctx))])
+
+
+def listed(params: Iterable[click.Parameter]) -> list[click.Option]:
+    """The options of which help tells."""
+    return [one for one in params if isinstance(one, click.Option) and not one.hidden]
+
+
+def show_every(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Help with all options."""
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[EVERY] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+#: Where there are more options than help shows.
+HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show_every, help="Show every option."
+)
 
 
 class Setting(click.Option):
@@ -117,9 +186,16 @@ def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[
 
 
 class Listed(click.Group):
-    """A group of what stands in a folder; its help reads the files' first lines, and imports none of them."""
+    """A group of the commands in a folder; its help reads the files' first lines, and imports none of them."""
 
     folder: str
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        folder = self.folder_of(name)
+        if name not in catalogue.names(folder):
+            return None
+        with Narrator("loading"):  # PyTorch, for most
+            return catalogue.module(folder, name).command
 
     def folder_of(self, name: str) -> str:
         """Where one of them stands."""
@@ -138,14 +214,18 @@ class Listed(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
-            near = get_close_matches(args[0], self.list_commands(context), 1)
+            near = get_close_matches(args[0], self.nameable(context), 1)
             if not near:
                 raise
-            what = "command" if self.folder == "cli.commands" else self.folder.removesuffix("s")
+            what = "command" if self.folder.startswith("cli.") else self.folder.removesuffix("s")
             raise click.UsageError(f"there is no {what} {args[0]!r}; did you mean {near[0]!r}?", context) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return catalogue.names(self.folder)
+
+    def nameable(self, context: click.Context) -> list[str]:
+        """What may have been meant."""
+        return self.list_commands(context)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -171,19 +251,22 @@ class PerVariant(Listed):
         help: str,
         options: Callable[[], list[click.Parameter]],
         run: Callable[[Any, dict[str, Any]], None],
+        common: Sequence[str] = (),
     ):
         super().__init__(name, help=help, subcommand_metavar=f"{folder.removesuffix('s').upper()} [OPTIONS]")
         self.folder = folder
         self.shared_options = options
         self.run = run
+        self.common = common
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         folder = self.folder_of(name)
         if name not in catalogue.names(folder):
             return None
         kind: type[Settings] = catalogue.find(folder, name)
-        return click.Command(
+        return Brief(
             name,
+            common=self.common,
             params=[*options_of(kind), *self.shared_options()],
             callback=lambda **given: self.run(kind, given),
             help=catalogue.summary(folder, name),
@@ -197,7 +280,7 @@ class Several(click.Option):
         super().__init__(names, multiple=True, **more)
 
 
-class SeveralCommand(click.Command):
+class SeveralCommand(Brief):
     """A command without arguments, so that what follows an option of several values is another of its values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -224,7 +307,14 @@ def console(width: int | None = None) -> Console:
 
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
-    click.echo("\n".join(map(visible, str(words).split("\n"))), err=err, nl=nl)
+    text = "\n".join(map(visible, str(words).split("\n")))
+    click.echo(text, file=sys.stderr if err else sys.stdout, nl=nl)  # a file, for click would not keep to ASCII
+
+
+def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:
+    """What was written, each file on a line of its own, and what it shows."""
+    for paths, words in files:
+        say("\n".join(map(str, paths)) + f"\n    {words}")
 
 
 UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' writes one"

@@ -43,7 +43,7 @@ def current(folder: str, name: str) -> str:
 #: Folders of the library that hold a frame alone; what they frame stands in studies.
 FRAMES = ("experiments",)
 #: What nobody adds to from outside: a stranger's file must not change what a command means.
-OURS_ALONE = ("cli.commands",)
+OURS_ALONE = ("cli.commands", "cli.lm")
 
 
 class Unknown(BadInput):

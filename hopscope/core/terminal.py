@@ -6,6 +6,8 @@ are; what is meant to be bold or coloured is a `rich.text.Text`, made by `tinted
 
 from __future__ import annotations
 
+import codecs
+import os
 import sys
 import threading
 import time
@@ -17,9 +19,25 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from hopscope.core.strangers import visible
+from hopscope.core.wording import duration
 
+PLAIN = "hopscope.plain"  # the name of `plain`, as an `errors` of streams
+#: What stands for signs of drawings and sentences where a terminal knows ASCII alone; all else is spelt out.
+ASCII = str.maketrans("│─┄├┤┼▶◀→←–−…", "|-.||+><><--.")
+PROGRESS = "HOPSCOPE_PROGRESS"  # the variable that asks for progress where there is no terminal
 QUIET = 1.8  # seconds without a word
 WIDE = 140  # characters where there is no terminal: wide enough for our tables
+
+
+def plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What a stream writes that cannot write a character."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(ASCII)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(PLAIN, plain)
 
 
 class PlainConsole(Console):
@@ -62,12 +80,18 @@ def bar(*columns: ProgressColumn, on: Console, **how: Any) -> Progress:
     return Progress(Words("{task.description}", style="bold"), BarColumn(bar_width=24), *columns, console=on, **how)
 
 
+def shows_progress() -> bool:
+    """Whether it is told how far things are: on a terminal, or where `--progress` asks for it."""
+    return sys.stderr.isatty() or bool(os.environ.get(PROGRESS))
+
+
 class Narrator:
     """Says on stderr what is being done; and, whenever nothing was said for two seconds, that it still is.
 
     A context: `with Narrator("loading") as watch: … watch("drawing")`. What takes less than two seconds, and was not
-    announced by a call, is not mentioned at all. Where stderr is no terminal, only what was announced is said again: a
-    wrong command is answered by one sentence, however long it took to find out.
+    announced by a call, is not mentioned at all. Where stderr is no terminal, nothing is said unless it is asked for
+    (`shows_progress`), and then only what was announced: a wrong command is answered by one sentence, however long it
+    took to find out.
 
     Args:
         words: what is being done first.
@@ -78,7 +102,7 @@ class Narrator:
         self.words, self.quiet = words, quiet
         self.began = self.told = time.monotonic()
         self.over = threading.Event()
-        self.live, self.open = sys.stderr.isatty(), False
+        self.live, self.open, self.silent = sys.stderr.isatty(), False, not shows_progress()
         self.announced = self.live
 
     def __call__(self, words: str) -> None:
@@ -110,10 +134,12 @@ class Narrator:
             if not (self.words and self.announced):
                 self.told = time.monotonic()
             elif time.monotonic() - self.told >= self.quiet:
-                self.tell(f"{self.words} \u2026 {time.monotonic() - self.began:.0f} s")
+                self.tell(f"{self.words} \u2026 {duration(round(time.monotonic() - self.began))}")
 
     def tell(self, words: str) -> None:
         """A line, or on a terminal the one line over again."""
         self.told, line = time.monotonic(), f"hopscope: {visible(words)}"
+        if self.silent:
+            return
         print(f"\r\x1b[K{line}" if self.live else line, end="" if self.live else "\n", file=sys.stderr, flush=True)
         self.open = self.live

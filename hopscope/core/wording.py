@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Iterable
 
 
@@ -24,11 +26,29 @@ def shape(sizes: Iterable[int]) -> str:
     return " × ".join(map(str, sizes)) or "a single number"
 
 
+def beside(name: str, words: str, width: int, indent: int) -> str:
+    """Words wrapped beside a name, from column `indent` on; no word is broken."""
+    first, then = name.ljust(indent), " " * indent
+    whole = textwrap.TextWrapper(width, first, then, break_long_words=False, break_on_hyphens=False)
+    return whole.fill(words)
+
+
+UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
 def duration(seconds: float) -> str:
-    """A time for people: `0.4 s`, `40 s`, `12 min`, `3.5 h`, `2.1 days`, `ever`."""
+    """A time for people: `0.4 s`, `40 s`, `12 min`, `1 h 20 min`, `2 days 3 h`, `23 days`, `ever`."""
     if not math.isfinite(seconds):
         return "ever"
-    for least, unit, name in ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min")):
-        if seconds >= least:
-            return f"{seconds / unit:.3g} {name}"
+    for (unit, name), (part, small) in itertools.pairwise(UNITS):
+        if seconds >= max(unit, 100):
+            if seconds >= 10 * unit:
+                return in_unit(round(seconds / unit), name)
+            whole, rest = divmod(round(seconds / part), unit // part)
+            return in_unit(whole, name) + (f" {in_unit(rest, small)}" if rest else "")
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def in_unit(number: int, unit: str) -> str:
+    """`1 day`, `2 days`; other units are abbreviated."""
+    return count(number, unit) if unit == "day" else f"{number} {unit}"

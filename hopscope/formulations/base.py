@@ -94,7 +94,7 @@ class Question:
         return self.statement_spans + shifted(self.ask_spans, len(self.facts) + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `hopscope ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
+        """What `hopscope lm ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
         return {
             "prompt": self.prompt,
             "answer": self.answer,

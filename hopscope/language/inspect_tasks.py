@@ -166,7 +166,7 @@ def sample(formulation: Questions, layout: Layout, seed: int, index: int) -> Sam
     if not rendered.chat:
         raise BadInput(
             f"inspect asks by chat messages, and the layout {layout.name()!r} is a text to be continued; use "
-            f"layout=chat, or hopscope evaluate --layout {layout.name()}"
+            f"layout=chat, or hopscope lm evaluate --layout {layout.name()}"
         )
     made_from = {"formulation": formulation.name(), "settings": formulation.as_dict(), "seed": seed, "index": index}
     more = {"acceptable": list(question.acceptable), "stop": list(rendered.stop)}
@@ -183,7 +183,7 @@ def question_of(made_from: Mapping[str, Any]) -> Question:
 
 @solver
 def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max_tokens: int = 32) -> Solver:
-    """Ask as the protocol `resample` of `hopscope evaluate` does, with its seeds and its rule of acceptance."""
+    """Ask as the protocol `resample` of `hopscope lm evaluate` does, with its seeds and its rule of acceptance."""
     protocol = Resample(max_tries, temperature, max_tokens)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -205,12 +205,12 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
 
 
 def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
-    """What a model said, as `hopscope evaluate` reads it; some of inspect's providers leave thoughts in."""
+    """What a model said, as `hopscope lm evaluate` reads it; some of inspect's providers leave thoughts in."""
     reason = "length" if output.stop_reason in ("max_tokens", "model_length") else ""
     return completion(output.completion, reason, stop=stop).said
 
 
-# Measures are those of the table of `hopscope evaluate`; inspect's own accuracy would count run-outs as wrong.
+# Measures are those of the table of `hopscope lm evaluate`; inspect's own accuracy would count run-outs as wrong.
 # inspect tells new metrics from old ones by their annotations, so these are no lambdas.
 
 

@@ -8,7 +8,7 @@ line.
 
 A benchmark's exercise is exported alike. Its `…_choice` is among the right answer and three that were drawn alike; its
 `…_generate` knows the right answer in the order and the spelling in which it is written here, and no other measure,
-because data files hold no scorer. inspect and `hopscope evaluate` read answers by their grammar.
+because data files hold no scorer. inspect and `hopscope lm evaluate` read answers by their grammar.
 """
 
 from __future__ import annotations

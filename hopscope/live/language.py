@@ -1,8 +1,8 @@
 """`hopscope.find_heads`, `hopscope.find_hop`: the heads and the circuit of a language model that is in memory already.
 
-What `hopscope heads` measures of a model that it opens by name, of one that its owner has: from transformers, nnsight
-or TransformerLens (`hopscope.language.lent`). How it is measured and told stands with the studies that bring each
-reading (`hopscope.language.readings.base`).
+What `hopscope lm heads` measures of a model that it opens by name, of one that its owner has: from transformers,
+nnsight or TransformerLens (`hopscope.language.lent`). How it is measured and told stands with the studies that bring
+each reading (`hopscope.language.readings.base`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def find_heads(
     name: str = "",
     watch: Watch = lambda _: None,
 ) -> FoundHeads:
-    """Find the heads of a language model that do one hop; as `hopscope heads` (docs/heads.md).
+    """Find the heads of a language model that do one hop; as `hopscope lm heads` (docs/heads.md).
 
     Args:
         model: a Hugging Face causal language model, or nnsight's or TransformerLens 3's wrapper of one; float32, on
@@ -65,7 +65,7 @@ def find_hop(
     name: str = "",
     watch: Watch = lambda _: None,
 ) -> FoundHop:
-    """Find the circuit of a language model's hop in heads, MLPs and edges; as `hopscope heads --circuit`.
+    """Find the circuit of a language model's hop in heads, MLPs and edges; as `hopscope lm heads --circuit`.
 
     Of a formulation of two hops that the model does not do, it tells why (docs/hop_circuit.md). Arguments and errors
     are those of `find_heads`.

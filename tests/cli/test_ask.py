@@ -1,4 +1,4 @@
-"""`hopscope ask`: questions as the paper prints them, as JSON, and as tasks for lm-eval, which scores them exactly."""
+"""`hopscope lm ask`: questions as the paper prints them, as JSON, and as tasks for lm-eval, which scores them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = 40
 
 @pytest.fixture
 def ask(capsys):
-    """Run `hopscope ask`; returns its exit code, stdout and stderr."""
+    """Run `hopscope lm ask`; returns its exit code, stdout and stderr."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         code = main(["ask", *map(str, arguments)])

@@ -14,7 +14,7 @@ def test_a_build_is_shown_and_drawn_like_a_trained_run(tmp_path, capsys):
     folder = tmp_path / "b"
     assert main(["build", "2", "--layers", "4", "--seed", "3", "--out", str(folder)]) == 0
     said = capsys.readouterr().out
-    assert "value[2] → key[2]" in said and "by build" in said and "solved" in said
+    assert "├─H0─" in said and "by build" in said and "solved: x1, x2" in said
     assert main(["show", str(folder), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["done"] and shown["loss"] < 0.01 and shown["config"]["origin"]["algorithm"] == "doubling"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 import torch
 
 from hopscope import load
-from hopscope.cli import main
+from hopscope.cli import hopscope, main
+from hopscope.cli.options import PerVariant
 from hopscope.core import catalogue
 from hopscope.runs.run import SHIPPED
 from hopscope.tasks.retrieval import Retrieval
@@ -74,7 +77,7 @@ def test_every_command_takes_help(ask):
 
 
 def test_every_setting_of_a_task_is_an_option_with_help(ask):
-    code, out, _ = ask("train", "retrieval", "--help")
+    code, out, _ = ask("train", "retrieval", "--help-all")
     assert code == 0
     for option in (
         "--hops",
@@ -88,6 +91,46 @@ def test_every_setting_of_a_task_is_an_option_with_help(ask):
         "--no-mlp",
     ):
         assert option in out
+
+
+def every_command() -> list[str]:
+    """All commands; of those with variants all, each as it is called."""
+    context = click.Context(hopscope)
+    names = [*catalogue.names("cli.commands"), *(f"lm {name}" for name in catalogue.names("cli.lm"))]
+    groups = {name: hopscope.get_command(context, name.removeprefix("lm ")) for name in names}
+    inner = [
+        f"{name} {one}" for name, g in groups.items() if isinstance(g, PerVariant) for one in g.list_commands(context)
+    ]
+    return [*names, *inner]
+
+
+def test_help_shows_fifteen_options_and_says_where_the_others_are(ask):
+    for command in every_command():
+        code, out, _ = ask(*command.split(), "--help")
+        options = re.findall(r"^  (?:-h, )?--[a-z-]+", out, re.MULTILINE)
+        assert code == 0 and len(options) <= 15 and "-h, --help" in out, command
+        if "--help-all" in out:
+            every = re.findall(r"^  (?:-h, )?--[a-z-]+", ask(*command.split(), "--help-all")[1], re.MULTILINE)
+            assert len(every) > 15 and set(options) < set(every), command
+
+
+@pytest.mark.parametrize("command", ["ask", "evaluate", "heads"])
+def test_commands_about_language_models_answer_to_their_old_names(ask, command):
+    code, out, _ = ask(command, "--help")
+    assert (code, out.split("\n")[1:]) == (0, ask("lm", command, "--help")[1].split("\n")[1:])
+    assert not re.search(rf"^  {command} ", ask("--help")[1], re.MULTILINE)
+
+
+def test_lists_fit_on_a_screen_and_tell_more_when_asked(ask):
+    for command in (["list"], ["reproduce", "--list"]):
+        lines = ask(*command)[1].splitlines()
+        assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    code, out, _ = ask("list", "presets")
+    assert code == 0 and "three_hops\n    D = 3" in out
+    assert "    The retrieval problem" in ask("list", "tasks")[1] and ask("list", "task")[0] == 2
+    code, out, _ = ask("reproduce", "fig5", "--list")
+    assert code == 0 and "paper 11 h" in out and "every_path_is_needed" in out and max(map(len, out.splitlines())) <= 80
+    assert ask("reproduce", "nothing", "--list")[0] == 2
 
 
 def test_list_as_json(ask):
@@ -280,7 +323,7 @@ def test_bad_input_elsewhere(ask, arguments, words):
 
 def test_a_fault_of_ours_is_owned(ask, monkeypatch):
     monkeypatch.setattr(catalogue, "summary", lambda *_: 1 / 0)
-    code, _, err = ask("list")
+    code, _, err = ask("list", "tasks")
     assert code == 1
     assert "ZeroDivisionError" in err
     assert "a fault of ours" in err
@@ -291,6 +334,6 @@ def test_an_interrupt_is_130(ask, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(catalogue, "summary", interrupt)
-    code, _, err = ask("list")
+    code, _, err = ask("list", "tasks")
     assert code == 130
     assert "interrupted" in err

@@ -136,7 +136,7 @@ WORDED = {
     "train retrieval --steps 10 --warmup 3000": "got a warmup of 3000;",
     "ask equations --count x": "'x' is not a valid integer;",
     "train retrieval --lr x": "'x' is not a number;",
-    "list a b c": "got more than was expected: a b c;",
+    "doctor a b c": "got more than was expected: a b c;",
     "train retreival": "there is no task 'retreival' (did you mean 'retrieval'?)",
     "trian": "there is no command 'trian' (did you mean 'train'?)",
     "runs nosuch": "there is no folder nosuch: 'hopscope train' makes the folder runs",

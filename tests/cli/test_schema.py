@@ -14,6 +14,7 @@ import pytest
 import safetensors.torch
 
 from hopscope.cli import hopscope as root, main
+from hopscope.cli.options import PerVariant
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.runs.run import SHIPPED, Run
@@ -190,22 +191,26 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
     for name in group.list_commands(context := click.Context(group)):
         found = group.get_command(context, name)
         assert found is not None
-        if not isinstance(found, click.Group):
-            yield " ".join(path) or name, found
-            if path:
-                return
-        else:
+        if isinstance(found, click.Group):
             yield from commands(found, *path, name)
+        elif isinstance(group, PerVariant):
+            yield " ".join(path), found
+            return
+        else:
+            yield " ".join([*path, name]), found
 
 
 def printed_as_json() -> Iterator[str]:
     """Everything that prints JSON: commands with --json, alone and with each flag that may change what they print."""
-    for name, command in commands(root):
+    for called, command in commands(root):
+        name = called.removeprefix("lm ")  # under which the page describes it
         options = [option for option in command.params if isinstance(option, click.Option)]
         flags = [o for o in options if (o.is_flag and not o.secondary_opts) or isinstance(o.type, click.Choice)]
         if any("--json" in flag.opts for flag in flags):
             yield name
-            yield from (f"{name} {flag.opts[0]}" for flag in flags if flag.opts[0] not in ("--json", "--open"))
+            yield from (
+                f"{name} {flag.opts[0]}" for flag in flags if flag.opts[0] not in ("--json", "--open", "--progress")
+            )
 
 
 def test_every_output_is_described():

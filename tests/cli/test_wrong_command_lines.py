@@ -68,10 +68,14 @@ FOUND = (
 )
 
 
+#: Those about language models by their old names, which take the same.
+NAMES = sorted({*catalogue.names("cli.commands"), *catalogue.names("cli.lm")} - {"lm"})
+
+
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every command, and the variant of those that have some, that its right line names."""
     context = click.Context(hopscope)
-    for name in catalogue.names("cli.commands"):
+    for name in NAMES:
         command = hopscope.get_command(context, name)
         words = RIGHT.get(name, name).split()
         if isinstance(command, click.Group) and len(words) > 1 and words[1] in command.list_commands(context):
@@ -128,7 +132,7 @@ def test_there_are_enough():
 
 def in_need() -> list[str]:
     """Commands that cannot do without an argument: those with a required one, and those with a variant to name."""
-    found = {name: hopscope.get_command(click.Context(hopscope), name) for name in catalogue.names("cli.commands")}
+    found = {name: hopscope.get_command(click.Context(hopscope), name) for name in NAMES}
     needs = lambda p: isinstance(p, click.Argument) and p.required  # noqa: E731
     return [name for name, c in found.items() if isinstance(c, click.Group) or any(map(needs, c.params))]
 

@@ -14,7 +14,7 @@ from hopscope.core import catalogue
 
 ROOT = Path(__file__).parents[2]
 #: Commands that draw, train and measure nothing.
-LIGHT = (["--help"], ["list"], ["list", "--json"], ["sample", "--help"], ["depth", "3"], ["ask", "equations"])
+LIGHT = (["--help"], ["list"], ["list", "--json"], ["sample", "--help"], ["depth", "3"], ["lm", "ask", "equations"])
 RUN = """
 import sys, json, os
 if "WITHOUT_TORCH" in os.environ: sys.modules["torch"] = None

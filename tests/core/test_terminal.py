@@ -39,6 +39,7 @@ def test_two_seconds_are_the_most():
 @pytest.mark.parametrize("live", [True, False])
 def test_what_takes_long_is_said_again_and_what_does_not_is_not(live, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen := Screen() if live else io.StringIO())
+    monkeypatch.setenv(terminal.PROGRESS, "1")
     with Narrator("loading", quiet=0.05) as watch:
         until(lambda: "loading" in screen.getvalue()) if live else time.sleep(0.3)
         before = screen.getvalue()
@@ -53,6 +54,7 @@ def test_what_takes_long_is_said_again_and_what_does_not_is_not(live, monkeypatc
 @pytest.mark.parametrize("live", [True, False])
 def test_steps_that_follow_quickly_are_said_at_once_on_a_terminal_and_by_and_by_in_a_log(live, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen := Screen() if live else io.StringIO())
+    monkeypatch.setenv(terminal.PROGRESS, "1")
     with Narrator("reading", quiet=0.2) as watch:
         for step in range(1000):
             watch.now_at(f"step {step}")
@@ -62,10 +64,18 @@ def test_steps_that_follow_quickly_are_said_at_once_on_a_terminal_and_by_and_by_
     assert live or said.count("\n") <= 4
 
 
+def test_a_pipe_is_told_nothing_of_progress_unless_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", said := io.StringIO())
+    with Narrator("loading", quiet=0.01) as watch:
+        watch("drawing")
+        time.sleep(0.1)
+    assert said.getvalue() == ""
+
+
 def test_what_is_told_by_the_way_has_one_source():
     """Who would say how far it is says it with a Narrator, or with a bar for what is counted; nobody prints by hand."""
-    commands = Path(terminal.__file__).parents[1] / "cli" / "commands"
-    by_hand = [p.name for p in commands.glob("*.py") if re.search(r"isatty\(\)|\\x1b\[", p.read_text())]
+    commands = Path(terminal.__file__).parents[1] / "cli"
+    by_hand = [p.name for p in commands.rglob("*.py") if re.search(r"isatty\(\)|\\x1b\[", p.read_text())]
     assert by_hand == []
 
 
@@ -78,6 +88,7 @@ def test_nobody_is_told_of_what_is_quick(monkeypatch):
 
 def test_names_are_text(monkeypatch):
     monkeypatch.setattr(sys, "stderr", said := io.StringIO())
+    monkeypatch.setenv(terminal.PROGRESS, "1")
     with Narrator() as watch:
         watch("\x1b[31mred")
     assert said.getvalue() == "hopscope: \\x1b[31mred \u2026\n"
@@ -100,7 +111,7 @@ def test_a_command_that_loads_slowly_is_told_of(monkeypatch):
 def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsys):
     """Drawing says what it draws, before it does; stages in between are bounded by the narrator."""
     monkeypatch.chdir(tmp_path)
-    assert main(["draw", "packaged"]) == 0
+    assert main(["draw", "packaged", "--progress"]) == 0
     said = capsys.readouterr().err.splitlines()
     stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]
     assert [s for s in stages if f"hopscope: {s} \u2026" in said] == stages
@@ -121,7 +132,21 @@ def test_a_console_prints_strings_as_they_are(name, capsys):
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.0123, "0.012 s"), (41, "41 s"), (300, "5 min"), (9000, "2.5 h"), (1e6, "11.6 days"), (float("inf"), "ever")],
+    [
+        (0.0123, "0.012 s"),
+        (41, "41 s"),
+        (90, "90 s"),
+        (300, "5 min"),
+        (334, "5 min 34 s"),
+        (1500, "25 min"),
+        (4_799, "1 h 20 min"),
+        (9_000, "2 h 30 min"),
+        (36_000, "10 h"),
+        (108_000, "1 day 6 h"),
+        (172_800, "2 days"),
+        (2_000_000, "23 days"),
+        (float("inf"), "ever"),
+    ],
 )
 def test_times_for_people(seconds, words):
     assert duration(seconds) == words

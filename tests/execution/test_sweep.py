@@ -28,7 +28,7 @@ SIXTEEN = Path(__file__).parents[1] / "sixteen.py"
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen:
-    where = ["--runs", str(folder / "runs"), "--results", str(folder / "results"), "--workers", "2"]
+    where = ["--runs", str(folder / "runs"), "--results", str(folder / "results"), "--workers", "2", "--progress"]
     command = [sys.executable, str(SIXTEEN), "sweep", "sixteen", *where, *more]
     # What is started from a script's background ignores SIGINT, and hands that on.
     heeding = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731

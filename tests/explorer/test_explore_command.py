@@ -28,7 +28,7 @@ def exported(path) -> dict:
 
 def test_export_writes_one_file_and_names_it(small, tmp_path, capsys):
     file = tmp_path / "page.html"
-    assert main(["explore", str(small.path), "--export", str(file), "--weights", "4,12"]) == 0
+    assert main(["explore", str(small.path), "--export", str(file), "--weights", "4,12", "--progress"]) == 0
     said = capsys.readouterr()
     assert re.fullmatch(rf"{re.escape(str(file))}: \d+\.\d MB, opens offline\n", said.out)
     assert "measuring step 12, checkpoint 1 of 4" in said.err

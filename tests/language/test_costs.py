@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is not installed; run make language")
 
-from bench.language_costs import OTHERS, Size, computed, said
+from bench.language_costs import OTHERS, Size, computed
 from tests.language import planted
 
 
@@ -42,7 +42,3 @@ def test_cost_grows_with_passes_and_acdc_also_with_nodes():
     assert small.in_layers == 1152 and more["heads"] == pytest.approx(10 * ratio)
     assert more["circuit"] == pytest.approx(2 * ratio + 3 * ratio * 2)
     assert more["bytes"] == 4 * 2304 + 2000
-
-
-def test_times_are_told_in_the_unit_that_fits():
-    assert [said(seconds) for seconds in (59.6, 1200, 14_400)] == ["60 s", "20 min", "4 h"]

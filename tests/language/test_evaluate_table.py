@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from hopscope.cli.commands.evaluate import COLUMNS, MORE, as_table, as_value
+from hopscope.cli.answer_tables import COLUMNS, MORE, as_table
+from hopscope.cli.lm.evaluate import as_value
 from hopscope.core.settings import BadInput
 from hopscope.language.evaluation import put_rows
 

@@ -143,7 +143,7 @@ def test_lenient_reading_is_a_setting(name, quiet):
 def test_what_cannot_be_is_refused_in_a_sentence():
     from hopscope.language.inspect_tasks import equations, induction_bench
 
-    with pytest.raises(BadInput, match="layout=chat, or hopscope evaluate --layout code"):
+    with pytest.raises(BadInput, match="layout=chat, or hopscope lm evaluate --layout code"):
         equations(layout="code")
     with pytest.raises(BadInput, match="did you mean"):
         equations(hop=2)

@@ -9,11 +9,13 @@ import click
 
 from hopscope.builds.build import Build, Built, build
 from hopscope.circuits.judging.truths import verified
+from hopscope.circuits.text_drawing import drawing
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, options_of, pick, print_json, say
+from hopscope.cli.options import PATH, Brief, console, options_of, pick, print_json, say
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.core.terminal import Narrator
+from hopscope.problem.paths import Path as Attended
 from hopscope.runs.from_weights import write_made
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
@@ -57,17 +59,14 @@ def run(**given: Any) -> None:
 
 def tell(stored: Run, built: Built) -> None:
     describe(stored)
-    say("\nschedule, layers and heads counted from 0:")
-    layers: dict[int, list[str]] = {}
-    for path in built.truth["schedule"]:
-        layers.setdefault(path["layer"], []).append(f"{path['query']} → {path['key']} (H{path['head']})")
-    for layer, paths in layers.items():
-        say(f"  layer {layer}: {', '.join(paths)}")
+    say("\nschedule, layers and heads counted from 0:\n")
+    say(drawing(map(Attended.from_dict, built.truth["schedule"]), console().width))
     say(f"\nNext: hopscope draw {stored.path}")
 
 
-command = click.Command(
+command = Brief(
     "build",
+    common=("task", "out", "as_json"),
     callback=run,
     params=[
         click.Argument(["hops"], metavar="D", type=click.IntRange(1, 256)),

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.text_drawing import drawing, wiring
+from hopscope.circuits.units import Unit
+from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.options import (
     DRY_RUN,
     PATH,
+    SHOWS,
+    Brief,
     console,
     free_words,
     options_of,
@@ -26,6 +30,7 @@ from hopscope.cli.options import (
     say,
     say_unverified,
     show_page,
+    tell_files,
 )
 from hopscope.core.memory import memory_free
 from hopscope.core.places import check_out
@@ -39,6 +44,7 @@ from hopscope.runs.run import Run, load, place_for
 if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.components.circuit import ComponentCircuit
+    from hopscope.circuits.losses import Loss
     from hopscope.drawing.circuit_report import Investigation
     from hopscope.models.base import Model
 
@@ -156,67 +162,75 @@ def run_components(
     if as_json:
         print_json(found.as_dict())
     else:
-        tell_components(source, found)
-        for paths, words in files:
-            say(f"{' '.join(map(str, paths))}\n    {words}")
+        tell_components(found)
+        console().print()
+        tell_files(files)
 
 
-def tell_components(source: Run, found: ComponentCircuit) -> None:
-    """The units that are kept, the losses, the verdict."""
+def tell_components(found: ComponentCircuit) -> None:
+    """The verdict, the circuit layer by layer, and the numbers of the units that are kept."""
     out = console()
-    table = Table(title=f"{source.path}: {found.unit} in use", title_justify="left", box=None, pad_edge=False)
-    for column in (found.unit[:-1], "cut alone", "EAP-IG", "circuit without it"):
-        table.add_column(column, justify="left" if column == found.unit[:-1] else "right")
+    count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
+    tell_verdict(found.verdict, f"{count}; {found.reason}", wiring(found.unit, found.kept, out.width))
+    out.print(f"\ncut alone  EAP-IG  circuit without it  {found.unit[:-1]}")
     for unit in found.kept:
-        numbers = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
-        table.add_row(unit, *(f"{number:+.3f}" for number in numbers))
-    out.print(table)
-    words = {"model": "the model as it is", "circuit": "all else cut", "null": f"all {found.unit} cut"}
-    for name, said in words.items():
-        loss = found.losses[name]
-        out.print(f"{loss.mean:8.4f}  {said} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
+        effect, score, removal = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
+        out.print(f"{effect:+9.3f} {score:+7.3f} {removal:+19.3f}  {unit}")
+    tell_losses(found.losses, {"model": "the model as it is", "circuit": "all else cut", "null": "everything cut"})
+    out.print()
     for name, curve in found.curves.items():
         cpr, cmd = ("undefined" if math.isnan(area) else f"{area:.3f}" for area in curve.on_grid())
         out.print(f"ranked by {name}: CPR {cpr}, CMD {cmd}")
-    count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
-    out.print(tinted(f"verdict: {found.verdict}", "bold"), f": {count}; {found.reason}\n", sep="")
 
 
 def tell(source: Run, found: Investigation) -> None:
-    """The circuit in words, as a table, its losses, the verdict, and where the pictures are."""
+    """The verdict, the circuit as a drawing, its numbers, what is known beyond them, and where the pictures are."""
     circuit, out = found.circuit, console()
-    out.print(found.words + "\n")
-    table = Table(title=f"{source.path}: paths in use", title_justify="left", box=None, pad_edge=False)
-    for column in ("path", "attention", "replaced by", "loss without it", "fed by"):
-        table.add_column(column, justify="right" if column in ("attention", "loss without it") else "left")
-    for path in circuit.paths:
-        fed = "; ".join(f"{s.part}: {s.source}" for s in circuit.supplies if s.path == path.path)
-        table.add_row(str(path.path), f"{path.strength:.2f}", path.hypothesis, f"{path.removal_loss:.3f}", fed)
-    out.print(table)
-    for name, words in LOSSES.items():
-        if (loss := circuit.losses.get(name)) is None:
-            continue
-        out.print(f"{loss.mean:8.4f}  {words} ", tinted(f"(95 %: {loss.low:.4f} to {loss.high:.4f})", "dim"))
-    out.print(tinted(f"verdict: {circuit.verdict}", "bold"), f": {circuit.reason}\n", sep="")
+    units: list[Unit] = [*(one.path for one in circuit.paths), *circuit.rows]
+    tell_verdict(circuit.verdict, circuit.reason, drawing(units, out.width))
+    if circuit.paths:
+        out.print("\nattention  loss without it  path")
+    for one in circuit.paths:
+        rule = f" ({one.hypothesis})" if one.hypothesis in RULES else ""
+        out.print(f"{one.strength:9.2f} {one.removal_loss:16.3f}  {one.path}{rule}")
+    tell_losses(circuit.losses, LOSSES)
+    out.print("\n" + " ".join(remarks(circuit, source.task, found.least)))
     if stable := found.stability:
         share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"
-        out.print(f"stability: {share}; Jaccard {stable.jaccard:.2f}\n")
-    for files, words in found.files:
-        say(f"{' '.join(map(str, files))}\n    {words}")
+        out.print(f"stability: {share}; Jaccard {stable.jaccard:.2f}")
+    out.print()
+    tell_files(found.files)
+
+
+def tell_verdict(verdict: str, reason: str, drawn: str) -> None:
+    """What a circuit is worth, and the circuit."""
+    out = console()
+    out.print(tinted(f"verdict: {verdict}", "bold"), f": {reason}.", sep="")
+    out.print(f"\n{drawn}" if drawn else "", no_wrap=True, crop=False)
+
+
+def tell_losses(losses: Mapping[str, Loss], words: Mapping[str, str]) -> None:
+    """The losses that were measured, each with its interval and what was done."""
+    out = console()
+    out.print("\n  loss  (95 %)")
+    for name, said in words.items():
+        if loss := losses.get(name):
+            out.print(f"{loss.mean:6.4f}  ({loss.low:.4f} to {loss.high:.4f})  {said}")
 
 
 MEASURED = 64  # sequences of the pass that is timed
 LOSSES = {
     "model": "the model as it is",
     "circuit": "all patterns set by hand",
-    "live": "these paths as computed, all else null",
-    "rows": "the whole rows of these paths as computed, all else null",
-    "average": "these paths as computed, all other heads at their average",
+    "live": "as computed, all else null",
+    "rows": "as computed with whole rows, all else null",
+    "average": "as computed, all other heads at their average",
     "null": "every head null",
 }
 
-command = click.Command(
+command = Brief(
     "circuit",
+    common=("step", "unit", "seeds", "null", "out", "program", "dry_run", "open_it", "progress", "as_json"),
     callback=run,
     params=[
         click.Argument(["folder"], metavar="DIR", type=PATH),
@@ -257,6 +271,7 @@ command = click.Command(
         ),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
         click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),
+        click.Option(["--progress"], **SHOWS),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "

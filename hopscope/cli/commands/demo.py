@@ -9,10 +9,10 @@ import click
 
 from hopscope.cli.commands import circuit, draw, explore
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, as_json, opened, print_json, say, show_page, threads
+from hopscope.cli.options import PATH, as_json, opened, print_json, progress, say, show_page, tell_files, threads
 from hopscope.configuration.presets import recipe
 from hopscope.core.places import PAGE
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import Narrator, shows_progress
 from hopscope.training.loop import train
 from hopscope.training.progress import ProgressBar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Initialisation and data.")
 @threads
 @opened
+@progress
 @as_json
 def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: bool) -> None:
     """Train two hops in 4 layers of one head, draw it, find its circuit, and export a page in which it runs.
@@ -33,8 +34,10 @@ def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: b
     It takes about a minute on two cores. Nothing is built in, and the facts come deepest first, as in the paper: the
     losses wait on a plateau, then the first hop is learnt abruptly, and the second upon it.
     """
-    say("A query must be followed through two facts among eight, which attention has to find. Training …", err=True)
-    run = train(recipe("demo").config(seed=seed), out, threads=threads, watchers=(ProgressBar(label="demo"),))
+    watchers = (ProgressBar(label="demo"),) * shows_progress()
+    for watcher in watchers:
+        watcher.console.print("A query must be followed through two facts among eight, which attention has to find.")
+    run = train(recipe("demo").config(seed=seed), out, threads=threads, watchers=watchers)
     page = out / PAGE
     if as_json:
         pictures, found = drawn(run), investigated(run)
@@ -68,7 +71,7 @@ def tell(run: Run) -> None:
     """What was trained, what it looks like, its circuit and its page, each as soon as it is there."""
     describe(run)
     say("\nPictures:")
-    draw.tell(drawn(run))
+    tell_files(drawn(run))
     say("\nAnd its circuit, found by itself:")
     found = investigated(run)
     circuit.tell(run, found)

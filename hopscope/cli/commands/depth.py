@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path as File
 
 import click
 
-from hopscope.cli.options import as_json, print_json, say
+from hopscope.circuits.text_drawing import drawing
+from hopscope.cli.options import as_json, console, print_json, say
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
-from hopscope.problem.paths import Path
+from hopscope.core.wording import count
 from hopscope.theory import shapes
 from hopscope.theory.depth import HEADS, MASKS, Depth, Heads, Mask, chain_of, minimum_depth
 
-#: More paths of a layer than these are counted, not listed; `--json` has them all.
-LISTED = 16
+ATTAINED = "A schedule that attains it; layers count from 0, the paper's from 1:"
 
 
 @click.command("depth")
@@ -57,7 +55,7 @@ def command(
     The number is exact within the information-flow model of Musat (ICLR 2025, section 5).
     """
     if (hops is None) == (shape is None):
-        raise BadInput("give either the number of hops D or a --shape such as 'a>x a>y xy>z', not both")
+        raise BadInput("give the number of hops D, or a --shape such as 'a>x a>y xy>z', and not both")
     if shape is not None and (heads == "one" or picture):
         raise BadInput("with --shape, ask for --heads many, and no picture")
     with Narrator("searching for schedules"):
@@ -92,16 +90,16 @@ def text(depth: Depth) -> Iterator[str]:
     yield f"fewest layers: {depth.min_layers}{formula(depth)}; the paper's lower bound ⌈log3 2D⌉ is {depth.paper_bound}"
     if depth.order == "shuffled" and depth.mask == "causal":
         yield "shuffled facts: that is the worst order's number; the schedule is for nearest_first"
-    yield from ["", "A schedule that attains it; layers count from 0, the paper's from 1:", *layers(depth.schedule)]
+    yield from [
+        "",
+        "A schedule that attains it; layers count from 0, the paper's from 1:",
+        drawing(depth.schedule, console().width),
+    ]
     reached = ", ".join(f"e{piece}" for piece in proof.query_reach)
     how = "everyone attends to all that they may" if proof.kind == "reach" else "each layer doubles what all hold"
     yield ""
     yield f"Why {count(proof.layers, 'layer')} cannot: the answer is piece e{proof.needed}, and even if {how},"
     yield f"  the query's last piece is {reached}, before any layer and after each."
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def formula(depth: Depth) -> str:
@@ -111,25 +109,17 @@ def formula(depth: Depth) -> str:
     return " = ⌈log2(2D+1)⌉" if depth.min_layers == depth.hops.bit_length() + 1 else ", fewer than ⌈log2(2D+1)⌉"
 
 
-def layers(paths: Sequence[Path]) -> Iterator[str]:
-    """A line per layer: who attends to whom."""
-    steps_first = sorted(paths, key=lambda path: (path.layer, [int(n) for n in re.findall(r"\d+", path.query)], path))
-    for layer, group in itertools.groupby(steps_first, key=lambda path: path.layer):
-        attended: dict[str, list[str]] = {}
-        for path in group:
-            attended.setdefault(path.query, []).append(path.key)
-        said = [f"{query} → {' and '.join(keys)}" for query, keys in attended.items()]
-        more = [f"and {len(said) - LISTED} more (--json has them)"] if len(said) > LISTED else []
-        yield f"  layer {layer}: {', '.join(said[:LISTED] + more)}"
-
-
 def shape_text(depth: shapes.ShapeDepth) -> Iterator[str]:
     """The answer about a shape, for people."""
     proof = depth.certificate
     yield f"shape {depth.shape}, {'a causal mask' if depth.mask == 'causal' else 'no mask'}, many heads, {depth.order}"
     paper = "" if depth.paper_bound is None else f"; the paper's lower bound is {depth.paper_bound}"
     yield f"fewest layers: {depth.min_layers}{paper}"
-    yield from ["", "A schedule that attains it; layers count from 0, the paper's from 1:", *layers(depth.schedule)]
+    yield from [
+        "",
+        "A schedule that attains it; layers count from 0, the paper's from 1:",
+        drawing(depth.schedule, console().width),
+    ]
     holds, missing = ", ".join(proof["query_holds"][-1]), ", ".join(proof["missing"])
     yield ""
     yield f"Why {count(proof['layers'], 'layer')} cannot: the query then holds at most {holds}; {missing} is missing."

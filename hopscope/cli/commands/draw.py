@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PATH, as_json, print_json, run_folder, say, say_unverified
+from hopscope.cli.options import PATH, as_json, print_json, progress, run_folder, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
@@ -22,6 +22,7 @@ from hopscope.runs.run import is_shipped, load, place_for
     metavar="DIR",
     help="Where to; default DIR/pictures (for packaged, packaged-pictures).",
 )
+@progress
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
@@ -40,7 +41,7 @@ def command(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"run": str(run.path), "pictures": as_value(drawn)})
     else:
-        tell(drawn)
+        tell_files(drawn)
 
 
 Drawn = list[tuple[list[Path], str]]
@@ -49,9 +50,3 @@ Drawn = list[tuple[list[Path], str]]
 def as_value(drawn: Drawn) -> list[dict[str, Any]]:
     """For JSON: of each picture its files and what they show."""
     return [{"files": [str(path) for path in paths], "shows": words} for paths, words in drawn]
-
-
-def tell(drawn: Drawn) -> None:
-    """Where the pictures are, and what they show."""
-    for paths, words in drawn:
-        say(f"{' '.join(map(str, paths))}\n    {words}")

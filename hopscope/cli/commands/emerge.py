@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import PATH, console, print_json, say, say_unverified
+from hopscope.cli.options import PATH, console, print_json, progress, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -22,7 +22,7 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.refine import refine
-from hopscope.emergence.track import Emergence, follow_all
+from hopscope.emergence.track import Emergence, Followed, follow_all
 from hopscope.emergence.words import chain, ended, when
 from hopscope.problem import paths
 from hopscope.problem.relations import Relations
@@ -64,6 +64,7 @@ from hopscope.runs.run import Run, load, place_for
     metavar="DIR",
     help="Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.",
 )
+@progress
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
     folders: tuple[Path, ...],
@@ -109,8 +110,7 @@ def command(
         print_json(as_value(found, order, first))
     else:
         tell(found, order, first)
-        for files, words in written:
-            say(f"{' '.join(map(str, files))}\n    {words}")
+        tell_files(written)
 
 
 def folder_for(folders: Sequence[Path]) -> Path:
@@ -165,7 +165,9 @@ def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None
     """A table per run, then the order."""
     out = console()
     for emergence in found:
-        out.print(path_table(emergence))
+        out.print(tinted(f"{emergence.run}: onsets in steps (95 %), by attention, change point and cost", "bold"))
+        for path in emergence.ordered:
+            out.print(told_path(path))
         hops = ", ".join(f"{hop} {when(learnt)}" for hop, learnt in emergence.learnt.items())
         out.print(f"hops learnt at {hops}")
         if len(found) == 1:
@@ -177,17 +179,14 @@ def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None
             tell_order([emergence.events for emergence in found], order, "all paths, by rank in layer order")
 
 
-def path_table(emergence: Emergence) -> Table:
-    """A run's paths, as they came."""
-    table = Table(title=f"{emergence.run}: onsets in steps (95 %)", title_justify="left", box=None, pad_edge=False)
-    for column in ("path", "attention", "above 0.5", "change point", "causal onset", "costs", "serves", "leads by"):
-        table.add_column(column, justify="left" if column in ("path", "serves") else "right")
-    for f in emergence.ordered:
-        change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
-        causal, cost = ("", "") if not f.cost else (when(f.cost.causal.onset), f"{f.cost.causal.effect:+.3f}")
-        lead = "" if f.lead is None else f"{round(f.lead):+d}"
-        table.add_row(str(f.path), f"{f.strength[-1]:.2f}", when(f.onset), change, causal, cost, f.hop or "", lead)
-    return table
+def told_path(f: Followed) -> str:
+    """A path's onsets, and what it is worth."""
+    change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
+    causal = f", causal {when(f.cost.causal.onset)}" if f.cost else ""
+    about = [f"attention {f.strength[-1]:.2f}", *([f"costs {f.cost.causal.effect:+.3f}"] if f.cost else [])]
+    about += [f"serves {f.hop}"] if f.hop else []
+    about += [] if f.lead is None else [f"leads by {round(f.lead):+d}"]
+    return f"{f.path}  ({', '.join(about)})\n    above 0.5 {when(f.onset)}, change {change}{causal}"
 
 
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:

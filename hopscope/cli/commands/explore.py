@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import PATH, refuse_beside, say, show_page
+from hopscope.cli.options import PATH, progress, refuse_beside, say, show_page
 from hopscope.core.places import PAGE as PAGE, check_page, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import Narrator, shows_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="Checkpoints whose model runs in the file: those of the tour, the last, all, or steps such as 0,160,1000.",
 )
 @click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of these results, or studies.")
+@progress
 def command(
     runs: tuple[Path, ...], port: int, open_it: bool | None, file: Path | None, weights: str, results: Path | None
 ) -> None:
@@ -154,4 +155,5 @@ def stopped_by_signals() -> Iterator[None]:
 
 def watch(told: str) -> None:
     """What is being done, on stderr."""
-    say(told, err=True)
+    if shows_progress():
+        say(told, err=True)

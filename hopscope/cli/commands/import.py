@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, options_of, pick, print_json, say
+from hopscope.cli.options import PATH, Brief, options_of, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.runs.from_weights import write_made
@@ -18,17 +18,17 @@ from hopscope.runs.importing import ACTIVATION, Imported, check_activation, chec
 from hopscope.runs.run import Run
 
 
-class ForTask(click.Command):
+class ForTask(Brief):
     """A command that has, beside its own options, those of the task that its --task names."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["task"] = named(args)
         return super().parse_args(ctx, args)
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def every(self, ctx: click.Context) -> list[click.Parameter]:
         known = ctx.meta.get("task") in catalogue.names("tasks")
         of_task = options_of(catalogue.find("tasks", ctx.meta["task"])) if known else []
-        own = super().get_params(ctx)
+        own = super().every(ctx)
         return [*own[:-1], *of_task, own[-1]]  # --help stays last
 
 
@@ -71,6 +71,7 @@ def tell(stored: Run, imported: Imported) -> None:
 
 command = ForTask(
     "import",
+    common=("task", "mask", "layer_norm", "positions", "activation", "logits", "out", "as_json"),
     callback=run,
     params=[
         click.Argument(["weights"], metavar="WEIGHTS", type=PATH),

@@ -1,12 +1,16 @@
-"""`hopscope list`: everything that the laboratory offers, found by walking its folders."""
+"""`hopscope list [KIND]`: everything that the laboratory offers, found by walking its folders."""
 
 from __future__ import annotations
 
-import click
-from rich.table import Table
+import shutil
+import textwrap
 
-from hopscope.cli.options import as_json, console, print_json
+import click
+
+from hopscope.cli.options import as_json, print_json, say
 from hopscope.core import catalogue
+from hopscope.core.settings import BadInput
+from hopscope.core.wording import beside
 
 FOLDERS = {
     "tasks": "tasks",
@@ -20,24 +24,44 @@ FOLDERS = {
     "benchmarks": "language.benchmarks",
     "curricula": "curricula",
 }
+KINDS = (*FOLDERS, "presets")
 
 
 @click.command("list")
+@click.argument("kind", required=False, shell_complete=lambda _, __, begun: [k for k in KINDS if k.startswith(begun)])
 @as_json
-def command(as_json: bool) -> None:
-    """Name every task, model, attention variant, position code, optimizer, measure, experiment, …"""
-    found = {
-        kind: [{"name": name, "summary": catalogue.summary(folder, name)} for name in catalogue.names(folder)]
-        for kind, folder in FOLDERS.items()
-    }
+def command(kind: str | None, as_json: bool) -> None:
+    """Name what there is of every kind; of one KIND, such as tasks, also say what each is."""
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"KIND must be one of {', '.join(KINDS)}; got {kind!r}")
     if as_json:
-        print_json(found)
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("kind", style="dim")
-    table.add_column("name", style="bold", no_wrap=True)
-    table.add_column("what it is")
-    for kind, variants in found.items():
-        for index, variant in enumerate(variants):
-            table.add_row("" if index else kind, variant["name"], variant["summary"])
-    console().print(table)
+        asked = FOLDERS if kind is None else (kind,)
+        print_json({one: [{"name": n, "summary": s} for n, s in told(one).items()] for one in asked})
+    elif kind is None:
+        overview()
+    else:
+        say("\n".join(f"{name}\n{beside('', words, width(), 4)}" for name, words in told(kind).items()))
+
+
+def told(kind: str) -> dict[str, str]:
+    """The names of a kind, each with a sentence; no variant is imported."""
+    if kind in FOLDERS:
+        return {name: catalogue.summary(FOLDERS[kind], name) for name in catalogue.names(FOLDERS[kind])}
+    from hopscope.configuration.presets import RECIPES  # with which PyTorch comes
+
+    return {name: recipe.summary for name, recipe in RECIPES.items()}
+
+
+def overview() -> None:
+    """A line per kind: how many there are, and as many names as fit."""
+    for kind, folder in FOLDERS.items():
+        names = catalogue.names(folder)
+        shown = textwrap.shorten(", ".join(names), width() - 19, placeholder=" …")
+        say(f"{kind:<14}{len(names):>3}  {shown}")
+    say("\n'hopscope list KIND' says what each is, such as 'hopscope list tasks'.")
+    say("There is also 'hopscope list presets'.")
+
+
+def width() -> int:
+    """Characters of a line."""
+    return min(100, shutil.get_terminal_size((80, 24)).columns)

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 import click
-from rich.table import Table
 
 from hopscope.cli.options import (
     PATH,
@@ -20,6 +19,7 @@ from hopscope.cli.options import (
     opened,
     option_of,
     print_json,
+    progress,
     say,
     say_unverified,
     show_page,
@@ -30,8 +30,8 @@ from hopscope.core.places import CLAIMS, PAGE, TABLE, check_page, has, is_instal
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, listed, parse_json, read_listed, write_file
 from hopscope.core.strangers import misfit
-from hopscope.core.terminal import Narrator
-from hopscope.core.wording import count
+from hopscope.core.terminal import Narrator, tinted
+from hopscope.core.wording import beside, count
 from hopscope.experiments.base import experiment
 from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import HERE, all_claims, claims_in, gone, redraw, results_in, rooms
@@ -56,6 +56,7 @@ STUDY_PAGES, ALL_STUDIES = "hopscope_studies/{}/README.md", "hopscope_studies/RE
 @click.option("--studies", is_flag=True, help="Print the README's table of studies in Markdown.")
 @click.option("--all-studies", is_flag=True, help="Print a row per study, as in hopscope_studies/README.md.")
 @click.option("--paper", is_flag=True, help="Print the paper's sentences with their verdicts, then its settings.")
+@progress
 @as_json
 def command(
     results: Path | None,
@@ -105,7 +106,7 @@ def command(
     elif all_studies:
         say(studies_markdown(claims, "{}/README.md"), nl=False)
     else:
-        console().print(claims_table(claims))
+        tell_claims(claims)
 
 
 def check_kinds() -> None:
@@ -192,24 +193,19 @@ def read_all(folder: Path, *names: str) -> None:
             read_listed(folder, name)
 
 
-def claims_table(claims: Iterable[dict[str, Any]]) -> Table:
-    """One row per claim."""
-    from hopscope.core.terminal import tinted
+COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("experiment", "section", "claim", "scale", "number", "spread", "n", "verdict"):
-        table.add_column(column, justify="right" if column in ("number", "n") else "left")
-    colours = {"holds": "green", "fails": "red", "undecided": "yellow"}
+
+def tell_claims(claims: Iterable[dict[str, Any]]) -> None:
+    """Each claim, its verdict first, and below it our number."""
+    out = console()
     for row in claims:
-        low, high = (show(x) for x in row["spread"])
-        table.add_row(
-            row["experiment"],
-            row["section"],
-            row["sentence"],
-            row["scale"],
-            show(row["number"]),
-            f"{low} to {high}",
-            str(row["n"]),
-            tinted(row["verdict"], colours.get(row["verdict"], "")),
+        verdict, (low, high) = row["verdict"], map(show, row["spread"])
+        where = (
+            f"{row['experiment']}, {row['section']}, {row['scale']}"
+            if row["section"]
+            else f"{row['experiment']}, {row['scale']}"
         )
-    return table
+        said = beside(verdict, f"{row['sentence']} [{where}]", out.width, 11)
+        out.print(tinted(verdict, COLOURS.get(verdict, "")), said.removeprefix(verdict), sep="")
+        out.print(f"{'':11}{show(row['number'])} ({low} to {high}), n = {row['n']}")

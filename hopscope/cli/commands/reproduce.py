@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.report import claims_table
+from hopscope.cli.commands.report import tell_claims
 from hopscope.cli.options import (
     PATH,
     as_json,
     completed,
-    console,
     dry_run,
     free_words,
     print_json,
+    progress,
     say,
     say_unverified,
     threads,
@@ -30,8 +30,8 @@ from hopscope.core.environment import choose_device
 from hopscope.core.memory import memory_free
 from hopscope.core.places import CLAIMS, has
 from hopscope.core.settings import BadInput
-from hopscope.core.terminal import Narrator
-from hopscope.core.wording import count, duration
+from hopscope.core.terminal import Narrator, shows_progress
+from hopscope.core.wording import beside, count, duration
 from hopscope.experiments.base import SCALES, declared, experiment, offered
 from hopscope.experiments.results import claim_ids, claims_in, outstanding, room
 from hopscope.experiments.runner import Outcome, reproduce, run_folder
@@ -65,7 +65,13 @@ def seconds(text: str | None) -> float | None:
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @threads
 @dry_run
-@click.option("--list", "list_them", is_flag=True, help="Name every experiment, its claims and its times.")
+@click.option(
+    "--list",
+    "list_them",
+    is_flag=True,
+    help="Name every experiment; of NAME (or all) say more.",
+)
+@progress
 @as_json
 def command(
     name: str | None,
@@ -81,7 +87,7 @@ def command(
 ) -> None:
     """Reproduce the experiment NAME (or `all`): train, tabulate, draw, judge the paper's claims."""
     if list_them:
-        show_list(as_json)
+        show_list(name, as_json)
         return
     if name is None:
         raise BadInput("say which experiment, or all; 'hopscope reproduce --list' names them")
@@ -104,7 +110,7 @@ def command(
             runs=runs,
             results=place(each, scale, runs, results),
             budget=None if deadline is None else max(0.0, deadline - time.monotonic()),
-            watcher=lambda label: ProgressBar(label=label),
+            watcher=(lambda label: ProgressBar(label=label)) if shows_progress() else None,
             telling=Narrator,
             device=device,
             threads=threads,
@@ -166,7 +172,7 @@ def tell(outcomes: list[Outcome], as_json: bool) -> None:
         print_json({"done": all(o.done for o in outcomes), "left": sum(o.left for o in outcomes), "claims": claims})
         return
     if claims:
-        console().print(claims_table(claims))
+        tell_claims(claims)
     for outcome in outcomes:
         if outcome.results:
             say(f"{outcome.results}: table.csv, figure.svg, claims.json")
@@ -177,22 +183,28 @@ def tell(outcomes: list[Outcome], as_json: bool) -> None:
             say(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 
 
-def show_list(as_json: bool) -> None:
-    """Every experiment with what it takes."""
-    found = [
-        {
-            "name": name,
-            "summary": catalogue.summary("experiments", name),
-            "claims": claim_ids(name),
-            "seconds": experiment(name).SECONDS,
-        }
-        for name in catalogue.names("experiments")
-    ]
+def show_list(name: str | None, as_json: bool) -> None:
+    """The names of all experiments; of one, or of `all`, also what it judges and how long it takes."""
+    known = catalogue.names("experiments")
+    names = known if name in (None, "all") else [str(name)]
     if as_json:
-        print_json(found)
-        return
-    for one in found:
-        times = ", ".join(f"{scale} {spent} s" for scale, spent in one["seconds"].items())
-        ids = ", ".join(one["claims"]) or "nothing yet: it has no results"
-        claims = textwrap.fill(ids, 116, initial_indent="    judges ", subsequent_indent="      ")
-        say(f"{one['name']}: {one['summary']}\n{claims}\n    takes {times}")
+        print_json([about(each) for each in names])
+    elif name is None:
+        say(textwrap.fill(", ".join(known), 80))
+        say("\n'hopscope reproduce NAME --list' tells of one; with all, of each.")
+    else:
+        say("\n\n".join(in_words(about(each)) for each in names))
+
+
+def about(name: str) -> dict[str, Any]:
+    """An experiment with what it takes. Raises BadInput."""
+    summary, seconds = catalogue.summary("experiments", name), experiment(name).SECONDS
+    return {"name": name, "summary": summary, "claims": claim_ids(name), "seconds": seconds}
+
+
+def in_words(one: dict[str, Any]) -> str:
+    """The same for people, at 80 characters."""
+    times = ", ".join(f"{scale} {duration(spent)}" for scale, spent in one["seconds"].items())
+    ids = ", ".join(one["claims"]) or "nothing yet: it has no results"
+    parts = [one["summary"], f"judges {ids}", f"takes {times}"]
+    return "\n".join([one["name"], *(beside("", part, 80, 4) for part in parts)])

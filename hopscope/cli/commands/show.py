@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 from rich.table import Table
 
+from hopscope.circuits.text_drawing import drawing
+from hopscope.circuits.units import Row, Unit
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
+from hopscope.core.wording import count, duration
+from hopscope.emergence.record import stored_paths
 from hopscope.models.transformer import Architecture
 from hopscope.runs.collapse import collapse
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
+FOUND = "circuit.json"
 VERIFIED = (
     "its own small ones as listed in manifest.json ('hopscope verify' also reads the weights and what was found later)"
 )
@@ -29,25 +35,47 @@ def command(folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(run.summary())
     else:
-        describe(run)
+        describe(run, circuit=True)
 
 
-def describe(run: Run) -> None:
-    """A run's summary for people: settings, then each hop's loss beside the task's baselines."""
+def describe(run: Run, circuit: bool = False) -> None:
+    """A run for people: what it learnt, its circuit if one was found and is asked for, then losses and settings."""
     summary, task, out = run.summary(), run.task, console()
+    drawn = stored_circuit(run, out.width) if circuit and (run.path / FOUND).is_file() else ""
+    out.print(tinted(f"{run.path}: {learnt(summary['hop_losses'], task)}", "bold"))
+    if fallen := collapse(run):
+        out.print(tinted(f"{fallen}", "bold"))
+    if drawn:
+        out.print(f"\n{drawn}\n", no_wrap=True, crop=False)
     state = "done" if summary["done"] else f"not done: {run.config.training.steps} steps were asked for"
-    out.print(tinted(run.path, "bold"), f" {task.name()}  {run.config.identity}")
-    out.print(f"step {summary['step']} ({state}), {summary['parameters']:,} parameters, {summary['seconds']} s")
+    if summary["hop_losses"]:
+        out.print(hop_table(run, summary))
+        out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
+    out.print(f"{task.name()}  {run.config.identity}")
+    size, took = f"{summary['parameters']:,} parameters", duration(summary["seconds"])
+    out.print(f"step {summary['step']} ({state}), {size}, {took}")
     if run.done:
         out.print(f"files: {VERIFIED if summary['verified'] else f'unverified ({UNVERIFIED})'}")
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     print_settings(run.config)
-    if summary["hop_losses"]:
-        out.print(hop_table(run, summary))
-        out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
-    if fallen := collapse(run):
-        out.print(tinted(f"{fallen}", "bold"))
+
+
+def learnt(losses: Mapping[str, float | None], task: Task) -> str:
+    """`solved: x1, x2`, or also what is learnt and what is not; of many hops how many."""
+    hops: dict[str, list[str]] = {}
+    for hop, loss in losses.items():
+        hops.setdefault(verdict(loss, task), []).append(hop)
+    said = (f"{word}: {', '.join(some) if len(some) < 6 else count(len(some), 'hop')}" for word, some in hops.items())
+    return "; ".join(said) or "no losses yet"
+
+
+def stored_circuit(run: Run, width: int) -> str:
+    """The circuit that `hopscope circuit` wrote, with its verdict. Raises Damaged."""
+    found = run.finding(FOUND)
+    units: list[Unit] = [*stored_paths(found, str(run.path / FOUND))]
+    units += map(Row.parse, found.get("unnamed_rows", []))
+    return "\n\n".join(filter(None, [f"its circuit: {found.get('verdict', 'unknown')}", drawing(units, width)]))
 
 
 def print_settings(config: Config) -> None:

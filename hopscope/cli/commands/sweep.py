@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.reproduce import estimate, place, seconds, tell, to_train
-from hopscope.cli.options import PATH, as_json, completed, dry_run
+from hopscope.cli.options import PATH, as_json, completed, dry_run, progress
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import Narrator, shows_progress
 from hopscope.core.wording import count
 from hopscope.execution.crew import Crew, Processes
 from hopscope.execution.ray_workers import RayCrew
@@ -58,6 +58,7 @@ ENGINES = ("local", "stacked", "ray", "submitit")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 @click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
 @dry_run
+@progress
 @as_json
 def command(
     name: str,
@@ -155,6 +156,6 @@ class Counter:
 
     def __call__(self, done: int, of: int) -> None:
         self.bar.update(self.task, completed=done, total=of)
-        if done != self.done and not self.console.is_terminal:
+        if done != self.done and shows_progress() and not self.console.is_terminal:
             self.console.print(f"{self.name}: {done} of {count(of, 'run')} done")
         self.done = done

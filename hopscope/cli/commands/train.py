@@ -9,12 +9,23 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe, print_settings
-from hopscope.cli.options import DRY_RUN, PATH, PerVariant, few_enough, free_words, options_of, pick, print_json, say
+from hopscope.cli.options import (
+    DRY_RUN,
+    PATH,
+    SHOWS,
+    PerVariant,
+    few_enough,
+    free_words,
+    options_of,
+    pick,
+    print_json,
+    say,
+)
 from hopscope.configuration.config import Config, Training
-from hopscope.configuration.presets import RECIPES, Recipe, recipe
+from hopscope.configuration.presets import Recipe, recipe
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, flag_of
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import Narrator, shows_progress
 from hopscope.core.wording import count, duration
 from hopscope.experiments.priors import prior_of
 from hopscope.interventions.clamps import EXAMPLE, Clamp
@@ -30,7 +41,6 @@ from hopscope.training.rehearsal import rehearse
 
 
 def options() -> list[click.Parameter]:
-    presets = "; ".join(f"{name}: {r.summary}" for name, r in RECIPES.items())
     return [
         click.Option(
             ["--model", "model_choice"],
@@ -46,7 +56,11 @@ def options() -> list[click.Parameter]:
             metavar="PATH KIND@STEP",
             help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
         ),
-        click.Option(["--preset"], metavar="NAME", help=f"Start from a named recipe; options given win. {presets}."),
+        click.Option(
+            ["--preset"],
+            metavar="NAME",
+            help="A recipe to start from, of 'hopscope list presets'; options given win.",
+        ),
         click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."),
         click.Option(["--device"], default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train."),
         click.Option(
@@ -64,6 +78,7 @@ def options() -> list[click.Parameter]:
         ),
         click.Option(["--mirror"], type=click.Choice(TRACKERS), help="Also copy metrics to this tracker."),
         click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
+        click.Option(["--progress"], **SHOWS),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the finished run's summary as JSON."),
     ]
 
@@ -96,7 +111,7 @@ def run(kind: type[Task], given: dict[str, Any]) -> None:
     if given["dry_run"]:
         estimate(config, folder, given)
         return
-    watchers: list[Watcher] = [ProgressBar()]
+    watchers: list[Watcher] = [ProgressBar()] * shows_progress()
     if given["mirror"]:
         watchers.append(Mirror(given["mirror"], name=folder.name))
     found = (folder / "DONE").is_file()
@@ -141,6 +156,13 @@ def tell(run: Run, found: bool) -> None:
     say(f"\nNext: hopscope draw {run.path}")
 
 
+COMMON = ("n_hops", "n_layers", "n_heads", "d_model", "steps", "batch", "lr", "seed", "preset", "out", "dry_run")
+
 command = PerVariant(
-    "tasks", "train", "Train a transformer on TASK; the same command again resumes, or finds the run.", options, run
+    "tasks",
+    "train",
+    "Train a transformer on TASK; the same command again resumes, or finds the run.",
+    options,
+    run,
+    COMMON,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import PATH, as_json, print_json, say
+from hopscope.cli.options import PATH, as_json, print_json, progress, say
 from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.core.wording import count
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.command("verify")
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=PATH)
 @click.option("--write", is_flag=True, help="Write the manifest of a finished folder without one, if it has no fault.")
+@progress
 @as_json
 def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
     """Check every file of runs and results against its manifest, and runs against themselves.

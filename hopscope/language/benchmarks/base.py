@@ -53,7 +53,7 @@ class Exercise(Question):
         return self.benchmark.guess(self, number)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `hopscope ask --json` prints: `{prompt, answer, choices}`."""
+        """What `hopscope lm ask --json` prints: `{prompt, answer, choices}`."""
         return {"prompt": self.prompt, "answer": self.answer, "choices": list(self.acceptable)}
 
 

@@ -1,6 +1,6 @@
 """What a reading of a language model is: something found inside it, told as a report, a table and pictures.
 
-A study brings one as a file of its folder `language/readings`; its name is the file's. `hopscope heads` and
+A study brings one as a file of its folder `language/readings`; its name is the file's. `hopscope lm heads` and
 `hopscope.live.language` find it there, so that the laboratory knows of no study.
 """
 

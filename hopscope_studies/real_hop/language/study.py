@@ -1,4 +1,4 @@
-"""The circuit of one hop in a language model, as `hopscope heads --circuit` finds, judges and tells it.
+"""The circuit of one hop in a language model, as `hopscope lm heads --circuit` finds, judges and tells it.
 
 Half of the draws of facts serve the search: scores, the sets of all methods, and what is left out of them. The other
 half serves every number that is reported of a set.

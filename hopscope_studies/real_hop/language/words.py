@@ -1,4 +1,4 @@
-"""What `hopscope heads --circuit` tells people of a language model's hop, line by line."""
+"""What `hopscope lm heads --circuit` tells people of a language model's hop, line by line."""
 
 from __future__ import annotations
 

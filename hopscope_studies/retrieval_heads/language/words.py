@@ -1,4 +1,4 @@
-"""What `hopscope heads --needles` tells people of a model's retrieval heads, line by line."""
+"""What `hopscope lm heads --needles` tells people of a model's retrieval heads, line by line."""
 
 from __future__ import annotations
 

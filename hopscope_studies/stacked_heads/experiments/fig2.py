@@ -3,7 +3,7 @@
 The paper asks large hosted models 500 questions per formulation, directly and again until the answer is acceptable, and
 finds them nearly perfect up to D = 5. Here the models are those that run anywhere (135 and 270 million parameters),
 so the paper's sentences stand beside our numbers undecided; judged is what such models can do: one hop, not two. Any
-other can be asked the same with `hopscope evaluate`. At scale `quick` the models are of known answer.
+other can be asked the same with `hopscope lm evaluate`. At scale `quick` the models are of known answer.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def every_depth(model: str, layout: str, count: int) -> Iterator[Asked]:
 
 
 def table(finished: list[Finished], scale: str) -> DataFrame:
-    """The rows of `hopscope evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
+    """The rows of `hopscope lm evaluate` (`hopscope.language.evaluation.COLUMNS`), with run and version."""
     rows: list[dict[str, Any]] = []
     for one in finished:
         row = {name: value for name, value in read_json(one.path / "row.json").items() if name != "settings"}

@@ -1,8 +1,8 @@
 """Which heads of a language model do one hop? (beyond Musat, section 4, which asks models and does not open them)
 
-The paper shows that large models retrieve, and finds stacked heads in small ones. `hopscope heads` opens SmolLM2-135M
-on the equations (docs/heads.md): scores of all heads, a minimal set of them, and what stacks on what. Here its report
-is judged, with questions of two seeds. Sections 4 and 8 are what it stands between.
+The paper shows that large models retrieve, and finds stacked heads in small ones. `hopscope lm heads` opens
+SmolLM2-135M on the equations (docs/heads.md): scores of all heads, a minimal set of them, and what stacks on what. Here
+its report is judged, with questions of two seeds. Sections 4 and 8 are what it stands between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
 
 @dataclass(frozen=True)
 class Heads(OfModel):
-    """The report of `hopscope heads`."""
+    """The report of `hopscope lm heads`."""
 
     label = "heads"
     file = REPORT

@@ -1,4 +1,4 @@
-"""The heads of one model, from the field's scores to the heads that do one hop: what `hopscope heads` measures."""
+"""The heads of one model, from the field's scores to the heads that do one hop: what `hopscope lm heads` measures."""
 
 from __future__ import annotations
 

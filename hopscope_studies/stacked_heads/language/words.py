@@ -1,4 +1,4 @@
-"""What `hopscope heads` tells people of a model's heads, line by line."""
+"""What `hopscope lm heads` tells people of a model's heads, line by line."""
 
 from __future__ import annotations
 

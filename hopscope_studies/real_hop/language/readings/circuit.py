@@ -1,4 +1,4 @@
-"""The circuit of one hop, as `hopscope heads --circuit` finds and tells it; of two hops that fail, why they do."""
+"""The circuit of one hop, as `hopscope lm heads --circuit` finds and tells it; of two hops that fail, why they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retrieval heads, as `hopscope heads --needles` finds and tells them."""
+"""The retrieval heads, as `hopscope lm heads --needles` finds and tells them."""
 
 from __future__ import annotations
 

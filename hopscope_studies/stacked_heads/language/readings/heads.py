@@ -1,4 +1,4 @@
-"""The heads that do one hop, as `hopscope heads` finds and tells them."""
+"""The heads that do one hop, as `hopscope lm heads` finds and tells them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hopscope heads`: what the heads of a real model do, and which of them do one hop."""
+"""`hopscope lm heads`: what the heads of a real model do, and which of them do one hop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import PATH, as_json, console, few_enough, pick, print_json, refuse_beside, say
+from hopscope.cli.options import PATH, as_json, console, few_enough, pick, print_json, progress, refuse_beside, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -54,6 +54,7 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
     help="Of PyTorch; default 2, or 1 on a machine with one core.",
 )
 @click.option("--out", type=PATH, metavar="DIR", help="Where to; default heads/MODEL.")
+@progress
 @as_json
 def command(
     model: str,

@@ -1,4 +1,4 @@
-"""`hopscope evaluate`: language models on the retrieval problem in words, and on benchmarks."""
+"""`hopscope lm evaluate`: language models on the retrieval problem in words, and on benchmarks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopscope.cli.answer_tables import as_table, benchmark_table
 from hopscope.cli.language_options import check_of_use
-from hopscope.cli.options import PATH, Several, SeveralCommand, console, few_enough, given_here, print_json, say
+from hopscope.cli.options import (
+    PATH,
+    SHOWS,
+    Several,
+    SeveralCommand,
+    console,
+    few_enough,
+    given_here,
+    print_json,
+    say,
+)
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -33,7 +44,6 @@ from hopscope.language.records import Records
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-    from rich.table import Table
 
 Cell = tuple[Questions, Layout, Protocol]
 Row = dict[str, Any]
@@ -200,75 +210,7 @@ def progress() -> Progress:
     return bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
 
 
-def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
-    """One model's rows: accuracy with its interval and where it stands to chance; wide, all that decides it."""
-    from rich.table import Table
-
-    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
-    for name in COLUMNS + MORE if wide else COLUMNS:
-        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=wide or name not in LEFT)
-    for row in rows:
-        cells = [
-            f"{row['formulation']} {row['hops']}",
-            f"{row['layout']}, {row['protocol']}",
-            number(row["accuracy"]),
-            f"{row['low']:.2f}\u2013{row['high']:.2f}",
-            standing(row) + f" {row['chance']:.2f}",
-        ]
-        if wide:
-            cells += [str(row["n"]), *(number(row[name]) for name in ("valid", "tries", "mass", "prior_corrected"))]
-            cells += [f"{row['run_outs']}", shortened(row["labels"])]
-        table.add_row(*cells)
-    return table
-
-
-def benchmark_table(rows: Sequence[Row]) -> Table:
-    """One model's measures on benchmarks, each with its interval and where it stands to chance."""
-    from rich.table import Table
-
-    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
-    for name in ("benchmark", "asked", "measure", "mean", "95 %", "to chance"):
-        table.add_column(name, justify="left" if name in ("benchmark", "asked", "measure", "to chance") else "right")
-    for row in rows:
-        where = [f"{row['low']:.2f}\u2013{row['high']:.2f}", standing(row) + f" {number(row['chance'])}"]
-        asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
-        table.add_row(*asked, number(row["value"]), *where)
-    return table
-
-
-COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
-MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
 SPELT = ("labels", "finish_reasons", "left_out", "settings", "identity")  # columns of table.csv that hold JSON
-LEFT = ("question", "asked", "to chance", "answers given")
-
-
-def standing(row: dict[str, Any]) -> Text:
-    """Where the interval lies, as a word before the chance level."""
-    from rich.text import Text
-
-    from hopscope.core.terminal import tinted
-
-    if row["partial"]:
-        return tinted(f"{row['left']} missing", "yellow")
-    if row["n"] == 0:
-        return Text("unknown")
-    if row["chance"] != row["chance"]:  # of a measure that has none
-        return Text("")
-    if row["low"] > row["chance"]:
-        return tinted("above", "green")
-    return Text("below" if row["high"] < row["chance"] else "at")
-
-
-def shortened(labels: str, most: int = 4) -> str:
-    """The commonest answers."""
-    import json
-
-    counts = sorted(json.loads(labels).items(), key=lambda item: -item[1])
-    return " ".join(f"{label}×{n}" for label, n in counts[:most]) + (" …" if len(counts) > most else "")
-
-
-def number(value: float) -> str:
-    return "" if value != value else f"{value:.2f}"
 
 
 def as_value(row: dict[str, Any]) -> dict[str, Any]:
@@ -283,6 +225,7 @@ def none_for_nan(value: Any) -> Any:
 
 command = SeveralCommand(
     "evaluate",
+    common=("model", "formulation", "benchmark", "hops", "layout", "protocol", "count", "seed", "threads", "out"),
     callback=run,
     params=[
         Several(
@@ -340,6 +283,7 @@ command = SeveralCommand(
             help="Where answers and the table are kept  [default: evaluations/MODEL]",
         ),
         click.Option(["--wide"], is_flag=True, help="Show every column of the table."),
+        click.Option(["--progress"], **SHOWS),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
     ],
     help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "

@@ -1,4 +1,4 @@
-"""`hopscope ask FORMULATION`: questions in words, or a benchmark's; for people, as JSON, or as tasks for lm-eval."""
+"""`hopscope lm ask FORMULATION`: questions in words, or a benchmark's; for people, as JSON, or as tasks for lm-eval."""
 
 from __future__ import annotations
 

@@ -1,0 +1,75 @@
+"""What language models answered, as tables for people: a row per question's kind, a model at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from hopscope.core.terminal import tinted
+
+Row = dict[str, Any]
+COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
+MORE = ("n", "valid", "tries", "mass", "corrected", "run out", "answers given")
+LEFT = ("question", "asked", "to chance", "answers given")
+
+
+def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
+    """One model's rows: accuracy with its interval and where it stands to chance; wide, all that decides it."""
+    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
+    for name in COLUMNS + MORE if wide else COLUMNS:
+        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=wide or name not in LEFT)
+    for row in rows:
+        cells: list[str | Text] = [
+            f"{row['formulation']} {row['hops']}",
+            f"{row['layout']}, {row['protocol']}",
+            number(row["accuracy"]),
+            f"{row['low']:.2f}\u2013{row['high']:.2f}",
+            standing(row) + f" {row['chance']:.2f}",
+        ]
+        if wide:
+            cells += [str(row["n"]), *(number(row[name]) for name in ("valid", "tries", "mass", "prior_corrected"))]
+            cells += [f"{row['run_outs']}", shortened(row["labels"])]
+        table.add_row(*cells)
+    return table
+
+
+def benchmark_table(rows: Sequence[Row]) -> Table:
+    """One model's measures on benchmarks, each with its interval and where it stands to chance."""
+    table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
+    for name in ("benchmark", "asked", "measure", "mean", "95 %", "to chance"):
+        table.add_column(name, justify="left" if name in ("benchmark", "asked", "measure", "to chance") else "right")
+    for row in rows:
+        where: list[str | Text] = [
+            f"{row['low']:.2f}\u2013{row['high']:.2f}",
+            standing(row) + f" {number(row['chance'])}",
+        ]
+        asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
+        table.add_row(*asked, number(row["value"]), f"{row['low']:.2f}\u2013{row['high']:.2f}", chance)
+    return table
+
+
+def standing(row: dict[str, Any]) -> Text:
+    """Where the interval lies, as a word before the chance level."""
+    if row["partial"]:
+        return tinted(f"{row['left']} missing", "yellow")
+    if row["n"] == 0:
+        return Text("unknown")
+    if row["chance"] != row["chance"]:  # of a measure that has none
+        return Text("")
+    if row["low"] > row["chance"]:
+        return tinted("above", "green")
+    return Text("below" if row["high"] < row["chance"] else "at")
+
+
+def shortened(labels: str, most: int = 4) -> str:
+    """The commonest answers."""
+    counts = sorted(json.loads(labels).items(), key=lambda item: -item[1])
+    return " ".join(f"{label}×{n}" for label, n in counts[:most]) + (" …" if len(counts) > most else "")
+
+
+def number(value: float) -> str:
+    return "" if value != value else f"{value:.2f}"

@@ -1,0 +1,1 @@
+"""Commands about language models, one per file; each file defines `command`."""
