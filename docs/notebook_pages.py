@@ -2,12 +2,15 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 DOCS = Path(__file__).parent
+LINK = re.compile(r"\]\((\w+)\.ipynb\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -18,6 +21,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for place, picture in pictures.items():
             files.append(File.generated(config, place, content=picture))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Other pages' links to a notebook lead to its page."""
+    own = page.file.src_uri.endswith("_notebook.md")
+    return markdown if own else LINK.sub(r"](\1_notebook.md)", markdown)
 
 
 def page_of(notebook: Path) -> tuple[str, dict[str, bytes]]:

@@ -3,7 +3,9 @@ function follow() {
   const theme = document.body.dataset.mdColorScheme === "slate" ? "dark" : "light";
   for (const frame of document.querySelectorAll("iframe")) {
     const page = frame.contentDocument?.getElementById("explorer"); // from disk one may not look into a frame
-    if (page) page.dataset.theme = theme;
+    if (!page) continue;
+    page.dataset.theme = theme;
+    page.dispatchEvent(new CustomEvent("hopscope-theme")); // maps are painted anew
   }
 }
 new MutationObserver(follow).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
