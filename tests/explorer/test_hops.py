@@ -103,6 +103,9 @@ def test_in_the_scene_every_name_stands_in_a_box_of_its_own(pages, opened, hops,
     page = opened(f"{pages[hops]}#view=scene", width)
     page.page.locator("[data-answered=yes]").wait_for()
     assert page.page.evaluate(CROWDED) == [] == page.page.evaluate(OVERLAPS)
+    page.page.evaluate("document.querySelector('.brand bdi').textContent = '…/a-rather-long-folder-of/runs-42'")
+    name, tools = (page.page.locator(f"header.top {part}").bounding_box() for part in (".brand bdi", ".tools"))
+    assert name["x"] + name["width"] <= tools["x"] or name["y"] + name["height"] <= tools["y"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
