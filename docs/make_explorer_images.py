@@ -3,13 +3,16 @@
     python docs/make_explorer_images.py [--runs runs]
 
 Beside the demo stands the same training, shorter and with other seeds: runs/demo-seed-1, trained if it is not there.
-Claims are those of the studies. Pictures are quantised to few colours, which flat pages bear well.
+The model of three hops is runs/demo, which `hopscope demo --out runs/demo` trains. That of five is hardly trained, and
+its circuit is written by hand, as in tests. Claims are those of the studies. Pictures are quantised to few colours,
+which flat pages bear well.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +27,10 @@ from hopscope import Config, load, train  # noqa: E402
 from hopscope.explorer.building import Builder  # noqa: E402
 from hopscope.explorer.page import export  # noqa: E402
 from tests.explorer.chromium import Opened, chromium  # noqa: E402
+from tests.explorer.hops import page_of_hops  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
-SIZE = {"width": 1280, "height": 860}
+SIZE = (1280, 860)
 COLOURS = 256
 SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
@@ -38,8 +42,19 @@ STATES = {
     "try": "view=try",
     "compare": "view=compare",
     "census": "view=census",
-    "claims": "view=claims&paper=Musat (2025)&claim=fig4.later_hops_are_harder@cpu",
+    "claims": "view=claims&study=The paper, claim by claim&find=fig4 hop&claim=fig4.later_hops_are_harder@cpu",
     "tour": "tour=4",
+    "three_hops": "tell=4",
+    "three_hops_narrow": "tell=4",
+    "five_hops": "view=scene",
+    "five_hops_narrow": "view=scene",
+}
+#: By picture of more hops how many, and its size in pixels of CSS.
+HOPS = {
+    "three_hops": (3, (1440, 900)),
+    "three_hops_narrow": (3, (360, 1300)),
+    "five_hops": (5, (900, 900)),
+    "five_hops_narrow": (5, (360, 1300)),
 }
 
 
@@ -58,7 +73,7 @@ def settle(opened: Opened, name: str) -> None:
     page = opened.page
     if name == "circuit":
         opened.losses()
-    if name == "scene":
+    if name == "scene" or name in HOPS:
         page.locator("[data-answered=yes]").wait_for()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
@@ -72,7 +87,9 @@ def settle(opened: Opened, name: str) -> None:
 
 def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
     """One picture."""
-    opened = Opened(browser, f"{address}#{STATES[name]}", color_scheme=scheme, reduced_motion="reduce", viewport=SIZE)
+    width, height = HOPS[name][1] if name in HOPS else SIZE
+    view = {"color_scheme": scheme, "reduced_motion": "reduce", "viewport": {"width": width, "height": height}}
+    opened = Opened(browser, f"{address}#{STATES[name]}", **view)
     settle(opened, name)
     file = IMAGES / f"explorer_{name}{'_dark' if scheme == 'dark' else ''}.png"
     opened.page.screenshot(path=file)
@@ -83,6 +100,20 @@ def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
     return file
 
 
+def pages_of(names: list[str], runs: Path, folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Addresses of pages, each with the pictures that are taken of it."""
+    if usual := [name for name in names if name not in HOPS]:
+        beside = {"compare", "census"} & set(usual)
+        shown = ["packaged", *([other_run(runs)] if beside else [])]
+        export(Builder(shown, which="all", results=ROOT / "hopscope_studies"), folder / "page.html")
+        yield (folder / "page.html").as_uri(), usual
+    for hops in (3, 5):
+        if wanted := [name for name in names if name in HOPS and HOPS[name][0] == hops]:
+            if hops == 3:
+                export(Builder([runs / "demo"], which="tour"), folder / "three.html")
+            yield (folder / "three.html").as_uri() if hops == 3 else page_of_hops(hops, folder), wanted
+
+
 def main() -> None:
     """All of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -90,11 +121,12 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the other run is, or is to be trained")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, chromium() as browser:
-        file = Path(folder) / "page.html"
-        beside = {"compare", "census"} & set(given.only)
-        runs = ["packaged", *([other_run(given.runs)] if beside else [])]
-        export(Builder(runs, which="all", results=ROOT / "hopscope_studies"), file)
-        made = [shoot(browser, file.as_uri(), name, scheme) for name in given.only for scheme in ("light", "dark")]
+        made = [
+            shoot(browser, address, name, scheme)
+            for address, names in pages_of(given.only, given.runs, Path(folder))
+            for name in names
+            for scheme in ("light", "dark")
+        ]
     print(f"{len(made)} pictures, {sum(one.stat().st_size for one in made) / 1e6:.2f} MB")
 
 

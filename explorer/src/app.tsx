@@ -79,7 +79,9 @@ function Header() {
   const manifest = store.manifest.value!;
   const { view, run: identity } = store.choice.value;
   const run = store.run.value;
-  const views = VIEWS.filter((one) => (one === "claims" ? manifest.claims : one !== "scene" || sceneable(run)));
+  const views = VIEWS.filter((one) =>
+    one === "claims" ? manifest.claims : run && (one !== "scene" || sceneable(run)),
+  );
   useEffect(() => {
     if (run && !document.title.startsWith(called(run))) document.title = `${called(run)} · hopscope explorer`;
   }, [run?.name, run]);

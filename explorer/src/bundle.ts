@@ -221,7 +221,11 @@ export interface Claim {
   version: string;
   command: string;
   about: string;
+  study: string;
   paper: string;
+  control: boolean;
+  /** Whether this is its claim's last word; the other rows are of other scales. */
+  counts: boolean;
   table: string | null;
   figure: string | null;
 }
@@ -234,6 +238,10 @@ export interface Manifest {
   replacements: Record<"off" | "ideal" | "hand", string>;
   runs: Run[];
   claims: Claim[] | null;
+  /** How many claims came out how, in sentences (hopscope/experiments/counting.py): the page counts none itself. */
+  counts: { told: string; how: string; studies: { study: string; found: string; told: string }[] } | null;
+  /** The view on which the page opens; null: the scene, or what there is. */
+  opens: string | null;
   blocks: Record<string, BlockEntry>;
 }
 
@@ -405,6 +413,14 @@ export function fromBase64(name: string, coded: string): ArrayBuffer {
   return data.buffer;
 }
 
+/** What was packed by gzip, as text is in a file. Throws BundleError. */
+async function unpacked(name: string, data: ArrayBuffer): Promise<ArrayBuffer> {
+  const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer().catch(() => {
+    throw new BundleError(`Block ${name} is damaged: it cannot be unpacked.`);
+  });
+}
+
 /** The page's own file, if it holds a bundle: elements `bundle` (JSON) and `block:NAME` (base64). */
 export function fileSource(page: Document): Source | null {
   const manifest = page.getElementById("bundle");
@@ -415,7 +431,9 @@ export function fileSource(page: Document): Source | null {
     bytes: async (name, entry) => {
       const element = page.getElementById(`block:${name}`);
       if (!element) throw new BundleError(`Block ${name} is missing from this file: export it anew.`);
-      return measured(name, entry, fromBase64(name, element.textContent ?? ""));
+      const data = fromBase64(name, element.textContent ?? "");
+      const gzip = element.getAttribute("type")?.includes("gzip");
+      return measured(name, entry, gzip ? await unpacked(name, data) : data);
     },
     compute: null,
   };

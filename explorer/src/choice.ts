@@ -26,9 +26,10 @@ export interface Choice {
   same: boolean;
   /** Typed facts, or a typed sequence. */
   facts: string;
-  /** Which claims are shown: by their words, verdict, paper and scale; and which one is open, `experiment.id@scale`. */
+  /** Which claims are shown: by their words, verdict, study, paper and scale; and which one is open, `experiment.id@scale`. */
   find: string;
   verdict: string;
+  study: string;
   paper: string;
   scale: string;
   claim: string;
@@ -51,12 +52,13 @@ export const NOTHING: Choice = {
   facts: "",
   find: "",
   verdict: "",
+  study: "",
   paper: "",
   scale: "",
   claim: "",
 };
 
-const OF_CLAIMS = ["find", "verdict", "paper", "scale", "claim"] as const;
+const OF_CLAIMS = ["find", "verdict", "study", "paper", "scale", "claim"] as const;
 const OTHERS = [
   "v",
   "view",
@@ -143,11 +145,9 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
   };
   for (const name of new Set(query.keys())) if (!KNOWN.has(name)) ignore("something called", name);
   const first = manifest.runs.find((one) => !one.error);
-  const view = of(
-    "view",
-    (value) => VIEWS.find((one) => one === value),
-    first ? (sceneable(first) && !query.has("tour") ? "scene" : "run") : "claims",
-  );
+  const known = (value: string | null) => VIEWS.find((one) => one === value);
+  const usual = first ? (sceneable(first) && !query.has("tour") ? "scene" : "run") : "claims";
+  const view = of("view", known, known(manifest.opens) ?? usual);
   const identity = of("run", (value) => runOf(manifest, value)?.identity, first?.identity ?? "");
   const run = runOf(manifest, identity);
   const among = (list: readonly number[]) => (value: string) => list.find((one) => String(one) === value);
@@ -177,6 +177,7 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     facts: of("facts", (value) => value, ""),
     find: of("find", (value) => value, ""),
     verdict: of("verdict", (value) => claims.find((one) => one.verdict === value)?.verdict, ""),
+    study: of("study", (value) => claims.find((one) => one.study === value)?.study, ""),
     paper: of("paper", (value) => claims.find((one) => one.paper === value)?.paper, ""),
     scale: of("scale", (value) => claims.find((one) => one.scale === value)?.scale, ""),
     claim: of("claim", (value) => claims.map(placeOfClaim).find((one) => one === value), ""),

@@ -83,8 +83,8 @@ export class Store {
     const manifest = this.manifest.value!;
     const { choice } = read(`run=${identity}`, manifest);
     this.undoable.value = [];
-    const { view, find, verdict, paper, scale, claim } = this.choice.value; // which are of no run
-    this.choice.value = { ...choice, view, find, verdict, paper, scale, claim, ...more };
+    const { view, find, verdict, study, paper, scale, claim } = this.choice.value; // which are of no run
+    this.choice.value = { ...choice, view, find, verdict, study, paper, scale, claim, ...more };
   }
 
   /** Change attention, so that it can be undone. */

@@ -24,7 +24,9 @@ const manifest = {
     },
     { identity: "ba9876543210", error: "cannot be read" },
   ],
-  claims: [{ experiment: "fig4", id: "onset", scale: "cpu", verdict: "fails", paper: "Bietti et al. (2023)" }],
+  claims: [
+    { experiment: "fig4", id: "onset", scale: "cpu", verdict: "fails", paper: "Bietti et al. (2023)", study: "x" },
+  ],
 } as unknown as Manifest;
 
 test("what is written is read again", () => {
@@ -44,12 +46,19 @@ test("what is written is read again", () => {
     facts: "ann>bob bob>cy & more=less #",
     find: "a & b",
     verdict: "fails",
+    study: "x",
     paper: "Bietti et al. (2023)",
     scale: "cpu",
     claim: "fig4.onset@cpu",
   };
   const again = read(`#${written(changed, manifest)}`, manifest);
   assert.deepEqual(again, { choice: changed, told: [] });
+});
+
+test("a page opens on the view that it names, unless the address names another", () => {
+  const report = { ...manifest, opens: "claims" } as Manifest;
+  assert.deepEqual([read("", report).choice.view, read("view=heads", report).choice.view], ["claims", "heads"]);
+  assert.equal(read("", { ...manifest, opens: "nowhere" } as Manifest).choice.view, "run");
 });
 
 test("a path is written by its name, not its number", () => {

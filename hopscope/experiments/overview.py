@@ -1,33 +1,27 @@
 """All claims on one page, and a table with a row per study: what the README and the documentation show of all results.
 
-What a study found stands in the docstring of its package, in a paragraph that begins with "Found:". Its numbers of
-claims are counted from its results.
+What a study found stands in the docstring of its package, in a paragraph that begins with "Found:".
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from hopscope.core import catalogue
-from hopscope.experiments.base import SCALES
+from hopscope.experiments.counting import HOW_COUNTED, VERDICTS, Claim, counted
 
-Claim = Mapping[str, Any]  # a row of claims.json, with its experiment
-
-VERDICTS = ("holds", "fails", "undecided")
 experiment_of = itemgetter("experiment")
 FOUND = "Found: "  # how the paragraph begins
 
 
 def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = None, most: int = 12) -> str:
-    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how,
-    each at the scale with the most seeds, and of equals at the largest.
+    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how, as
+    `counted` counts them.
 
     Args:
         claims: as `hopscope.experiments.results.all_claims` gives them.
@@ -37,23 +31,21 @@ def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = Non
         most: the rows of a short table.
     """
     rows = [
-        (f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), verdicts(some))
-        for study, some in by_study(claims)
+        (f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), some) for study, some in by_study(claims)
     ]
     if rest is not None:
         others = rows[most - 1 :] if len(rows) > most else []
-        rows = [(page, first_sentence(found), counts) for page, found, counts in rows[: len(rows) - len(others)]]
+        rows = [(page, first_sentence(found), some) for page, found, some in rows[: len(rows) - len(others)]]
         if others:
-            together = sum((counts for *_, counts in others), Counter[str]())
+            together = [row for *_, some in others for row in some]
             rows.append((f"[{len(others)} more studies]({rest})", "Each answers one question.", together))
-    lines = ["| study | what was found | hold | fail | undecided |", "|---|---|---|---|---|"]
-    lines += [f"| {page} | {found} | {' | '.join(str(counts[v]) for v in VERDICTS)} |" for page, found, counts in rows]
+    lines = ["| study | what was found | hold | fail | undecided | controls that hold |", "|---|---|---|---|---|---|"]
+    for page, found, some in rows:
+        tally = counted(some)
+        numbers = [str(tally.claims[verdict]) for verdict in VERDICTS]
+        apart = f"{tally.controls['holds']} of {tally.controls.total()}" if tally.controls else "–"
+        lines.append(f"| {' | '.join([page, found, *numbers, apart])} |")
     return "\n".join(lines) + "\n"
-
-
-def verdicts(claims: Iterable[Claim]) -> Counter[str]:
-    """How many claims came out how."""
-    return Counter(row["verdict"] for row in at_last(claims))
 
 
 def first_sentence(text: str) -> str:
@@ -64,27 +56,16 @@ def first_sentence(text: str) -> str:
 def claims_page(claims: Iterable[Claim], pages: str) -> str:
     """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
     claims = list(claims)
-    decided = at_last(claims)
-    counts = verdicts(decided)
     parts = [
-        "# All claims\n",
-        f"{len(decided)} claims were judged: {counts['holds']} hold, {counts['fails']} fail and {counts['undecided']} "
-        "are undecided, each at the scale with the most seeds, or the largest of equals. Each is judged from the "
-        "committed table of its experiment alone. The spread is over what the number is the middle of, mostly seeds, "
-        "and n counts it.\n",
+        f"# All claims\n\n{counted(claims)} {HOW_COUNTED}\n",
+        "Each is judged from the committed table of its experiment alone. The spread is over what the number is the "
+        "middle of, mostly seeds, and n counts it.\n",
     ]
     for study, some in by_study(claims):
-        parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n")
+        parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n\n{counted(some)}\n")
         for name, rows in groupby(sorted(some, key=experiment_of), key=experiment_of):
             parts.append(f"### `{name}`\n\n{claims_markdown(rows)}")
     return "\n".join(parts)
-
-
-def at_last(claims: Iterable[Claim]) -> list[Claim]:
-    """Each claim once: the scale with the most seeds has the last word, and of equals the largest, with more cells or
-    longer runs. A scale of many cells may have few seeds yet."""
-    ordered = sorted(claims, key=lambda row: (len(row["seeds"]), SCALES.index(row["scale"])))
-    return list({(row["experiment"], row["id"]): row for row in ordered}.values())
 
 
 def claims_markdown(claims: Iterable[Claim]) -> str:

@@ -34,7 +34,8 @@ class Builder:
         folders: of runs, or `packaged`.
         which: checkpoints whose weights the bundle holds.
         dtype: of these, float32 or float16.
-        results: a folder of results whose claims it holds.
+        results: folders of results whose claims it holds.
+        opens: the view that the page opens on; None: the scene of the first run, if there is one.
         circuits: ones that are known already, by their run's identity.
         watch: told in words what is being done.
 
@@ -48,15 +49,14 @@ class Builder:
         *,
         which: Which = "last",
         dtype: str = "float16",
-        results: Path | None = None,
+        results: Path | Sequence[Path] | None = None,
+        opens: str | None = None,
         circuits: Mapping[str, Circuit] | None = None,
         watch: Watch = lambda _: None,
     ):
         self.watch, self.circuits = watch, dict(circuits or {})
-        self.claims: list[dict[str, Any]] | None = None
-        self.shown: dict[str, Block] = {}
-        if results is not None:
-            self.claims, self.shown = claims_of(results)
+        places = [results] if isinstance(results, Path) else results
+        self.opens, self.shown = opens, None if places is None else claims_of(*places)
         self.parts = [Part(folder, which, dtype) for folder in folders]
         check_distinct(self.parts)
         self.revision, self.done = 0, 0
@@ -68,7 +68,7 @@ class Builder:
     def publish(self, told: str, complete: bool = False) -> None:
         """Make what there is now the bundle; told is what is being done next."""
         self.revision += 1
-        blocks: dict[str, Block | Lazy] = dict(self.shown)
+        blocks: dict[str, Block | Lazy] = dict(self.shown.blocks if self.shown else {})
         for part in self.parts:
             blocks |= part.blocks
         left = sum(len(part.pending) for part in self.parts)
@@ -80,7 +80,9 @@ class Builder:
             "progress": {"told": told, "done": total - left, "of": total, "complete": complete},
             "replacements": WORDS,
             "runs": [part.entry for part in self.parts],
-            "claims": self.claims,
+            "claims": self.shown.claims if self.shown else None,
+            "counts": self.shown.counts if self.shown else None,
+            "opens": self.opens,
             "blocks": entries(blocks),
         }
         self.text = json.dumps(manifest, separators=(",", ":"), allow_nan=False)

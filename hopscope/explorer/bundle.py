@@ -12,8 +12,11 @@ not know. Steps count updates; layers, heads and positions count from 0; losses 
     replacements    {off, ideal, hand}: what the words mean, in a sentence each (`hopscope.explorer.computing`)
     runs            a list of runs, below
     claims          of results folders, or null: [{experiment, id, section, sentence, scale, number, spread, n,
-                    threshold, verdict, runs, version, command, about, table, figure}], the latter two names of blocks
-                    (CSV, SVG) or null
+                    threshold, verdict, runs, version, command, about, study, paper, control, counts, table, figure}],
+                    the latter two names of blocks (CSV, SVG) or null; of a claim that was judged at several scales one
+                    row `counts` (`hopscope.experiments.counting`)
+    counts          {told, how, studies: [{study, found, told}]}: how many claims came out how, in sentences; or null
+    opens           the view on which the page opens, or null: the scene, or what there is
     blocks          {NAME: {dtype, shape, bytes, sha256, scale}}
 
 Blocks are little-endian and in C order; `dtype` is float32, float16, int32, int8 or uint8. A `scale` [low, high] says

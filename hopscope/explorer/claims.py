@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hopscope.core import catalogue
 from hopscope.core.places import CLAIMS, TABLE, has
 from hopscope.core.storage import read_listed
+from hopscope.experiments.counting import HOW_COUNTED, at_last, counted, is_control
+from hopscope.experiments.overview import found_by, title_of
 from hopscope.experiments.results import FIGURE, claims_in, results_in
 from hopscope.explorer.bundle import Block
 
@@ -18,16 +20,30 @@ PAPER = re.compile(
     r"\b(?P<first>(?!ICLR)[A-Z]\w+)(?P<others>(?: et al\.|, (?!ICLR)[A-Z][^.()\[\]]*|,? (?:and|&) [A-Z][^.()\[\]]*)"
     r"(?: et al\.)?(?:, \*[^*]+\*)?)?,? ?[(\[]?(?:ICLR )?(?P<year>20\d\d)"
 )
-LARGEST = 400_000  # bytes of a table or figure that goes into a bundle; a larger one is told of by its folder alone
+LARGEST = 4_000_000  # bytes of a table or figure that goes into a bundle; a larger one is told of by its folder alone
 KEYS = ("experiment", "id", "section", "sentence", "scale", "number", "spread", "n", "threshold", "verdict", "runs")
 
 
-def claims_of(results: Path) -> tuple[list[dict[str, Any]], dict[str, Block]]:
-    """All claims in a folder of results, or of studies, as the manifest has them, and their tables and figures.
+class Shown(NamedTuple):
+    """What a bundle shows of results.
+
+    Attributes:
+        claims: as the manifest has them.
+        counts: of all of them and of each study, as the manifest has it.
+        blocks: tables and figures.
+    """
+
+    claims: list[dict[str, Any]]
+    counts: dict[str, Any]
+    blocks: dict[str, Block]
+
+
+def claims_of(*places: Path) -> Shown:
+    """All claims in folders of results, or of studies, with their tables and figures.
 
     Raises Damaged if a file is not what was written.
     """
-    judged = [folder for folder in results_in(results) if has(folder, CLAIMS)]
+    judged = [folder for folder in results_in(*places) if has(folder, CLAIMS)]
     rows = [row for folder in judged for row in claims_in(folder / CLAIMS)]
     texts = {folder.name: texts_of(folder.name) for folder in judged}
     blocks: dict[str, Block] = {}
@@ -35,7 +51,22 @@ def claims_of(results: Path) -> tuple[list[dict[str, Any]], dict[str, Block]]:
         for kind, file in (("table", TABLE), ("figure", FIGURE)):
             if has(folder, file) and len(data := read_listed(folder, file)) <= LARGEST:
                 blocks[f"claims/{folder.name}/{kind}"] = Block.of_text(data)
-    return [claim(row, blocks, texts[row["experiment"]]) for row in rows], blocks
+    decided = {id(row) for row in at_last(rows)}
+    claims = [claim(row, blocks, texts[row["experiment"]]) | {"counts": id(row) in decided} for row in rows]
+    return Shown(claims, counts_of(rows, texts), blocks)
+
+
+def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts | None]) -> dict[str, Any]:
+    """The count of all claims in a sentence, and of each study, the one with most claims first."""
+    by_study: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_study.setdefault(study_of(texts[row["experiment"]]), []).append(row)
+    found = {one.study: one.found for one in texts.values() if one}
+    studies = [
+        {"study": study, "found": found.get(study, ""), "told": str(counted(some))}
+        for study, some in sorted(by_study.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    return {"told": str(counted(rows)), "how": HOW_COUNTED, "studies": studies}
 
 
 def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) -> dict[str, Any]:
@@ -47,25 +78,37 @@ def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) ->
         "version": row.get("version", ""),
         "command": f"hopscope reproduce {name} --scale {row['scale']}",
         "about": texts.summary if texts else "",
+        "study": study_of(texts),
         "paper": paper_of(row["section"], texts),
+        "control": is_control(row),
         **{kind: block if block in blocks else None for kind, block in held.items()},
     }
 
 
 class Texts(NamedTuple):
-    """What says where an experiment comes from: the first sentence of its file, and the README of its study."""
+    """What tells of an experiment: the first sentence of its file; its study's title, README and result."""
 
     summary: str
+    study: str
     readme: str
+    found: str
 
 
 def texts_of(experiment: str) -> Texts | None:
     """Those of an experiment; None for one that is not here."""
     if experiment not in catalogue.names("experiments"):
         return None
-    file = Path(inspect.getfile(catalogue.module("experiments", experiment))).parents[1] / "README.md"
-    readme = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    return Texts(catalogue.summary("experiments", experiment), readme)
+    study = catalogue.home("experiments", experiment).path
+    readme = study / "README.md"
+    if not readme.is_file():
+        return Texts(catalogue.summary("experiments", experiment), study.name, "", "")
+    text = readme.read_text(encoding="utf-8", errors="replace")
+    return Texts(catalogue.summary("experiments", experiment), title_of(study), text, found_by(study))
+
+
+def study_of(texts: Texts | None) -> str:
+    """The title of an experiment's study."""
+    return texts.study if texts else "other"
 
 
 def paper_of(section: str, texts: Texts | None) -> str:
@@ -74,7 +117,7 @@ def paper_of(section: str, texts: Texts | None) -> str:
     That is the first paper that its section names with a year, else the first sentence of its experiment's file, else
     the README of its experiment's study. Of an experiment that is not here it is `other`.
     """
-    found = next(filter(None, map(PAPER.search, (section, *texts))), None) if texts else None
+    found = next(filter(None, map(PAPER.search, (section, texts.summary, texts.readme))), None) if texts else None
     if found is None:
         return "other"
     return f"{found['first']}{' et al.' if found['others'] else ''} ({found['year']})"

@@ -8,6 +8,7 @@ with every `<` escaped or in base64, so that no name of a run or symbol can beco
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def check_place(path: Path) -> None:
 def name_of(bundle: Bundle) -> str:
     """What a page on some runs is called."""
     names = ", ".join(run["name"] for run in bundle.manifest["runs"])
+    if bundle.manifest["opens"] == "claims":
+        return "hopscope: claims"
     return f"{names} · hopscope explorer" if names else "hopscope explorer"
 
 
@@ -82,14 +85,21 @@ def page_of(bundle: Bundle, manifest: str, script: str, style: str, title: str) 
     policy = f"{NOTHING_ELSE}; script-src {hash_of(script)} 'wasm-unsafe-eval'; style-src {hash_of(style)}"
     data = [f'<script type="application/json" id="bundle">{as_data(manifest)}</script>']
     for name, block in bundle.blocks.items():
-        coded = base64.b64encode(block.data).decode()
-        data.append(f'<script type="application/octet-stream;base64" id="block:{html.escape(name)}">{coded}</script>')
+        kind, coded = packed(block.data)
+        data.append(f'<script type="application/{kind};base64" id="block:{html.escape(name)}">{coded}</script>')
     return SHELL.format(
         head=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">',
         title=html.escape(title),
         style=f"<style>{style}</style>",
         body="\n".join([*data, f"<script>{script}</script>"]),
     )
+
+
+def packed(data: bytes) -> tuple[str, str]:
+    """A block in base64, and how: as it is, or by gzip, where that makes it much smaller, as it does of text."""
+    small = gzip.compress(data, mtime=0)
+    kind, shown = ("gzip", small) if 2 * len(small) < len(data) else ("octet-stream", data)
+    return kind, base64.b64encode(shown).decode()
 
 
 def inline(script: str) -> str:

@@ -173,7 +173,7 @@ def untrained(table: DataFrame) -> Claim:
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",
-        "Before training all tokens are equally likely.",
+        "Before training all tokens are equally likely (control).",
         rows.value / math.log(OFFICIAL.d_vocab),
         "loss over ln 30",
         at_least=0.9,

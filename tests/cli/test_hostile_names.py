@@ -82,4 +82,4 @@ def test_where_the_terminal_knows_ascii_alone(command, tmp_path):
     assert done.returncode == 0, done.stderr
     done.stdout.decode("ascii")
     if where:
-        assert "\u2264" in (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "\\u2264" in (tmp_path / "page.html").read_text(encoding="utf-8")  # in JSON

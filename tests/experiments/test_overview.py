@@ -38,44 +38,35 @@ CLAIMS = [
 
 def test_a_row_per_study_counts_its_claims():
     header, _, *rows = studies_markdown(CLAIMS, "{}.md").splitlines()
-    assert header == "| study | what was found | hold | fail | undecided |"
+    assert header == "| study | what was found | hold | fail | undecided | controls that hold |"
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [
         "[The paper, claim by claim](stacked_heads.md)",
         "[Birth of an induction head](birth.md)",
     ]
-    assert [row.split(" | ")[2:] for row in rows] == [["1", "1", "1 |"], ["1", "0", "0 |"]]
+    assert [row.split(" | ")[2:] for row in rows] == [["1", "1", "1", "– |"], ["1", "0", "0", "– |"]]
 
 
 def test_a_short_table_has_first_sentences_and_sums_up_the_rest():
     table = studies_markdown([*CLAIMS, claim("facts", "fails")], "{}.md", "all.md", most=2).splitlines()[2:]
     assert table == [
         "| [The paper, claim by claim](stacked_heads.md) | "
-        "Given a prior for the previous token, models of the paper's sizes learn in minutes. | 1 | 1 | 1 |",
-        "| [2 more studies](all.md) | Each answers one question. | 1 | 1 | 0 |",
+        "Given a prior for the previous token, models of the paper's sizes learn in minutes. | 1 | 1 | 1 | – |",
+        "| [2 more studies](all.md) | Each answers one question. | 1 | 1 | 0 | – |",
     ]
     assert len(studies_markdown(CLAIMS, "{}.md", "all.md", most=2).splitlines()) == 2 + 2  # all have a row
 
 
-def test_a_claim_of_several_scales_counts_once_as_the_largest_says():
-    several = [
-        claim("birth", "holds", scale="long"),
-        claim("birth", "fails"),
-        claim("birth", "undecided", scale="quick"),
-    ]
-    assert studies_markdown(several, "{}.md").splitlines()[-1].split(" | ")[2:] == ["1", "0", "0 |"]
+def test_all_scales_of_a_claim_are_shown_and_one_is_counted():
+    several = [claim("birth", "holds", scale="long"), claim("birth", "fails"), claim("birth", "holds", id="by_control")]
+    assert studies_markdown(several, "{}.md").splitlines()[-1].split(" | ")[2:] == ["1", "0", "0", "1 of 1 |"]
     page = claims_page(several, "{}.md")
-    assert "1 claims were judged: 1 hold, 0 fail and 0 are undecided" in page
-    assert page.count("birth says.") == 3  # all of them are shown
-
-
-def test_more_seeds_have_the_last_word_over_a_larger_scale():
-    several = [claim("birth", "holds", scale="long", seeds=3), claim("birth", "fails", seeds=5)]
-    assert studies_markdown(several, "{}.md").splitlines()[-1].split(" | ")[2:] == ["0", "1", "0 |"]
+    assert "1 claim: 1 holds. 1 control, counted apart: 1 holds. A claim that was judged at several scales" in page
+    assert page.count("birth says.") == 3
 
 
 def test_the_page_has_every_claim_once_below_its_study():
     page = claims_page(CLAIMS, "{}.md")
-    assert page.startswith("# All claims\n") and "4 claims were judged: 2 hold, 1 fail and 1 are undecided," in page
+    assert page.startswith("# All claims\n") and "4 claims: 2 hold, 1 fails and 1 is undecided. " in page
     assert [line for line in page.splitlines() if line.startswith("##")] == [
         "## [The paper, claim by claim](stacked_heads.md)",
         "### `fig4`",

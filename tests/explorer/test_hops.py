@@ -83,6 +83,31 @@ def test_the_drawing_keeps_still_and_no_label_lies_over_another(pages, opened, h
     assert len(set(heights)) == 1
 
 
+#: Pairs of neighbouring boxes of the drawing that lie over each other, and texts that are wider than their boxes.
+CROWDED = """() => {
+  const places = [...document.querySelectorAll('svg.diagram g:has(> text.symbol)')].map(one => [
+    one.querySelector('text.symbol').textContent,
+    one.querySelector('rect').getBoundingClientRect(),
+    one.querySelector('text.symbol').getBoundingClientRect(),
+  ]);
+  const wide = places.filter(([, box, text]) => text.width > box.width + 1).map(([name]) => name);
+  const over = places.flatMap(([one, a], i) => places.slice(i + 1, i + 2).filter(([, b]) => b.left < a.right)
+    .map(([two]) => `${one} × ${two}`));
+  return places.length > 4 ? [...wide, ...over] : ['no boxes'];
+}"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("hops", HOPS)
+def test_in_the_scene_every_name_stands_in_a_box_of_its_own(pages, opened, hops, width):
+    page = opened(f"{pages[hops]}#view=scene", width)
+    page.page.locator("[data-answered=yes]").wait_for()
+    assert page.page.evaluate(CROWDED) == [] == page.page.evaluate(OVERLAPS)
+    page.page.evaluate("document.querySelector('.brand bdi').textContent = '…/a-rather-long-folder-of/runs-42'")
+    name, tools = (page.page.locator(f"header.top {part}").bounding_box() for part in (".brand bdi", ".tools"))
+    assert name["x"] + name["width"] <= tools["x"] or name["y"] + name["height"] <= tools["y"]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_knock_out_shows_in_view_and_one_name_has_one_number(pages, opened, width, scheme):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -61,11 +62,13 @@ def scripts(parsed: Parsed) -> list[str]:
 
 def test_a_file_holds_the_bundle(builder, parsed):
     data = {attributes["id"]: text for attributes, text in parsed.named("script") if "id" in attributes}
+    kinds = {attributes["id"]: attributes["type"] for attributes, _ in parsed.named("script") if "id" in attributes}
     manifest = json.loads(data["bundle"])
     assert manifest == builder.bundle.manifest and manifest["progress"]["complete"]
     assert set(data) == {"bundle", *(f"block:{name}" for name in manifest["blocks"])}
     for name, entry in manifest["blocks"].items():
         found = base64.b64decode(data[f"block:{name}"], validate=True)
+        found = gzip.decompress(found) if kinds[f"block:{name}"] == "application/gzip;base64" else found
         assert Block.from_entry(found, entry).entry() == entry
 
 

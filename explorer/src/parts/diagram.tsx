@@ -83,6 +83,7 @@ export function Drawing({
   }, [run, chain, all, chips, width]);
   const wires = wired(shown, spots, width);
   const ground = (bands[0]?.bottom ?? top) + 14;
+  const room = Math.min(BOX, ...spots.slice(1).map((spot, i) => spot.x - spots[i]!.x - 2));
   const upright = spots.some((spot, i) => i > 0 && spot.kind === "chain" && spot.x - spots[i - 1]!.x < 62);
   return (
     <div ref={box} class="diagram-box">
@@ -115,6 +116,7 @@ export function Drawing({
             y={ground}
             until={chips === none ? streamOf(spot, wires, bands, top) : top - (spot.roles.includes("query") ? 8 : 0)}
             upright={upright}
+            room={room}
           />
         ))}
         {wires.map((wire) => (
@@ -181,13 +183,14 @@ function Facts({ spots, y }: { spots: readonly Spot[]; y: number }) {
   ));
 }
 
-/** A box, the line above it, and the roles below. */
-function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: number; upright: boolean }) {
+/** A box no wider than there is room, the line above it, and the roles below. */
+function Place(of: { spot: Spot; y: number; until: number; upright: boolean; room: number }) {
+  const { spot, y, until, upright, room } = of;
   const { x, kind, symbol, roles } = spot;
   const size =
     kind === "folded"
       ? { wide: 26, high: 22 }
-      : { wide: kind === "chain" && upright ? Math.min(BOX, 10 + 8 * symbol.length) : BOX, high: BOX };
+      : { wide: Math.min(room, kind === "chain" && upright ? 10 + 8 * symbol.length : BOX), high: BOX };
   const at = Math.max(0, symbolOf(roles[0] ?? ""));
   const middle = y + BOX / 2;
   return (
@@ -215,7 +218,9 @@ function Place({ spot, y, until, upright }: { spot: Spot; y: number; until: numb
         <text
           class={kind === "chain" ? "symbol" : "small"}
           style={
-            kind === "chain" ? { fill: onHue(at), fontSize: `${Math.min(13, 34 / Math.max(1, symbol.length))}px` } : {}
+            kind === "chain"
+              ? { fill: onHue(at), fontSize: `${Math.min(13, (1.1 * room) / (symbol.length || 1))}px` }
+              : {}
           }
           x={x}
           y={middle + 4}

@@ -12,32 +12,29 @@ const MOST = 60; // rows of a table
 
 export function Claims() {
   const store = useStore();
-  const claims = store.manifest.value!.claims ?? [];
-  const { find, verdict, paper, scale } = store.choice.value;
-  const words = find.toLowerCase().split(/\s+/);
-  const shown = claims.filter((one) => {
-    const text = `${one.experiment} ${one.id} ${one.section} ${one.sentence} ${one.paper}`.toLowerCase();
-    const chosen = (!verdict || one.verdict === verdict) && (!scale || one.scale === scale);
-    return chosen && (!paper || one.paper === paper) && words.every((word) => text.includes(word));
-  });
-  const groups = new Map<string, Claim[]>();
-  for (const one of shown) groups.set(one.experiment, [...(groups.get(one.experiment) ?? []), one]);
-  if (!claims.length) {
+  const { claims, counts } = store.manifest.value!;
+  const { find, verdict, study, paper, scale, claim } = store.choice.value;
+  if (!claims?.length) {
     return (
       <p class="empty">
         This page holds no claims: <code>hopscope explore --results DIR</code> adds those of a results folder.
       </p>
     );
   }
+  const words = find.toLowerCase().split(/\s+/);
+  const shown = claims.filter((one) => {
+    const text = `${one.experiment} ${one.id} ${one.section} ${one.sentence} ${one.paper} ${one.study}`.toLowerCase();
+    const chosen = (!verdict || one.verdict === verdict) && (!study || one.study === study);
+    const last = scale ? one.scale === scale : one.counts || placeOfClaim(one) === claim;
+    return chosen && last && (!paper || one.paper === paper) && words.every((word) => text.includes(word));
+  });
+  const asked = Boolean(find || verdict || study || paper || scale);
   return (
     <div class="view claims-view">
       <section class="card">
-        <div class="card-head">
-          <h2>Claims</h2>
-          <p class="hint" role="status">
-            {shown.length} of {claims.length}
-          </p>
-        </div>
+        <h2>Claims</h2>
+        <p>{counts?.told}</p>
+        <p class="hint">{counts?.how}</p>
         <div class="filters">
           <input
             type="search"
@@ -60,25 +57,62 @@ export function Claims() {
               </label>
             ))}
           </fieldset>
+          <Among label="Study" all="every study" name="study" claims={claims} />
           <Among label="Paper" all="every paper" name="paper" claims={claims} />
-          <Among label="Scale" all="every scale" name="scale" claims={claims} />
+          <Among label="Scale" all="last scale" name="scale" claims={claims} />
+          <p class="hint" role="status">
+            {asked ? `${shown.length} shown` : ""}
+          </p>
         </div>
       </section>
-      {[...groups].map(([experiment, list]) => (
-        <section key={experiment} class="card">
-          <h2>{experiment}</h2>
-          {list[0]!.about && <p class="hint">{list[0]!.about}</p>}
-          {list.map((one) => (
-            <Row key={`${one.id} ${one.scale}`} claim={one} />
-          ))}
-        </section>
-      ))}
+      {counts?.studies.map((one) => {
+        const list = shown.filter((row) => row.study === one.study);
+        return list.length > 0 && <Study key={one.study} {...one} list={list} asked={asked} />;
+      })}
     </div>
   );
 }
 
+/** The claims of a study that are shown, by experiment; folded, unless they were asked for. */
+function Study(of: { study: string; found: string; told: string; list: Claim[]; asked: boolean }) {
+  const { claim } = useStore().choice.value;
+  const [open, setOpen] = useState(false);
+  const show = open || of.asked || of.list.some((one) => placeOfClaim(one) === claim);
+  const groups = new Map<string, Claim[]>();
+  for (const one of of.list) groups.set(one.experiment, [...(groups.get(one.experiment) ?? []), one]);
+  return (
+    <details class="card study" open={show} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <h2 class="title">{of.study}</h2>
+        <span class="hint">{of.told}</span>
+      </summary>
+      {show && <p>{prose(of.found)}</p>}
+      {show &&
+        [...groups].map(([experiment, list]) => (
+          <section key={experiment}>
+            <h3>{experiment}</h3>
+            {list[0]!.about && <p class="hint">{prose(list[0]!.about)}</p>}
+            {list.map((one) => (
+              <Row key={`${one.id} ${one.scale}`} claim={one} />
+            ))}
+          </section>
+        ))}
+    </details>
+  );
+}
+
 /** A choice among what some claims have. */
-function Among({ label, all, name, claims }: { label: string; all: string; name: "paper" | "scale"; claims: Claim[] }) {
+function Among({
+  label,
+  all,
+  name,
+  claims,
+}: {
+  label: string;
+  all: string;
+  name: "study" | "paper" | "scale";
+  claims: Claim[];
+}) {
   const store = useStore();
   const found = [...new Set(claims.map((one) => one[name]))].sort();
   return (
@@ -119,8 +153,9 @@ function Row({ claim }: { claim: Claim }) {
         <span class={`verdict ${claim.verdict}`}>
           <i aria-hidden="true">{SIGNS[claim.verdict]}</i> {claim.verdict}
         </span>
-        <span class="sentence">{claim.sentence}</span>
+        <span class="sentence">{prose(claim.sentence)}</span>
         <span class="hint">
+          {claim.control && "control · "}
           {claim.section} · {claim.scale}
         </span>
       </summary>
@@ -128,15 +163,40 @@ function Row({ claim }: { claim: Claim }) {
         <div class="claim-more">
           <p>
             <b class="num">{short(claim.number)}</b>
-            {low !== null && high !== null && ` (${short(low)} to ${short(high)})`}, asked: {claim.threshold}; n ={" "}
-            {claim.n}
+            {low !== null && high !== null && ` (${short(low)} to ${short(high)})`}, asked: {prose(claim.threshold)}; n
+            = {claim.n}
           </p>
+          <Others claim={claim} />
           <Figure block={claim.figure} />
           <Table block={claim.table} />
           <Behind claim={claim} />
         </div>
       )}
     </details>
+  );
+}
+
+/** Text in which what stands in backticks is code. */
+function prose(text: string) {
+  return text.split(/``?/).map((part, i) => (i % 2 ? <code key={String(i)}>{part}</code> : part));
+}
+
+/** What the same claim came to at other scales. */
+function Others({ claim }: { claim: Claim }) {
+  const store = useStore();
+  const rows = store.manifest.value!.claims!.filter(
+    (one) => one.experiment === claim.experiment && one.id === claim.id && one.scale !== claim.scale,
+  );
+  if (!rows.length) return null;
+  return (
+    <p class="hint">
+      At other scales:{" "}
+      {rows.map((one) => (
+        <button key={one.scale} type="button" onClick={() => store.choose({ scale: "", claim: placeOfClaim(one) })}>
+          {one.scale} {one.verdict}, {short(one.number)}
+        </button>
+      ))}
+    </p>
   );
 }
 

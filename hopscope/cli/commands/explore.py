@@ -79,16 +79,17 @@ def export_runs(
     runs: Sequence[Path],
     file: Path,
     which: Which,
-    results: Path | None,
+    results: Path | Sequence[Path] | None,
     circuits: Mapping[str, Circuit] | None = None,
     told: Callable[[str], None] = say,
+    opens: str | None = None,
 ) -> None:
     """Write the page, and say where it is, and what is wrong with the runs."""
     with Narrator("loading") as narrator, replacing(file):
         from hopscope.explorer.building import Builder
         from hopscope.explorer.page import export
 
-        builder = Builder(runs, which=which, results=results, circuits=circuits, watch=narrator)
+        builder = Builder(runs, which=which, results=results, opens=opens, circuits=circuits, watch=narrator)
         manifest = export(builder, file).manifest
     tell(file, wrong(manifest), told)
 
