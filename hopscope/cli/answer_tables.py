@@ -43,10 +43,7 @@ def benchmark_table(rows: Sequence[Row]) -> Table:
     for name in ("benchmark", "asked", "measure", "mean", "95 %", "to chance"):
         table.add_column(name, justify="left" if name in ("benchmark", "asked", "measure", "to chance") else "right")
     for row in rows:
-        where: list[str | Text] = [
-            f"{row['low']:.2f}\u2013{row['high']:.2f}",
-            standing(row) + f" {number(row['chance'])}",
-        ]
+        chance = standing(row) + f" {number(row['chance'])}"
         asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
         table.add_row(*asked, number(row["value"]), f"{row['low']:.2f}\u2013{row['high']:.2f}", chance)
     return table

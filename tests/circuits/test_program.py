@@ -64,6 +64,13 @@ def test_the_text_of_a_schedule_follows_chains_as_the_oracle_does(schedule, orde
     assert max(map(len, lines)) <= 100 and len(lines) <= 50 and "import" not in text
 
 
+def test_attention_to_oneself_is_no_step():
+    """A head that divides its attention between a position and the one before reads the same as one that does not."""
+    task, paths = SymbolicRetrieval(n_hops=2), linear(2, [2, 1], True, "chain")
+    itself = [Path(0, 0, "value[1]", "value[1]"), Path(1, 1, "query", "query")]
+    assert str(program(task, [*paths, *itself])) == str(program(task, paths))
+
+
 @pytest.mark.parametrize("schedule", ["linear, by facts", "doubling"])
 def test_vectors_are_read_by_their_nearest_symbol_and_more_chains_are_no_harder(schedule):
     task = Retrieval(n_hops=3, d_symbol=32)

@@ -38,6 +38,7 @@ def pinned(name: str) -> dict[str, Version]:
 
 
 OURS, THEIRS = pinned("constraints.txt"), pinned("bench/peers-constraints.txt")
+LATER = pinned("examples/transformer-lens-4-constraints.txt")
 
 
 def asked() -> list[tuple[str, dict[str, Version]]]:
@@ -45,7 +46,8 @@ def asked() -> list[tuple[str, dict[str, Version]]]:
     project = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
     project += [line for name, lines in EXTRAS.items() if name not in NOT_BUILT for line in lines]
     peers = [line for line in PEERS.splitlines() if line and not line.startswith("#")]
-    return [(line, OURS) for line in project] + [(line, THEIRS) for line in peers]
+    later = [*PROJECT["project"]["dependencies"], "transformer-lens>=4,<5"]
+    return [(line, OURS) for line in project] + [(line, THEIRS) for line in peers] + [(line, LATER) for line in later]
 
 
 @pytest.mark.parametrize(("line", "pins"), asked(), ids=str)
@@ -78,12 +80,12 @@ def test_what_the_requirements_require_is_pinned_too():
 
 
 def test_no_pin_brings_cuda():
-    for name in {*OURS, *THEIRS}:
+    for name in {*OURS, *THEIRS, *LATER}:
         assert not re.match(r"nvidia|cuda|triton", name)
 
 
 def test_pytorch_is_the_one_that_results_were_made_with():
-    assert f"{OURS['torch']}" == f"{THEIRS['torch']}" == "2.13.0"
+    assert [str(pins["torch"]) for pins in (OURS, THEIRS, LATER)] == ["2.13.0"] * 3
     made_with = load("packaged").sessions[-1]["environment"]["torch"]
     assert Version(made_with).base_version == str(OURS["torch"])
 

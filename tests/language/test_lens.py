@@ -36,6 +36,26 @@ def tokenizer():
     return letters.tokenizer()
 
 
+@pytest.mark.parametrize("build", ["Gemma2", "Olmo2"])
+def test_of_a_model_that_is_refused_nothing_is_left_in_transformers(build, tokenizer, monkeypatch):
+    import transformers
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    registries = ALL_ATTENTION_FUNCTIONS, ALL_MASK_ATTENTION_FUNCTIONS
+    for registry in registries:  # where another test has used it already
+        monkeypatch.delitem(registry, "hopscope", raising=False)
+    before = [dict(registry) for registry in registries]
+    config = getattr(transformers, f"{build}Config")(**SHAPE, pad_token_id=0)
+    model = getattr(transformers, f"{build}ForCausalLM")(config).eval()
+    own, ids = model.config._attn_implementation, torch.arange(6)[None]
+    logits = model(ids).logits
+    with pytest.raises(BadInput):
+        Lens(Opened(model, tokenizer, build, {}))
+    assert [dict(registry) for registry in registries] == before
+    assert model.config._attn_implementation == own and torch.equal(model(ids).logits, logits)
+
+
 @pytest.fixture(scope="module", params=["llama", "gemma3"])
 def lens(request, tokenizer):
     return Lens(Opened(random_model(request.param), tokenizer, request.param, {}))

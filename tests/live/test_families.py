@@ -1,51 +1,67 @@
-"""Induction that a small model of transformers has learnt: found, and confirmed by hooks of the model's owner."""
+"""Induction that a small model of each family has learnt: found, and confirmed by hooks of the model's owner."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
-from families import data, of_family, pairs, trained
+from families import FAMILIES, Nano, again, of_family, pairs, trained
+from torch import nn
 
 import hopscope
+from hopscope.circuits.discovery import Discovery
 
-#: Where a family's heads end: what is projected there is all that they say, head by head.
-PROJECTION = {
-    "Llama": lambda model, layer: model.model.layers[layer].self_attn.o_proj,
+SMALL = Discovery(discovery=48, selection=64, report=192)
+HEADS, D_HEAD = 4, 12
+#: Where a family's heads end, by layer: what is projected there is all that they say, head by head.
+PROJECTIONS: dict[str, Callable[[nn.Module], list[nn.Module]]] = {
+    "GPT-NeoX": lambda model: [layer.attention.dense for layer in model.gpt_neox.layers],
+    "nanoGPT": lambda model: [layer.project for layer in model.layers],
 }
+#: Those that learn this task with this recipe. Gemma 2 is at a loss of 0.65 after 1,500 steps; GPT-2, Gemma 3 and
+#: OLMo 2 have not been run to the end.
+LEARNING = ("Llama", "Qwen 3", "GPT-NeoX", "Mistral", "Granite", "nanoGPT")
 
 
-def without(model, heads, inputs):
+def of(family: str) -> nn.Module:
+    """Windows are as long as hides the first token, and no answer, from the query."""
+    if family == "nanoGPT":
+        return Nano()
+    windowed = "sliding_window" in FAMILIES[family][2]
+    return of_family(family, **({"sliding_window": 11} if windowed else {}))
+
+
+def without(model, projections, heads, inputs):
     """Logits at the end when some heads, (layer, head), say nothing, by forward hooks alone."""
     hooks = []
-    for layer in range(2):
-        mask = torch.ones(4, 12)
+    for layer, part in enumerate(projections):
+        mask = torch.ones(HEADS, D_HEAD)
         mask[[head for i, head in heads if i == layer]] = 0
-        part = PROJECTION[model.family](model, layer)
         hooks.append(part.register_forward_pre_hook(lambda _, given, mask=mask: (given[0] * mask.flatten(),)))
     with torch.no_grad():
-        logits = model(inputs).logits[:, -1]
+        outputs = model(inputs)
     for hook in hooks:
         hook.remove()
-    return logits
+    return getattr(outputs, "logits", outputs)[:, -1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", PROJECTION)
+@pytest.mark.parametrize("family", LEARNING)
 def test_a_trained_induction_circuit_is_found_and_confirmed(family):
     pytest.importorskip("transformers")
-    model = trained(of_family(family))
-    model.family = family
-    inputs, targets = data(2048, 99_999)
-    found = hopscope.find_circuit(model, inputs, targets, roles=pairs)
+    model = trained(of(family))
+    projections = PROJECTIONS.get(family, lambda model: [layer.self_attn.o_proj for layer in model.model.layers])(model)
+    inputs, targets = again(1024, 99_999)
+    targets = targets[:, -1]
+    found = hopscope.find_circuit(model, inputs, targets, roles=pairs, settings=SMALL)
     assert found.verdict == "circuit", found.reason
     kinds = {(part.path.layer, part.path.query, part.path.key) for part in found.circuit.paths}
     assert {(0, "answer", "asked"), (1, "query", "answer")} <= kinds
-    loss = lambda heads: float(F.cross_entropy(without(model, heads, inputs), targets))  # noqa: E731
+    loss = lambda heads: float(F.cross_entropy(without(model, projections, heads, inputs), targets))  # noqa: E731
     heads = {(part.path.layer, part.path.head) for part in found.circuit.paths}
-    outside = {(layer, head) for layer in range(2) for head in range(4)} - heads
+    outside = {(layer, head) for layer in range(2) for head in range(HEADS)} - heads
     assert loss(outside) < 0.5, "the circuit suffices when all other heads say nothing"
     for layer in range(2):
         assert loss(outside | {one for one in heads if one[0] == layer}) > 1, "and not without one of its layers"
-    told = found.program()
-    assert [one.share for one in told.trials] == [1.0, 1.0]

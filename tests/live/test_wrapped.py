@@ -151,6 +151,54 @@ def test_halves_are_halves():
         assert torch.allclose(hopscope.wrap(model)(data(8)[0]), model(data(8)[0]).logits.float(), atol=5e-3)
 
 
+# Nothing is left behind ------------------------------------------------------------------------------------------
+
+
+def failing(after):
+    """A hook, or a loss, that fails when it has been called some times."""
+    seen = iter(range(after))
+
+    def fail(*_):
+        if next(seen, None) is None:
+            raise ArithmeticError("of the owner's making")
+
+    return fail
+
+
+@pytest.mark.parametrize("part", ["loss", "forward"])
+@pytest.mark.parametrize("after", [0, 12])
+def test_nothing_outlives_an_error(part, after):
+    """In the owner's loss, or between two layers, at once or in the midst of the search."""
+    model, fail = Plain().train(), failing(after)
+    if part == "forward":
+        hook = model.second.register_forward_pre_hook(fail)
+    loss = (lambda outputs, targets: fail() or F.cross_entropy(outputs, targets)) if part == "loss" else None
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises((ArithmeticError, BadInput), match="of the owner's making"):
+        found_in(model, loss=loss)
+    if part == "forward":
+        hook.remove()
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert model.training and all(torch.equal(value, model.state_dict()[name]) for name, value in weights.items())
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
+    assert all(one.grad is None for one in model.parameters())
+
+
+def test_an_error_leaves_transformers_as_it_was():
+    pytest.importorskip("transformers")
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    registered = lambda: [dict(one) for one in (ALL_ATTENTION_FUNCTIONS, ALL_MASK_ATTENTION_FUNCTIONS)]  # noqa: E731
+    model, (inputs, _), before = of_family("Llama"), data(8), registered()
+    own, logits, wrapped = model.config._attn_implementation, model(inputs).logits, hopscope.wrap(model)
+    with pytest.raises(ArithmeticError):
+        wrapped(inputs, replace={"blocks.1.attn.hook_pattern": failing(0)})
+    assert registered() == before and model.config._attn_implementation == own
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert torch.equal(model(inputs).logits, logits)
+
+
 # Forms of answers ------------------------------------------------------------------------------------------------
 
 

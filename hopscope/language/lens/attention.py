@@ -1,6 +1,6 @@
 """Attention inside a Hugging Face model, read and edited: the one file that knows how transformers calls attention.
 
-A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes what
+A `Lens` makes a model use our attention function, which stands beside those of transformers. It computes what
 `eager` computes, and hands every step to an `Edit`, which may look or answer with something else. All else here works
 on plain tensors. It serves models built like Llama (a pre-norm stack of layers with `q_proj`, `k_proj`, `v_proj`,
 `o_proj`), grouped key and value heads and sliding windows included; others are refused.
@@ -68,6 +68,26 @@ def attend(
     return z.contiguous(), pattern
 
 
+@contextlib.contextmanager
+def attended_by_us(model: Any) -> Iterator[None]:
+    """Our attention among those of transformers; after an error they, and the model's, are what they were."""
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ours = ((ALL_ATTENTION_FUNCTIONS, attend), (ALL_MASK_ATTENTION_FUNCTIONS, eager_mask))
+    own, new = model.config._attn_implementation, [known for known, _ in ours if NAME not in known]
+    for known, function in ours:
+        known[NAME] = function
+    try:
+        yield
+    except BaseException:
+        if model.config._attn_implementation != own:
+            model.set_attn_implementation(own)
+        for known in new:
+            del known[NAME]
+        raise
+
+
 class Lens:
     """A model whose attention can be read and edited. Raises BadInput for one that is not built as this file expects.
 
@@ -78,9 +98,6 @@ class Lens:
     """
 
     def __init__(self, opened: Opened):
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import eager_mask
-
         if opened.model.dtype != torch.float32:
             raise BadInput(f"heads are studied in float32, for differences are small; got {opened.model.dtype}")
         self.name, self.model, self.tokenizer = opened.name, opened.model, opened.tokenizer
@@ -89,23 +106,23 @@ class Lens:
         self.norms_behind = hasattr(self.layers[0], "pre_feedforward_layernorm")
         self.n_heads = int(self.model.config.num_attention_heads)
         ids = torch.arange(8)[None] % int(self.model.config.vocab_size)
-        with torch.no_grad():
-            before = self.model(ids).logits
-            AttentionInterface.register(NAME, attend)
-            AttentionMaskInterface.register(NAME, eager_mask)
-            seen = Seen()
-            try:
-                self.model.set_attn_implementation(NAME)
-                after = self.model(ids, hopscope_edit=seen).logits
-            except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-                raise BadInput(f"{self.name} lends its attention to nobody ({error}); {LIKE_LLAMA}") from error
+        with torch.no_grad(), attended_by_us(self.model):
+            self.check_attention(ids)
+            self.check_writes(ids)
+
+    def check_attention(self, ids: Tensor) -> None:
+        """Raise BadInput where the model computes other logits by our attention than by its own."""
+        before, seen = self.model(ids).logits, Seen()
+        try:
+            self.model.set_attn_implementation(NAME)
+            after = self.model(ids, hopscope_edit=seen).logits
+        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+            raise BadInput(f"{self.name} lends its attention to nobody ({error}); {LIKE_LLAMA}") from error
         if not bool(before.isfinite().all()):
             raise BadInput(f"{self.name} puts out logits that are no finite numbers; its weights are damaged")
         if len(seen.patterns) != self.n_layers or float((before - after).abs().max()) > CLOSE:
             raise BadInput(f"{self.name} computes attention in a way of its own; {LIKE_LLAMA}")
-        self.check_writes(ids)
 
-    @torch.no_grad()
     def check_writes(self, ids: Tensor) -> None:
         """Raise BadInput where a stream does not grow by what `written` and `mlp` say is added to it.
 

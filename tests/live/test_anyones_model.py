@@ -1,0 +1,107 @@
+"""The notebook of 25 lines, run whole in four fresh environments: each library's own model in place of its cell."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CELLS = json.loads((ROOT / "examples" / "anyones_model.ipynb").read_text())["cells"]
+OURS, THEIRS = ROOT / "constraints.txt", ROOT / "bench" / "peers-constraints.txt"
+#: By name of an environment, what is installed beside hopscope, and what pins it.
+ENVIRONMENTS = {
+    "PyTorch": ([], OURS),
+    "transformers": (["transformers>=5,<6"], OURS),
+    "transformer-lens 3": (["transformer-lens>=3,<4"], THEIRS),
+    "transformer-lens 4": (["transformer-lens>=4,<5"], ROOT / "examples" / "transformer-lens-4-constraints.txt"),
+}
+#: What is said of all this at the end, as a line of JSON.
+TOLD = """
+import importlib.util, json, sys
+seen = hopscope.find_emergence(weights, x, y, model=model, found=found)
+print(json.dumps({
+    "verdict": found.verdict,
+    "reason": found.reason,
+    "paths": sorted({str(one.path).split(" ", 1)[1] for one in found.circuit.paths}),
+    "right": [[one.agrees, one.n] for one in found.program().trials],
+    "onsets": [one.onset.step for one in seen.emergence.paths if one.onset.step is not None],
+    "pictures": ["<svg" in one._repr_html_() for one in (found, seen)],
+    "installed": [name for name in ("transformers", "transformer_lens") if importlib.util.find_spec(name)],
+    "from": hopscope.__file__,
+    "prefix": sys.prefix,
+}))
+"""
+
+
+def source(name: str) -> str:
+    """The notebook's code with the model of an environment."""
+    code = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
+    words = "\n".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown")
+    models = dict(re.findall(r"^([\w-]+(?: \d)?)[^\n]*:\n\n```python\n(.*?)```", words, re.M | re.S))
+    models["PyTorch"] = next(cell for cell in code if "class Model" in cell)
+    return "\n".join(models[name] if cell == models["PyTorch"] else cell for cell in code)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_it_is_25_lines_of_ones_own(name):
+    lines = [line for line in source(name).splitlines() if line.strip()]
+    assert len(lines) <= 25 and max(map(len, lines)) <= 120
+    assert ast.parse("\n".join(lines))
+    assert all(cell.get("outputs", []) == [] for cell in CELLS)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Of each environment what its last line says, two at a time."""
+    folder = tmp_path_factory.mktemp("anyone")
+    for package in ("hopscope", "hopscope_studies"):
+        shutil.copytree(ROOT / package, folder / "source" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):  # a copy, for building leaves files behind
+        shutil.copy(ROOT / name, folder / "source")
+    pip(sys.executable, OURS, "wheel", "--no-deps", "--wheel-dir", folder, folder / "source")
+    (wheel,) = folder.glob("*.whl")
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(ENVIRONMENTS, pool.map(lambda name: report(name, folder, wheel), ENVIRONMENTS), strict=True))
+
+
+def report(name: str, folder: Path, wheel: Path) -> dict:
+    place, (packages, pins) = folder / name.replace(" ", "-"), ENVIRONMENTS[name]
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    python = place / "bin" / "python"
+    pip(python, pins, "install", "--no-compile", wheel, *packages)
+    (place / "cells.py").write_text(source(name) + TOLD)
+    without = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [python, "-W", "ignore", "cells.py"]
+    done = subprocess.run(command, cwd=place, env=without, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict = json.loads(done.stdout.strip().split("\n")[-1])
+    return found
+
+
+def pip(python: str | Path, pins: Path, *arguments: str | Path) -> None:
+    kept = {**os.environ, "PIP_CONSTRAINT": str(pins), "PIP_BUILD_CONSTRAINT": str(pins)}
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    subprocess.run(command, env=kept, check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_in_a_fresh_environment_the_circuit_is_found_followed_and_run(reports, name):
+    found = reports[name]
+    assert found["verdict"] == "circuit", found["reason"]
+    assert {"next->heard", "query->next"} <= set(found["paths"])
+    assert all(agrees >= 0.99 * n > 0 for agrees, n in found["right"])
+    assert found["onsets"] and all(0 < step < 450 for step in found["onsets"])
+    assert found["pictures"] == [True, True]
+    assert Path(found["from"]).is_relative_to(found["prefix"])
+    wanted = {"PyTorch": [], "transformers": ["transformers"]}
+    assert found["installed"] == wanted.get(name, ["transformers", "transformer_lens"])
