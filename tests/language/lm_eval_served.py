@@ -18,8 +18,7 @@ from pathlib import Path
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none"}
 
 from lm_eval import simple_evaluate
-from lm_eval.api.task import Task
-from lm_eval.tasks import TaskManager, get_task_dict
+from lm_eval.tasks import TaskManager
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -36,10 +35,10 @@ def tokenizer(folder: Path, texts: list[str]) -> str:
     return str(folder)
 
 
-def scores(task: Task, **how: object) -> dict[str, float] | str:
+def scores(task: str, manager: TaskManager, **how: object) -> dict[str, float] | str:
     """What lm-eval says of one task, or why it says nothing."""
     try:
-        done = simple_evaluate(tasks=[task], bootstrap_iters=0, log_samples=False, **how)
+        done = simple_evaluate(tasks=[task], task_manager=manager, bootstrap_iters=0, log_samples=False, **how)
     except Exception as error:
         return type(error).__name__
     [found] = done["results"].values()
@@ -48,8 +47,7 @@ def scores(task: Task, **how: object) -> dict[str, float] | str:
 
 def main(folder: Path) -> dict[str, dict[str, dict[str, float] | str]]:
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    names = [path.stem for way in ("choice", "generate") for path in folder.glob(f"*_{way}.yaml")]
-    chosen, written = get_task_dict(names, manager).values()
+    chosen, written = (path.stem for way in ("choice", "generate") for path in folder.glob(f"*_{way}.yaml"))
     documents = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.open()]
     texts = [f"{one['continued']} {answer}" for one in documents for answer in one["acceptable"]]
     words = tokenizer(folder / "tokenizer", texts)
@@ -61,10 +59,12 @@ def main(folder: Path) -> dict[str, dict[str, dict[str, float] | str]]:
             plain = {**common, "base_url": f"{server.url}/completions", "tokenizer_backend": "huggingface"}
             plain |= {"tokenizer": words, "tokenized_requests": False}
             found[habit] = {
-                "generate": scores(written, model="local-chat-completions", model_args=chat, apply_chat_template=True)
+                "generate": scores(
+                    written, manager, model="local-chat-completions", model_args=chat, apply_chat_template=True
+                )
             }
             if habit == "plain" or habit not in WORDS:  # whatever is written, scores are the same
-                found[habit]["choice"] = scores(chosen, model="local-completions", model_args=plain)
+                found[habit]["choice"] = scores(chosen, manager, model="local-completions", model_args=plain)
     return found
 
 
