@@ -36,7 +36,7 @@ def digest(text: str) -> int:
 
 def oracle(prompt: str, seed: int = 0) -> str:
     """The answer to an equations question: follow the variable's definitions; `?` to all else."""
-    values = dict(re.findall(r"^(\w) = (\w)$", prompt, re.MULTILINE))
+    values = dict(re.findall(r"^(\w) = (\w+)$", prompt, re.MULTILINE))
     asked = re.findall(r"value of (\w)\?|print\((\w)\)", prompt)
     found = "".join(asked[-1]) if asked else "?"
     while found in values:

@@ -11,7 +11,7 @@ def check_of_use(given: dict[str, Any]) -> None:
     """Raise BadInput for options that nothing of what is asked for has."""
     kinds = {name.partition(":")[0] for name in given["model"]}
     if not kinds & {"http", "https"}:
-        refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout")
+        refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout", "omit")
     if kinds <= {"http", "https", "known"}:
         refuse_beside("is for models in this process", "dtype")
     if "few_shot" not in given["layout"]:

@@ -25,7 +25,7 @@ from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
 from hopscope.language.evaluation import Cell, Evaluation, Watch, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
-from hopscope.language.protocols.base import Answer, Judged, Protocol
+from hopscope.language.protocols.base import Answer, Judged, Protocol, text_in
 from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.records import Records
@@ -35,9 +35,10 @@ TABLE = "benchmarks.csv"
 PROTOCOLS = ("greedy_strict", "greedy_lenient", "log_likelihood")
 #: Of benchmarks.csv: a row per measure. `value` is its mean over n exercises, `low` and `high` its 95 % interval,
 #: `chance` what guessing scores; `valid` is the share of answers of the right form, `choice` that of right choices.
+#: `finish_reasons`, `thoughts` and `left_out` are those of table.csv.
 COLUMNS = (
     *("model", "benchmark", "layout", "protocol", "measure", "n", "value", "low", "high", "chance"),
-    *("seed", "partial", "left", "settings", "identity"),
+    *("seed", "partial", "left", "finish_reasons", "thoughts", "left_out", "settings", "identity"),
 )
 SAME = ("model", "benchmark", "layout", "protocol", "measure", "settings", "identity")
 
@@ -51,13 +52,16 @@ class Marked(Judged):
 
 @dataclass(frozen=True)
 class Marking(GreedyStrict):
-    """The likeliest text, marked by its benchmark; strictly, or by whatever it holds of the right form."""
+    """The likeliest text, marked by its benchmark; strictly, or by whatever it holds of the right form.
+
+    One that was cut off is malformed.
+    """
 
     lenient: bool = False
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Marked:
         assert isinstance(question, Exercise)
-        text = str(answers[0]["text"])
+        text = text_in(answers[0])
         mark = question.mark(text, self.lenient)
         right = all(value == 1 for value in mark.measures.values())
         return Marked(question.index, text if mark.valid else None, right, 1, int(mark.valid), mark=mark)
@@ -143,6 +147,7 @@ class BenchmarkCell(Cell):
             "seed": self.settings.seed,
             "partial": left > 0,
             "left": left,
+            **self.habits.row,
             "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
             "identity": json.dumps(self.identity),
         }

@@ -12,7 +12,6 @@ only what is missing. What could not be asked is never counted as wrong.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections import Counter
@@ -32,7 +31,7 @@ from hopscope.language.agreement import AGREEING, agreed
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
-from hopscope.language.records import Records, key_of
+from hopscope.language.records import Records, hash_of, key_of
 from hopscope.language.turns import Habits, said_of
 
 TABLE = "table.csv"
@@ -160,9 +159,13 @@ class Cell:
     def run(self, records: Records, watch: Watch) -> Result:
         """Ask whatever is missing; the result."""
         self.complete(records, watch)
+        self.check()
+        return self.result()
+
+    def check(self) -> None:
+        """Warn of answers that are none. Raises BadInput where all were cut off: then nothing is known."""
         if not self.protocol.scores:
             self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
-        return self.result()
 
     def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
         """Ask whatever is missing, batch by batch; every question, judged."""
@@ -274,14 +277,6 @@ class Cell:
             ),
             "identity": json.dumps(self.identity),
         }
-
-
-def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
-    """A hash of all that a model is given; answers that begin others were scored otherwise once."""
-    given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
-    if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
-        given.append("answers whole")
-    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
 
 
 def mean(values: Sequence[float]) -> float:

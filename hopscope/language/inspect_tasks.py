@@ -44,12 +44,17 @@ from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarks.base import Benchmark, Exercise
+from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Layout
+from hopscope.language.protocols.base import text_in
 from hopscope.language.protocols.resample import Resample
 from hopscope.language.turns import completion
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
+
+#: What inspect calls a field otherwise than OpenAI's protocol does.
+ITS_NAMES = {"stop": "stop_seqs"}
 
 BENCHMARKS = "language.benchmarks"
 
@@ -185,23 +190,39 @@ def question_of(made_from: Mapping[str, Any]) -> Question:
 def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max_tokens: int = 32) -> Solver:
     """Ask as the protocol `resample` of `hopscope lm evaluate` does, with its seeds and its rule of acceptance."""
     protocol = Resample(max_tries, temperature, max_tokens)
+    learnt: dict[str, Fields] = {}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question, stop, asked = question_of(state.metadata), state.metadata["stop"], list(state.messages)
+        fields = learnt.setdefault(str(get_model()), Fields(str(get_model())))
         answers: list[dict[str, Any]] = []
         while protocol.wants_more(question, answers):
             how = protocol.sampling(question, len(answers))
-            wanted: dict[str, Any] = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed}
-            config = GenerateConfig(**wanted, stop_seqs=stop or None)
-            state.output = await get_model().generate(asked, config=config)
+            wanted = {"temperature": how.temperature, "max_tokens": how.max_tokens, "seed": how.seed, "stop": stop}
+            state.output = await written(asked, wanted, fields)
             answers.append(read(state.output, stop))
         judged = protocol.judge(question, answers)
         state.store.set("label", judged.label)
         state.store.set("tries", judged.tries)
+        state.store.set("left_out", fields.left_out)
         state.messages = [*asked, state.output.message]
         return state
 
     return solve
+
+
+async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields: Fields) -> ModelOutput:
+    """What the model says, asked without the fields that its provider turns out not to take."""
+    while True:
+        sent = fields.taken(wanted)
+        config = {ITS_NAMES.get(name, name): value for name, value in sent.items() if name in wanted and value != []}
+        config["extra_body"] = {name: value for name, value in sent.items() if name not in wanted} or None
+        try:
+            return await get_model().generate(messages, config=GenerateConfig(**config))
+        except RuntimeError as refusal:  # inspect's own kind of it is private
+            said = f"{getattr(refusal, 'provider_message', '')} {getattr(refusal.__cause__, 'body', '')}"
+            if not fields.learn(said) and fields.taken(wanted) == sent:  # samples that are asked at once learn once
+                raise
 
 
 def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
@@ -253,7 +274,8 @@ def acceptable_answer() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         label = state.store.get("label")
         value = NOANSWER if label is None else CORRECT if label == target.text else INCORRECT
-        told = {"tries": state.store.get("tries"), "answered": label is not None, "correct": value == CORRECT}
+        told = {name: state.store.get(name) for name in ("tries", "left_out")}
+        told |= {"answered": label is not None, "correct": value == CORRECT}
         return Score(value=value, answer=label, explanation=state.output.completion, metadata=told)
 
     return score
@@ -281,7 +303,7 @@ def marks(lenient: bool = False) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         exercise = question_of(state.metadata)
         assert isinstance(exercise, Exercise)
-        text = read(state.output, state.metadata["stop"])["text"]
+        text = text_in(read(state.output, state.metadata["stop"]))
         mark = exercise.mark(text, lenient)
         told = {**mark.measures, "valid": float(mark.valid)}
         return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=told)

@@ -98,7 +98,7 @@ def choice() -> dict[str, Any]:
 def generated(formulation: Questions, question: Question) -> dict[str, Any]:
     """Greedy generation, and how its text is read."""
     if isinstance(formulation, Benchmark):
-        whole = regex(r"\A\s*(\S.*?)\s*\.?\s*\Z")
+        whole = regex(rf"\A[\s{INVISIBLE}]*([^\s{INVISIBLE}].*?)[\s{INVISIBLE}]*\.?\s*\Z")
         return generate_until({"strict": whole}, formulation.MAX_TOKENS)
     return generate(question.acceptable)
 

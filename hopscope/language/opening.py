@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.core.settings import BadInput
@@ -20,6 +21,7 @@ def open_backend(
     dtype: str = "float32",
     threads: int | None = None,
     timeout: float | None = None,
+    omit: Sequence[str] = (),
 ) -> Backend:
     """Open a model.
 
@@ -32,6 +34,7 @@ def open_backend(
         threads: of a model in this process.
         timeout: seconds that one request to an endpoint may take; by default 60. An endpoint that answers nothing is
             given up after four times as long, beside.
+        omit: fields that an endpoint is never sent (`hopscope.language.fields`).
 
     Raises:
         BadInput: there is no such model, or what it needs is not installed.
@@ -44,7 +47,8 @@ def open_backend(
     if name.startswith(("http://", "https://")):
         from hopscope.language.backends.endpoint import Endpoint
 
-        return Endpoint(name, endpoint_model, first_token=first_token, patience=patience_of(timeout))
+        patience = patience_of(timeout)
+        return Endpoint(name, endpoint_model, first_token=first_token, omit=omit, patience=patience)
     from hopscope.language.checkpoints import open_model
 
     opened = open_model(name, dtype=dtype, threads=threads)  # complains first about what is not installed

@@ -17,6 +17,7 @@ import filelock
 
 from hopscope.core.storage import Busy, Damaged, append, clear_errors, sync_file
 from hopscope.core.strangers import json_of
+from hopscope.language.layouts.base import Rendered
 
 NAME = "records.jsonl"
 Record = dict[str, Any]
@@ -26,6 +27,14 @@ def key_of(about: Mapping[str, Any]) -> str:
     """The key of an attempt: sixteen hexadecimal digits of a hash of all that its answer depends on."""
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
+    """A hash of all that a model is given; answers that begin others were scored otherwise once."""
+    given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
+    if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
+        given.append("answers whole")
+    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
 
 
 class Records:

@@ -284,7 +284,7 @@ class Server:
             return Fault(f"{status} {said}".strip(), after=wanted_pause(headers.get("retry-after")))
         if 300 <= status < 400:
             return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
-        return Refused(f"{told}; this server or model does not take the request as it stands", self._key.hidden(text))
+        return Refused(f"{told}; if it refuses a field, --omit leaves that out", self._key.hidden(text))
 
     def _shown(self, text: str) -> str:
         """A server's words for a sentence of ours: without the key, on one line, in at most 200 characters."""

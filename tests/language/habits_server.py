@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.fault_server import oracle
@@ -39,9 +40,11 @@ REFUSED = {
     "no max_tokens": ("max_tokens", 400, {"error": {"message": "No 'max_tokens'. Use 'max_completion_tokens'."}}),
     "no temperature, in a 200": ("temperature", 200, {"error": {"message": "no temperature", "code": 400}}),
 }  # fmt: skip
+#: One that is refused, but not named.
+UNNAMED = {"no seed, in its own words": ("seed", 400, {"error": {"message": "Unsupported parameter."}})}
 FORMS = ("parts", "stream", "page", "number", "thoughts alone")
 #: Every habit.
-HABITS = (*WORDS, *REFUSED, *FORMS)
+HABITS = (*WORDS, *REFUSED, *UNNAMED, *FORMS)
 
 
 def tokens(text: str) -> list[str]:
@@ -50,13 +53,13 @@ def tokens(text: str) -> list[str]:
 
 
 class HabitsServer(ThreadingHTTPServer):
-    """`with HabitsServer("think") as server: server.url`"""
+    """`with HabitsServer("think") as server: server.url`; it answers equations, or by `answer`, from text to text."""
 
     daemon_threads = True
 
-    def __init__(self, habit: str):
+    def __init__(self, habit: str, answer: Callable[[str], str] = oracle):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.habit, self.requests = habit, 0
+        self.habit, self.answer, self.requests = habit, answer, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -78,19 +81,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        habit = self.server.habit
+        habit, refused = self.server.habit, REFUSED | UNNAMED
         self.server.requests += 1
         text = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
-        if habit in REFUSED and REFUSED[habit][0] in body:
-            self.send(*REFUSED[habit][1:])
+        if habit in refused and refused[habit][0] in body:
+            self.send(*refused[habit][1:])
         elif body.get("echo"):
-            self.send(200, {"choices": [{"text": text, "logprobs": echoed(text), "finish_reason": "length"}]})
+            choice = {"index": 0, "text": text + "\n", "logprobs": echoed(text), "finish_reason": "length"}
+            self.send(200, {"choices": [choice]})
         elif habit == "stream":
             self.send(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\n', "text/event-stream")
         elif habit == "page":
             self.send(200, b"<html>Welcome</html>", "text/html; charset=utf-8")
         else:
-            self.send(200, self.reply(WORDS.get(habit, "{}").replace("{}", oracle(text)), "messages" in body))
+            self.send(
+                200, self.reply(WORDS.get(habit, "{}").replace("{}", self.server.answer(text)), "messages" in body)
+            )
 
     def reply(self, said, chat):
         """The answer in the form of the path."""
@@ -117,11 +123,16 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def echoed(text: str) -> dict:
-    """The text's own log-probabilities: the right answer is sure, and all else follows from the tokens."""
+    """The text's own log-probabilities, and those of one token more, which most servers make of a limit of one.
+
+    The right answer is sure, and all else follows from the tokens.
+    """
     found = tokens(text)
     head, mark, _ = text.rpartition("# output:")
     start, good = (len(tokens(head + mark)), tokens(" " + oracle(head))) if mark else (len(found), [])
     values = [-9.0 if token == "xylophone" else -1 - len(token) % 7 / 10 for token in found]
     for at in range(start, len(found)):
         values[at] = -0.001 if found[start : at + 1] == good[: at + 1 - start] else -9.0
-    return {"tokens": found, "token_logprobs": [None, *values[1:]]}
+    values = [None, *values[1:], -0.5]
+    top = [None, *({"": value} for value in values[1:])]
+    return {"tokens": [*found, "\n"], "token_logprobs": values, "top_logprobs": top}

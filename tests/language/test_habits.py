@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import json
 import re
+from math import log
+from random import Random
 
 import pytest
 
 pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
+from hopscope.cli import main
+from hopscope.cli.commands.evaluate import cell_rows
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language import lm_eval
 from hopscope.language.agreement import agreed
-from hopscope.language.backends.base import Unreachable
+from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import Known
+from hopscope.language.benchmarking import Marking
+from hopscope.language.benchmarks.hypothesis_refinement import HypothesisRefinement
 from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, put_rows, read_table, write_table
+from hopscope.language.fields import Fields
+from hopscope.language.layouts.base import Rendered
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.layouts.code import Code
 from hopscope.language.protocols.greedy_lenient import GreedyLenient
 from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.protocols.resample import Resample
+from hopscope.language.records import Records
 from hopscope.language.server import Patience
-from hopscope.language.turns import completion
-from tests.language.habits_server import HABITS, REFUSED, WORDS, HabitsServer
+from hopscope.language.turns import Completion, completion
+from tests.language.habits_server import HABITS, REFUSED, UNNAMED, WORDS, HabitsServer
 
 HASTY = Patience(timeout=5.0, silence=5.0, pause=0.001, longest=0.01)
 CELLS = [
@@ -40,6 +49,7 @@ REFUSALS = {
     "cut": "cut off before they ended; raise --max-tokens",
     "cut in thoughts": "cut off in their thoughts before they ended; raise --max-tokens",
     "thoughts alone": "cut off in their thoughts before they ended; raise --max-tokens",
+    "no seed, in its own words": "if it refuses a field, --omit leaves that out",
     "stream": "a stream, though none was asked for",
     "page": "a page of HTML",
     "number": "content that is neither a text nor a list of parts",
@@ -78,6 +88,42 @@ def test_a_perfect_answerer_is_perfect_or_one_sentence_refuses(habit, caplog):
         endpoint.close()
 
 
+def test_of_answers_that_begin_others_the_right_one_is_the_likeliest():
+    """Twelve chains: 1, 10, 11 and 12 among them, a digit a token; each text is sure of the right answer alone."""
+    with HabitsServer("plain") as server:
+        endpoint = Endpoint(server.url, patience=HASTY)
+        asked = Equations(n_hops=1, n_chains=12)
+        found = evaluate(endpoint, asked, Code(), LogLikelihood(), Evaluation(count=24)).row
+        endpoint.close()
+    assert {"1", "10"} <= json.loads(found["labels"]).keys()
+    assert found["accuracy"] == 1 and 0.99 < found["mass"] <= 1
+
+
+LISTS = HypothesisRefinement()
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_perfect_answerer_of_a_benchmark_is_perfect_or_one_sentence_refuses(habit, tmp_path, caplog):
+    questions = {Chat().render(LISTS, one).text: one.answer for one in (LISTS.question(0, index) for index in range(2))}
+    with HabitsServer(habit, questions.__getitem__) as server, Records.opened(tmp_path) as records:
+        endpoint = Endpoint(server.url, in_flight=1, patience=HASTY)
+        for lenient in (True, False):
+            cell, caplog.records[:] = (LISTS, Chat(), Marking(LISTS.MAX_TOKENS, lenient)), []
+            if habit in REFUSALS:
+                with pytest.raises((BadInput, Unreachable), match=re.escape(REFUSALS[habit])):
+                    cell_rows(endpoint, cell, Evaluation(count=2), records, lambda *_: None)
+                continue
+            [raw, _, valid] = cell_rows(endpoint, cell, Evaluation(count=2), records, lambda *_: None)
+            assert raw["value"] == valid["value"] == float(lenient or habit not in SENTENCES)
+            assert sum("none of 2 answers" in one.getMessage() for one in caplog.records) == (raw["value"] == 0)
+            assert raw["thoughts"] == 2 * (habit.startswith("think") or habit == "parts")
+            assert json.loads(raw["finish_reasons"]) == {"stop": 2}
+            assert (habit in REFUSED and habit != "no max_tokens") == bool(
+                json.loads(raw["left_out"])
+            ) or habit == "no stop"
+        endpoint.close()
+
+
 @pytest.mark.parametrize("habit", REFUSED)
 def test_what_a_server_refuses_is_learnt_once_and_recorded(habit, tmp_path, caplog):
     field = REFUSED[habit][0]
@@ -97,15 +143,34 @@ def test_what_a_server_refuses_is_learnt_once_and_recorded(habit, tmp_path, capl
 
 def test_a_refusal_of_lengths_leaves_nothing_out():
     """vLLM names max_tokens where a prompt is too long."""
-    with HabitsServer("no seed") as server:
-        endpoint = Endpoint(server.url, patience=HASTY)
-        from hopscope.language.server import Refused
+    fields = Fields("it")
+    assert not fields.learn("'max_tokens' or 'max_completion_tokens' is too large: 32; the context length is 16; seed")
+    assert (fields.limit, fields.left_out) == ("max_tokens", [])
 
-        long = Refused("no", "'max_tokens' or 'max_completion_tokens' is too large: 32; the context length is 16; seed")
-        with pytest.raises(Refused):
-            endpoint.learn(long)
-        assert (endpoint.limit, endpoint.left_out) == ("max_tokens", [])
-        endpoint.close()
+
+@pytest.mark.parametrize("habit", ["no seed, in its own words", "no stop", "no temperature"])
+def test_what_is_omitted_is_never_sent_and_recorded(habit, tmp_path, capsys):
+    """A refusal that does not name its field stops an evaluation, unless the field is left out beforehand."""
+    field = (REFUSED | UNNAMED)[habit][0]
+    with HabitsServer(habit) as server:
+        asked = ["evaluate", "--model", server.url, "--hops", "1", "--layout", "code", "--protocol", "greedy_strict"]
+        asked += ["--count", "2", "--json", "--out", str(tmp_path / "out")]
+        if "own words" in habit:
+            assert main(asked) == 2
+            assert "--omit" in capsys.readouterr().err
+        assert main([*asked, "--omit", field, "max_tokens"]) == 0
+        [found] = json.loads(capsys.readouterr().out)
+    assert (found["accuracy"], found["left_out"]) == (1, sorted([field, "max_tokens"]))
+    assert field not in found["identity"]["sampling"]  # an answer to another request is another answer
+
+
+def test_what_cannot_be_omitted_is_said_in_a_sentence(capsys):
+    assert main(["evaluate", "--model", "http://127.0.0.1:9/v1", "--omit", "prompt"]) == 2
+    assert (
+        "fields that can be left out are temperature, max_tokens, seed, stop; got 'prompt'" in capsys.readouterr().err
+    )
+    assert main(["evaluate", "--model", "known:oracle", "--omit", "seed"]) == 2
+    assert "--omit is for models at an address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("habit", [*WORDS, "parts"])
@@ -172,17 +237,66 @@ def test_what_of_a_text_is_its_answer(text, answer, thoughts):
     assert said == answer and thoughts in (None, said.thoughts)
 
 
+class Two(Backend):
+    """A model of two tokens: it scores by one distribution, and writes by another."""
+
+    model, identity, has_chat_template = "two", {}, False
+
+    def __init__(self, scored, written=None):
+        self.scored, self.wrote = scored, written or scored
+
+    def log_likelihoods(self, requests):
+        """An answer's tokens are its characters; what stands nowhere in the table has nearly nothing."""
+        return [[self.log_p(choice) for choice in request.choices] for request in requests]
+
+    def log_p(self, text):
+        return sum(log(self.scored[text[:at]].get(text[at], 1e-9)) for at in range(len(text)))
+
+    def generate(self, requests, sampling):
+        text = ""
+        for _ in range(sampling[0].max_tokens):
+            text += max(self.wrote[text].items(), key=lambda pair: pair[1])[0] if text in self.wrote else ""
+        return [text] * len(requests)
+
+
+def put(*choices):
+    return Rendered("", False, choices, ())
+
+
+def test_scores_and_text_of_one_model_agree_whatever_is_likely():
+    """Likeliest by token and by answer differ: `ab` begins with the likelier token, and `c` is the likelier answer."""
+    asked, table = put("ab", "ad", "c"), {"": {"a": 0.6, "c": 0.4}, "a": {"b": 0.5, "d": 0.5}}
+    one = Two(table)
+    assert agreed(one, asked, one.log_likelihoods([asked])[0]) == {"text": "a"}
+    for seed in range(200):  # any table is a model's
+        draw = Random(seed)
+        level = lambda tokens, draw=draw: {token: 0.01 + draw.random() for token in tokens}  # noqa: E731
+        some = {text: level("abc ") for text in ("", "a", "b", "c", " ", " a", " b", " c")}
+        some = {text: {t: p / sum(found.values()) for t, p in found.items()} for text, found in some.items()}
+        for choices in (("ab", "b", "ca"), (" a", " b", " c"), (" ab", " a", " c")):
+            one, asked = Two(some), put(*choices)
+            agreed(one, asked, one.log_likelihoods([asked])[0])
+
+
 def test_scores_and_text_that_contradict_each_other_are_refused():
-    """An answer above 1/2 is how the likeliest text begins; a sentence, and a score below it, say nothing."""
-    known = Known("oracle")
-    known.learn(ASKED, Code(), 0, range(3))
-    request = Code().render(ASKED, ASKED.question(0, 0))
-    right = [choice.strip() for choice in request.choices].index(ASKED.question(0, 0).answer)
-    sure = [-0.1 if at == right else -5.0 for at in range(len(request.choices))]
-    assert agreed(known, request, sure) == {"text": ASKED.question(0, 0).answer}
-    with pytest.raises(BadInput, match=r"with probability 0\.90 and writes .* which no model does"):
-        agreed(known, request, sure[::-1] if sure != sure[::-1] and right * 2 + 1 != len(sure) else sure[1:] + sure[:1])
-    agreed(known, request, [score - 0.7 for score in sure[1:] + sure[:1]])
+    """Another answer is begun than the likeliest, though its token is scored below: also where none is above 1/2."""
+    scored, written = {"": {"1": 0.4, "2": 0.3, "3": 0.3}}, {"": {"1": 0.3, "2": 0.4, "3": 0.3}}
+    one = Two(scored, written)
+    with pytest.raises(BadInput, match=r"'1' with probability 0\.40 and begins its text with '2', of prob.* 0\.30"):
+        agreed(one, put("1", "2", "3"), one.log_likelihoods([put("1", "2", "3")])[0])
+    sure = Two({"": {" ": 1}, " ": {"1": 0.7, "2": 0.3}}, {"": {" ": 1}, " ": {"1": 0.3, "2": 0.7}})
+    with pytest.raises(BadInput, match="which no model does"):
+        agreed(sure, put(" 1", " 2"), sure.log_likelihoods([put(" 1", " 2")])[0])
+
+
+def test_sentences_and_what_was_drawn_say_nothing_against_scores():
     chatty = Known("chatty")
     chatty.learn(ASKED, Code(), 0, range(3))
-    agreed(chatty, request, sure[1:] + sure[:1])
+    request = Code().render(ASKED, ASKED.question(0, 0))
+    scores = chatty.log_likelihoods([request])[0]
+    agreed(chatty, request, scores[1:] + scores[:1])
+    one = Two({"": {"1": 0.6, "2": 0.4}}, {"": {"2": 1.0}})
+    drawn = Completion("2")
+    drawn.left_out = ("temperature",)
+    one.generate = lambda *_: [drawn]
+    assert agreed(one, put("1", "2"), one.log_likelihoods([put("1", "2")])[0]) == {"text": "2"}

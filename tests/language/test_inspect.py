@@ -7,6 +7,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -31,10 +33,15 @@ pytestmark = [
 ]
 
 
+#: inspect reads the files of all packages that are installed once for every task, in a second each.
+installed = cache(packages_distributions)
+
+
 @pytest.fixture
 def quiet(tmp_path, monkeypatch):
     """inspect in a folder of its own, without a display."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("inspect_ai._util.package.packages_distributions", installed)
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("INSPECT_DISPLAY", "none")

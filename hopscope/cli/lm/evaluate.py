@@ -37,6 +37,7 @@ from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
 from hopscope.language.evaluation import Evaluation, Watch, evaluate, tally, write_table
+from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
@@ -87,11 +88,8 @@ def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
             formulation = kind.from_dict({**chains, **({} if hops is None else {"n_hops": hops})})
             for layout in given["layout"]:
                 for protocol in given["protocol"]:
-                    yield (
-                        formulation,
-                        made("language.layouts", layout, given),
-                        made("language.protocols", protocol, given),
-                    )
+                    put, scored = made("language.layouts", layout, given), made("language.protocols", protocol, given)
+                    yield formulation, put, scored
 
 
 def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
@@ -124,6 +122,7 @@ def opened(name: str, given: dict[str, Any]) -> Backend:
         endpoint_model=given["endpoint_model"] or "",
         first_token=given["first_token"],
         timeout=given["timeout"],
+        omit=given["omit"],
         dtype=given["dtype"],
         threads=threads,
     )
@@ -183,11 +182,15 @@ def ask_all(
 
 
 def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:
-    """A cell's row, or of a benchmark one per measure; without a watch, of what is known. Raises Unreachable."""
+    """A cell's row, or of a benchmark one per measure; without a watch, of what is known."""
     asked, layout, protocol = cell
     if isinstance(asked, Benchmark):
         one = BenchmarkCell(backend, asked, layout, protocol, settings)
-        return (one.told(records) if watch is None else one.asked(records, watch)).rows
+        if watch is None:
+            return one.told(records).rows
+        found = one.asked(records, watch).rows
+        one.check()
+        return found
     assert isinstance(asked, Formulation)
     if watch is None:
         return [tally(backend, asked, layout, protocol, settings, records).row]
@@ -236,6 +239,7 @@ command = SeveralCommand(
         ),
         click.Option(["--endpoint-model"], metavar="NAME", help="The model's name at the address."),
         click.Option(["--first-token"], is_flag=True, help="At an address: score by the first token's alternatives."),
+        Several(["--omit"], help=f"At an address: fields that are not sent, of {', '.join(FIELDS)}."),
         Several(["--formulation"], default=("equations",), help="As 'hopscope list' names them."),
         Several(
             ["--benchmark"],

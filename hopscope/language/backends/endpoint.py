@@ -9,9 +9,7 @@ with a known text, and refused by name if it does not return that text's own log
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -31,13 +29,12 @@ from hopscope.language.echo import (
     flaw_of,
     text_of,
 )
+from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import Patience, Refused, Server
 from hopscope.language.turns import completion
 
 T = TypeVar("T")
-
-log = logging.getLogger("hopscope")
 
 #: How many of the first token's alternatives are asked for; more is refused by most servers.
 TOP = 20
@@ -48,11 +45,8 @@ SEEDS = 2**31
 #: What to do where log-likelihoods cannot be had.
 INSTEAD = "score generated text instead (--protocol greedy_lenient or resample)"
 
-
-#: Fields that can be left out where a server refuses them, and what they are.
-FIELDS = {"seed": "seed", "temperature": "temperature (it samples by its own default)", "stop": "stop texts"}
-#: What a refusal says that is about lengths, whichever fields it names.
-TOO_LONG = re.compile(r"context length|context window|too (large|long)|exceed", re.IGNORECASE)
+#: What is sent with a question to be answered in text, and how.
+SENT = {"temperature": "temperature", "max_tokens": "max_tokens", "seed": "seed modulo 2^31", "stop": "stop"}
 
 
 class Endpoint(Backend):
@@ -64,6 +58,7 @@ class Endpoint(Backend):
         in_flight: how many requests run at once.
         first_token: take log-likelihoods from the first token's most likely alternatives. That needs no `echo`,
             but every acceptable answer must be a single token among the first twenty.
+        omit: fields that are never sent (`hopscope.language.fields`).
         patience: how long faults are tried again.
 
     The key is read from HOPSCOPE_API_KEY, else OPENAI_API_KEY; it is sent to `url` and written nowhere.
@@ -76,16 +71,17 @@ class Endpoint(Backend):
         *,
         in_flight: int = 8,
         first_token: bool = False,
+        omit: Sequence[str] = (),
         patience: Patience | None = None,
     ):
         if in_flight < 1:
             raise BadInput(f"requests in flight must be at least 1; got {in_flight}")
         key = os.environ.get("HOPSCOPE_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        self.omitted = frozenset(omit)
+        self.fields = Fields(url, omit)
         self.server = Server(url, key, in_flight=in_flight, patience=patience or Patience())
         self.batch = in_flight
         self.first_token = first_token
-        self.limit = "max_tokens"
-        self.left_out: list[str] = []
         try:
             self.model = model or self.only_model()
         except BaseException:
@@ -124,7 +120,7 @@ class Endpoint(Backend):
             "endpoint": self.server.url,
             "model": self.model,
             "served": self.served,
-            "sampling": "temperature, max_tokens, seed modulo 2^31, stop",
+            "sampling": ", ".join(how for name, how in SENT.items() if name not in self.omitted),
             "log_likelihood": f"first token among {TOP}" if self.first_token else "echo",
             "client": f"hopscope {package_version()}",
         }
@@ -142,7 +138,7 @@ class Endpoint(Backend):
         texts = zip(self.ask(asked, text_of), requests, strict=True)
         found = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
         for one in found:
-            one.left_out = tuple(self.left_out)
+            one.left_out = tuple(self.fields.left_out)
         return list(found)
 
     def ask(
@@ -159,27 +155,12 @@ class Endpoint(Backend):
     def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
         """Bodies put to their paths, without the fields that the server turned out not to take."""
         while True:
+            bodies = [(path, {"model": self.model, **self.fields.taken(body)}) for path, body in posts]
             try:
-                return self.server.post([(path, self.taken(body)) for path, body in posts], read)
+                return self.server.post(bodies, read)
             except Refused as refusal:
-                self.learn(refusal)
-
-    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A body as this server takes it."""
-        names = {"max_tokens": self.limit}
-        return {"model": self.model} | {names.get(n, n): value for n, value in body.items() if n not in self.left_out}
-
-    def learn(self, refusal: Refused) -> None:
-        """Find out which field is refused, so that it is never sent again. Raises the refusal if it is none of ours."""
-        said = refusal.answer
-        if self.limit == "max_tokens" and "max_completion_tokens" in said and not TOO_LONG.search(said):
-            self.limit = "max_completion_tokens"  # what hosted reasoning models call it
-            return
-        named = re.search(rf"\b({'|'.join(name for name in FIELDS if name not in self.left_out) or '(?!)'})\b", said)
-        if named is None or TOO_LONG.search(said):
-            raise refusal
-        self.left_out.append(named[1])
-        log.warning("%s takes no %s, which is left out from now on", self.server.url, FIELDS[named[1]])
+                if not self.fields.learn(refusal.answer):
+                    raise
 
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         if self.first_token:

@@ -62,8 +62,3 @@ class Domain(ABC):
     def consistent(self, examples: Sequence[Example]) -> list[str]:
         """The exact learner: all rules that give every example rightly."""
         return [rule for rule in self.rules if all(self.applied(rule, given) == made for given, made in examples)]
-
-
-def bare(text: str) -> str:
-    """A text without blanks around it and one full stop."""
-    return text.strip().removesuffix(".").rstrip()

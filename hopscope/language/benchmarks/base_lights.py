@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import combinations
 
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain, bare
+from hopscope.language.benchmarks.base_hypotheses import Domain
+from hopscope.language.protocols.base import bare
 
 OBJECTS = ("apple", "bell", "cup", "drum", "egg", "fan")
 ON, OFF = "on", "off"

@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from itertools import product
 
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain, bare
+from hopscope.language.benchmarks.base_hypotheses import Domain
+from hopscope.language.protocols.base import bare
 
 Numbers = tuple[int, ...]
 

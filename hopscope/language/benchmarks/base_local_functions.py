@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import product
 
 from hopscope.formulations.base_draw import Draw
+from hopscope.language.protocols.base import bare
 
 #: What is written for the last letter of each suffix.
 Rules = Mapping[str, str]
@@ -118,7 +119,7 @@ def read_rules(text: str, letters: str, k: int) -> list[tuple[str, str]] | None:
 
     One full stop at the end is forgiven.
     """
-    pieces = [piece.strip() for piece in re.split(r"[,;\n]", text.strip().removesuffix("."))]
+    pieces = [piece.strip() for piece in re.split(r"[,;\n]", bare(text))]
     found = [re.fullmatch(RULE, piece) for piece in pieces if piece]
     rules = [rule_of(match) for match in found if match is not None]
     whole = bool(rules) and len(rules) == len(found) and all(is_rule(rule, letters, k) for rule in rules)

@@ -94,8 +94,12 @@ def text_in(answer: Answer) -> str:
 
 def accepted(text: str, acceptable: Sequence[str]) -> str | None:
     """The answer, if the text is an acceptable one and nothing else; blanks around and one full stop are allowed."""
-    bare = text.strip().strip(INVISIBLE).strip().removesuffix(".").rstrip()
-    return bare if bare in acceptable else None
+    return found if (found := bare(text)) in acceptable else None
+
+
+def bare(text: str) -> str:
+    """A text without blanks, what nobody sees around it, and one full stop."""
+    return text.strip().strip(INVISIBLE).strip().removesuffix(".").rstrip()
 
 
 #: What joins two numbers to one thing: a point, comma, colon, slash or dash.

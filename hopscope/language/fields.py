@@ -1,0 +1,64 @@
+"""Which fields of a request a server takes: those that it refuses are never sent again.
+
+Hosted models refuse `seed`, `temperature`, `stop` or `max_tokens`, each in words of its own (ChatterUI #227, lm-eval
+#2441). A refusal that names the field is understood; for others there is `--omit`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hopscope.core.settings import BadInput
+
+log = logging.getLogger("hopscope")
+
+#: What can be left out, and what a server does without it.
+FIELDS = {
+    "temperature": "it samples by its own default",
+    "max_tokens": "it ends answers by its own limit",
+    "seed": "sampled answers differ from run to run",
+    "stop": "texts are cut here instead",
+}
+#: What a refusal says that is about lengths, whichever fields it names.
+TOO_LONG = re.compile(r"context length|context window|too (large|long)|exceed", re.IGNORECASE)
+
+
+class Fields:
+    """The fields that a server takes, as far as is known.
+
+    Args:
+        server: its name in warnings.
+        omit: fields that are left out from the beginning. Raises BadInput for one that has to be sent.
+
+    Attributes:
+        left_out: names of fields that are not sent.
+        limit: what the server calls the limit of tokens.
+    """
+
+    def __init__(self, server: str, omit: Sequence[str] = ()):
+        if alien := sorted(set(omit) - FIELDS.keys()):
+            raise BadInput(f"fields that can be left out are {', '.join(FIELDS)}; got {alien[0]!r}")
+        self.server, self.left_out, self.limit = server, list(omit), "max_tokens"
+
+    def taken(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """The wanted fields that are sent, by the names that the server has for them."""
+        names = {"max_tokens": self.limit}
+        return {names.get(name, name): value for name, value in wanted.items() if name not in self.left_out}
+
+    def learn(self, said: str) -> bool:
+        """Whether a refusal names a field of ours that was sent; it is then left out, or renamed, from now on."""
+        if TOO_LONG.search(said):
+            return False
+        if self.limit == "max_tokens" and "max_completion_tokens" in said:
+            self.limit = "max_completion_tokens"  # what hosted reasoning models call it
+            return True
+        # A server that names the limit of tokens finds it too low or too high more often than unknown.
+        sent = [name for name in FIELDS if name not in ("max_tokens", *self.left_out)]
+        named = re.search(rf"\b({'|'.join(sent)})\b", said) if sent else None
+        if named is not None:
+            self.left_out.append(named[1])
+            log.warning("%s takes no %s, which is left out from now on: %s", self.server, named[1], FIELDS[named[1]])
+        return named is not None
