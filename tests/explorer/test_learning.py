@@ -1,0 +1,111 @@
+"""Training in the page against PyTorch: gradients of every parameter, AdamW, and a course of updates."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import itertools
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import Tensor
+
+from hopscope import Architecture
+from hopscope.models.transformer import Transformer
+from hopscope.tasks.base import Batch
+from hopscope.tasks.retrieval import Retrieval
+from tests.explorer.node_engine import coded, need_node, printed, sequences, shape
+
+PRIOR = "relative(start='L0 1:4')"
+#: Every option that the page offers: hops, layers, position code, curriculum.
+OPTIONS = list(itertools.product((1, 2, 3), (1, 2, 3, 4), (PRIOR, "learned"), ("implicit", "none")))
+
+
+@pytest.fixture(autouse=True)
+def own_cache():
+    """Node in place of a cache: nothing here explores a run."""
+    need_node()
+
+
+def posed(hops: int, layers: int, positions: str, curriculum: str, width: int = 24) -> tuple[Retrieval, Transformer]:
+    """A task, and a model whose every parameter is drawn, so that no gradient is overlooked."""
+    task = Retrieval(n_hops=hops, curriculum=curriculum)
+    random = torch.Generator().manual_seed(layers)
+    model = Architecture(n_layers=layers, d_model=width, init="early_layers", positions=positions).build(task, random)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.rpartition(".")[2].startswith("W_"):
+                parameter.add_((0.03 if "beta" in name else 0.3) * torch.randn(parameter.shape, generator=random))
+            elif "W_QKV" in name:
+                parameter.mul_(2)
+    return task, model
+
+
+def learnt(*cases: tuple[Transformer, list[Batch]]) -> list[dict[str, Any]]:
+    """What the page makes of models and batches."""
+    return printed(
+        "learning",
+        [
+            {
+                "shape": shape(model, batches[0]),
+                "weights": {name: coded(value) for name, value in model.state_dict().items()},
+                "batches": [sequences(batch) for batch in batches],
+                "hops": len(batches[0].task.hop_names),
+            }
+            for model, batches in cases
+        ],
+    )
+
+
+def tensors(found: dict[str, str], like: Transformer) -> dict[str, Tensor]:
+    """Parameters that the page wrote."""
+    values = {name: numpy.frombuffer(base64.b64decode(text), numpy.float32).copy() for name, text in found.items()}
+    return {name: torch.from_numpy(values[name]).view(one.shape) for name, one in like.named_parameters()}
+
+
+def loss_of(model: Transformer, batch: Batch) -> Tensor:
+    task = batch.task
+    return task.loss(model(batch.inputs.to(model.W_U.dtype), at=task.query_positions), batch.targets)
+
+
+def far(found: Tensor, wanted: Tensor) -> float:
+    """The largest difference as a share of the largest number."""
+    return float((found - wanted).abs().max() / wanted.abs().max())
+
+
+def test_every_parameters_gradient_is_pytorchs_for_every_option():
+    """PyTorch's in float64: what differs is the page's own rounding."""
+    cases = [(model, [task.sample(5, 1)]) for task, model in (posed(*one) for one in OPTIONS)]
+    cases += [(model, [task.sample(7, 1)]) for task, model in (posed(2, 3, PRIOR, "implicit", 64),)]
+    for (model, [batch]), found in zip(cases, learnt(*cases), strict=True):
+        loss_of(exact := copy.deepcopy(model).double(), batch).backward()
+        gradients = tensors(found["gradient"], model)
+        assert found["gradient"].keys() == dict(model.named_parameters()).keys()
+        for name, parameter in exact.named_parameters():
+            assert far(gradients[name], parameter.grad) < 1e-4, (name, batch.task, len(model.blocks))
+
+
+@pytest.mark.parametrize("positions", [PRIOR, "learned"])
+def test_updates_are_adamws(positions):
+    """One update from the page's own gradients, and the losses of a course of 100, within what rounding adds up to."""
+    task = Retrieval()
+    generator = torch.Generator().manual_seed(0)
+    model = Architecture(n_layers=3, d_model=64, init="early_layers", positions=positions).build(task, generator)
+    once = copy.deepcopy(model)
+    batches = [task.sample(8, number) for number in range(100)]
+    one, course = learnt((model, batches[:1]), (model, batches))
+    gradients, after = tensors(one["gradient"], once), tensors(one["weights"], once)
+    for name, parameter in once.named_parameters():
+        parameter.grad = gradients[name]
+    torch.optim.AdamW(once.parameters(), lr=1e-3, weight_decay=0.1).step()
+    for name, parameter in once.named_parameters():
+        torch.testing.assert_close(after[name], parameter.detach(), rtol=1e-5, atol=1e-7)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    for losses, batch in zip(course["losses"], batches, strict=True):
+        loss = loss_of(model, batch)
+        assert numpy.mean(losses) == pytest.approx(loss.item(), rel=1e-3)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
