@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import itertools
+import json
 from typing import Any
 
 import numpy
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hopscope import Architecture
+from hopscope.explorer.describing import task_entry
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval
@@ -109,3 +111,57 @@ def test_updates_are_adamws(positions):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+def lesson(hops: int = 2, layers: int = 3, prior: bool = True, curriculum: str = "implicit", seed: int = 0) -> dict:
+    """The page's knobs."""
+    return {"hops": hops, "layers": layers, "prior": prior, "curriculum": curriculum, "seed": seed}
+
+
+def taught(*cases: tuple[dict, list[int]]) -> list[dict[str, Any]]:
+    """What the page makes of lessons, trained to some steps in turn."""
+    return printed("learning", [{"lesson": knobs, "steps": steps} for knobs, steps in cases])
+
+
+def test_a_lesson_is_a_run_as_python_describes_one():
+    cases = [lesson(), lesson(3, 4), lesson(1, 2, prior=False), lesson(2, 1, curriculum="none")]
+    for knobs, found in zip(cases, taught(*((knobs, [0]) for knobs in cases)), strict=True):
+        prior, hops = knobs["prior"], knobs["hops"]
+        task = Retrieval(
+            n_hops=hops, curriculum=knobs["curriculum"], position_base=100.0 if prior else 10_000.0
+        )
+        width = 128 if hops > 2 else 64
+        shape = Architecture(knobs["layers"], d_model=width, positions=PRIOR if prior else "learned")
+        run = found["run"]
+        assert run["task"] == json.loads(json.dumps(task_entry(task, shape)))
+        assert run["batch"]["roles"] == list(task.sample(1).searched.names)
+        model = shape.build(task, torch.Generator().manual_seed(0))
+        assert {one["name"]: one["shape"] for one in run["model"]["tensors"]} == {
+            name: list(value.shape) for name, value in model.state_dict().items()
+        }
+        assert run["model"]["parameters"] == model.n_parameters
+        for name, value in tensors(found["weights"], model).items():
+            wanted = Architecture(**model.architecture.as_dict() | {"init": "early_layers" if prior else "gpt2"})
+            begun = dict(wanted.build(task, torch.Generator().manual_seed(1)).named_parameters())[name]
+            assert value.std() == pytest.approx(begun.detach().std(), rel=0.3, abs=1e-9), name
+
+
+def test_equal_lessons_give_equal_models_however_they_are_cut():
+    one, other, another = taught((lesson(), [7]), (lesson(), [2, 3, 7]), (lesson(seed=1), [7]))
+    assert one["weights"] == other["weights"] != another["weights"]
+
+
+def test_untrained_streams_hold_their_own_symbols():
+    """The embedding is linear in the symbol, and knows of no other: those are named by chance, one of four."""
+    [found] = taught((lesson(), [0]))
+    own = {"query": 0, "key[1]": 0, "value[1]": 1, "key[2]": 1, "value[2]": 2}
+    for cell in (cell for cell in found["cells"] if cell["layer"] == 0):
+        is_own = own[cell["role"]] == cell["hop"]
+        assert cell["accuracy"] > 0.99 if is_own else cell["accuracy"] == pytest.approx(1 / 4, abs=0.1)
+
+
+@pytest.mark.heavy
+def test_two_hops_are_learnt_in_seconds_and_one_layer_cannot():
+    learns, fails = taught((lesson(), [200]), (lesson(layers=1), [200]))
+    assert max(learns["losses"][-1]) < 0.2
+    assert min(fails["losses"][-1]) > 0.6
