@@ -114,7 +114,7 @@ function Header() {
           <button
             key={one}
             type="button"
-            class={one === "scene" ? "tab first" : "tab"}
+            class={one === "train" ? "tab first" : "tab"}
             data-view={one}
             aria-current={one === view ? "page" : undefined}
             onClick={() => store.show(one)}

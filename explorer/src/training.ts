@@ -38,6 +38,8 @@ export class Training {
   #decoders: Decoder[] = [];
   #draw = 0;
   #off: readonly string[] = [];
+  /** Whether the worker has been asked for something that is not there yet. */
+  readonly busy: Signal<number> = signal(0);
   /** One thing after the other: the worker is never asked about a step that is past. */
   #queue: Promise<void> = Promise.resolve();
 
@@ -137,7 +139,8 @@ export class Training {
         this.trouble.value = error instanceof Error ? error.message : String(error);
       }
     };
-    this.#queue = this.#queue.then(work);
+    this.busy.value++;
+    this.#queue = this.#queue.then(work).finally(() => this.busy.value--);
     return this.#queue;
   }
 

@@ -8,6 +8,7 @@ import { type Lesson, runOf } from "../src/engine/lesson.ts";
 import { School, type Trained } from "../src/engine/school.ts";
 import { Session } from "../src/engine/session.ts";
 import type { Shape, Weights } from "../src/engine/types.ts";
+import { packed } from "../src/saving.ts";
 import { batchOf, type Coded, weightsOf } from "./given.ts";
 
 interface Given {
@@ -34,7 +35,7 @@ function learnt({ shape, weights, batches, hops }: Given): unknown {
   return { gradient, losses, weights: coded(learner.weights()), cpu: (user + system) / 1000 };
 }
 
-function taught({ lesson, steps }: Taught): unknown {
+async function taught({ lesson, steps }: Taught): Promise<unknown> {
   const school = new School(new Session());
   const also = ["decoders", "weights"] as const;
   const cpu = process.cpuUsage();
@@ -42,7 +43,11 @@ function taught({ lesson, steps }: Taught): unknown {
   const { user, system } = process.cpuUsage(cpu);
   const { losses, weights, decoders } = found.at(-1) as Trained;
   const cells = decoders!.map(({ layer, role, hop, accuracy }) => ({ layer, role, hop, accuracy }));
-  return { run: runOf(lesson), losses, cells, weights: coded(weights!), cpu: (user + system) / 1000 };
+  const run = runOf(lesson);
+  const hop_losses = Object.fromEntries(run.task.hop_names.map((hop) => [hop, [0.5]]));
+  const metrics = { step: [steps.at(-1)!], train_loss: [null], val_loss: [0.5], hop_losses };
+  const { name, bytes } = await packed(lesson, { ...run, metrics }, weights!);
+  return { run, losses, cells, name, tar: Buffer.from(bytes).toString("base64"), weights: coded(weights!), cpu: (user + system) / 1000 };
 }
 
 function coded(weights: Weights): Record<string, string> {
@@ -51,4 +56,5 @@ function coded(weights: Weights): Record<string, string> {
 }
 
 const cases = JSON.parse(readFileSync(process.argv[2]!, "utf8")) as (Given | Taught)[];
-console.log(JSON.stringify(cases.map((one) => ("lesson" in one ? taught(one) : learnt(one)))));
+const found = cases.map((one) => ("lesson" in one ? taught(one) : learnt(one)));
+console.log(JSON.stringify(await Promise.all(found)));

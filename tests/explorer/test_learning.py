@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import copy
+import io
 import itertools
 import json
+import tarfile
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -13,12 +16,14 @@ import pytest
 import torch
 from torch import Tensor
 
+import hopscope
 from hopscope import Architecture
+from hopscope.cli import main
 from hopscope.explorer.describing import task_entry
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval
-from tests.explorer.node_engine import coded, need_node, printed, sequences, shape
+from tests.explorer.node_engine import answers, ask, case, coded, need_node, printed, sequences, shape
 
 PRIOR = "relative(start='L0 1:4')"
 #: Every option that the page offers: hops, layers, position code, curriculum.
@@ -127,9 +132,7 @@ def test_a_lesson_is_a_run_as_python_describes_one():
     cases = [lesson(), lesson(3, 4), lesson(1, 2, prior=False), lesson(2, 1, curriculum="none")]
     for knobs, found in zip(cases, taught(*((knobs, [0]) for knobs in cases)), strict=True):
         prior, hops = knobs["prior"], knobs["hops"]
-        task = Retrieval(
-            n_hops=hops, curriculum=knobs["curriculum"], position_base=100.0 if prior else 10_000.0
-        )
+        task = Retrieval(n_hops=hops, curriculum=knobs["curriculum"], position_base=100.0 if prior else 10_000.0)
         width = 128 if hops > 2 else 64
         shape = Architecture(knobs["layers"], d_model=width, positions=PRIOR if prior else "learned")
         run = found["run"]
@@ -140,15 +143,36 @@ def test_a_lesson_is_a_run_as_python_describes_one():
             name: list(value.shape) for name, value in model.state_dict().items()
         }
         assert run["model"]["parameters"] == model.n_parameters
+        drawn = replace(model.architecture, init="early_layers" if prior else "gpt2").build(
+            task, torch.Generator().manual_seed(1)
+        )
         for name, value in tensors(found["weights"], model).items():
-            wanted = Architecture(**model.architecture.as_dict() | {"init": "early_layers" if prior else "gpt2"})
-            begun = dict(wanted.build(task, torch.Generator().manual_seed(1)).named_parameters())[name]
-            assert value.std() == pytest.approx(begun.detach().std(), rel=0.3, abs=1e-9), name
+            spread = float(dict(drawn.named_parameters())[name].detach().std())
+            assert float(value.std()) == pytest.approx(spread, rel=0.3, abs=1e-9), name
 
 
 def test_equal_lessons_give_equal_models_however_they_are_cut():
     one, other, another = taught((lesson(), [7]), (lesson(), [2, 3, 7]), (lesson(seed=1), [7]))
     assert one["weights"] == other["weights"] != another["weights"]
+
+
+@pytest.mark.parametrize("knobs", [lesson(), lesson(1, 2, prior=False, curriculum="none", seed=7)], ids=str)
+def test_what_is_saved_is_a_whole_run_that_computes_the_same(knobs, tmp_path):
+    [found] = taught((knobs, [5]))
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(found["tar"]))) as packed:
+        packed.extractall(tmp_path, filter="data")
+    folder = tmp_path / found["name"].removesuffix(".tar")
+    run = hopscope.load(folder)
+    assert (run.done, run.verified, run.steps, run.config.training.seed) == (True, True, [5], knobs["seed"])
+    assert folder.name == f"page-{run.config.identity}"
+    assert main(["verify", str(folder)]) == 0
+    batch = run.task.sample(8, 0)
+    [[answer]] = answers(case(run.model, batch, [ask(rows=range(8))]))
+    wanted = run.model(batch.inputs, at=run.task.query_positions).flatten(1).detach()
+    for name, value in tensors(found["weights"], run.model).items():
+        assert torch.equal(value, dict(run.model.named_parameters())[name]), name
+    for look, outputs in zip(answer["looks"], wanted.tolist(), strict=True):
+        assert look["outputs"] == pytest.approx(outputs, abs=1e-5)
 
 
 def test_untrained_streams_hold_their_own_symbols():

@@ -2,6 +2,7 @@
 import type { Run, Task } from "../bundle.ts";
 import { shapeOf } from "./bundled.ts";
 import { type Init, shapesOf, sizeOf } from "./parameters.ts";
+import { pathName } from "./paths.ts";
 import { type Sheet, sheetOf } from "./sheet.ts";
 import type { Shape } from "./types.ts";
 
@@ -82,8 +83,8 @@ function taskOf({ hops, prior, curriculum }: Lesson): Task {
     baselines: { "predict zero": 1, "right step, no chain followed": 1 - 1 / CHAINS, solved: 0 },
     ...{ ideal_over: "even", null: "uniform", carries_position: true },
     scoring: {
-      ...{ kind: "vectors", hops: asked, width: WIDTH, shared: false, unscored: [], counted: true, total: "answers" },
-      ...{ scale: 1, right_below: 0, by_place: false },
+      ...{ kind: "vectors", hops: asked, width: WIDTH, shared: false, unscored: [], counted: true, scale: 1 },
+      ...{ total: asked.length > 1 ? "hops" : "answers", right_below: 0, by_place: false },
     },
   };
 }
@@ -100,15 +101,14 @@ function modelOf({ hops, layers, prior }: Lesson): Run["model"] {
   };
 }
 
+/** The paths between different positions of a chain: those that may carry what an answer needs. */
 function pathsOf(layers: number, roles: readonly string[]): Run["paths"] {
   return Array.from({ length: layers }, (_, layer) =>
     roles.flatMap((query) =>
-      roles.flatMap((key) =>
-        (["same", "other"] as const).map((chain) => ({
-          name: `L${layer}H0 ${query}->${key}${chain === "other" ? " (other)" : ""}`,
-          ...{ layer, head: 0, query, key, chain },
-        })),
-      ),
+      roles.flatMap((key) => {
+        const path = { layer, head: 0, query, key, chain: "same" as const };
+        return query === key ? [] : [{ ...path, name: pathName(path) }];
+      }),
     ),
   ).flat();
 }

@@ -121,7 +121,7 @@ function Knobs({ lesson }: { lesson: Lesson }) {
           {training.trouble.value}
         </p>
       )}
-      <p class="verdict" role="status">
+      <p class="outcome" role="status">
         {verdict(lesson, training.losses, step, running)}
       </p>
     </section>
@@ -156,7 +156,7 @@ function Save() {
   };
   return (
     <>
-      <button type="button" disabled={training.running.value || !training.seen.value} onClick={offer}>
+      <button type="button" disabled={training.running.value || !training.seen.value?.step} onClick={offer}>
         Save as a run
       </button>
       <span class="hint" role="status">
@@ -167,10 +167,11 @@ function Save() {
 }
 
 function Losses({ run, step }: { run: Run; step: number }) {
+  const { training } = useStore();
   const steps = [0, Math.max(100, step)].map((one) => ({ step: one }) as Run["checkpoints"][number]);
   const shown = { ...run, checkpoints: steps };
   return (
-    <section class="card" data-step={step}>
+    <section class="card" data-step={step} data-settled={training.busy.value ? "no" : "yes"}>
       <div class="card-head">
         <h2>Loss of each hop at step {whole(step)}</h2>
         <Legend run={run} step={step} />
@@ -199,7 +200,8 @@ function Circuit({ run }: { run: Run }) {
       <Grown run={run} seen={seen} met={met.current.names} off={off} />
       <div class="card-foot">
         <p class="hint">
-          Arrows are paths with a mean attention of {GROWN} or more on 64 sequences, as strong as on this one. A name on a
+          Arrows are paths between the positions of a chain with a mean attention of {GROWN} or more on 64 sequences, as
+          strong as on this one. A name on a
           line is read by a linear decoder, fitted anew as the model learns (last at step {run.decoders.step}), that
           names the right symbol in at least {Math.round(100 * run.decoders.least)} % of {run.decoders.n} other
           sequences; “?” is read less surely. Once training is paused, click an arrow to knock it out.
@@ -221,7 +223,7 @@ function Grown({ run, seen, met, off }: { run: Run; seen: Seen; met: Set<string>
   const told = (one: Run["paths"][number]): Shown => {
     const gone = off.includes(one.name);
     const label = `L${one.layer}H0 ${gone ? "off" : seen.scene.attention(one).toFixed(2)}`;
-    return { path: one, ours: true, label, notes: one.chain === "other" ? [`their ${one.key}`] : [] };
+    return { path: one, ours: true, label, notes: [] };
   };
   const known = run.paths.filter(({ name }) => met.has(name));
   const all = [known.map(told)];
