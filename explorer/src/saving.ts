@@ -1,7 +1,7 @@
 /** A model trained in the page as a run's folder (`hopscope/runs/run.py`), packed as tar: safetensors and JSON alone. */
 import type { Run } from "./bundle.ts";
-import { batchSize, initOf, type Lesson, pace } from "./engine/lesson.ts";
 import { RECIPE } from "./engine/learner.ts";
+import { batchSize, initOf, type Lesson, pace } from "./engine/lesson.ts";
 import { VALIDATION } from "./engine/school.ts";
 import type { Weights } from "./engine/types.ts";
 
@@ -121,7 +121,13 @@ function tar(folder: string, files: Record<string, Uint8Array>): Uint8Array<Arra
     put(octal(0o644, 7) + octal(0, 7) + octal(0, 7) + octal(data.length, 11) + octal(0, 11), 100);
     put("        0", 148); // a checksum of blanks, and the kind: a file
     put("ustar\x0000", 257);
-    put(`${octal(header.reduce((sum, byte) => sum + byte, 0), 6)} `, 148);
+    put(
+      `${octal(
+        header.reduce((sum, byte) => sum + byte, 0),
+        6,
+      )} `,
+      148,
+    );
     return [header, data, new Uint8Array((512 - (data.length % 512)) % 512)];
   });
   const all = [...parts, new Uint8Array(1024)];

@@ -185,5 +185,3 @@ function withLosses(run: Run, step: number, scores: Scores): Run {
   };
   return { ...run, metrics };
 }
-
-

@@ -47,11 +47,22 @@ async function taught({ lesson, steps }: Taught): Promise<unknown> {
   const hop_losses = Object.fromEntries(run.task.hop_names.map((hop) => [hop, [0.5]]));
   const metrics = { step: [steps.at(-1)!], train_loss: [null], val_loss: [0.5], hop_losses };
   const { name, bytes } = await packed(lesson, { ...run, metrics }, weights!);
-  return { run, losses, cells, name, tar: Buffer.from(bytes).toString("base64"), weights: coded(weights!), cpu: (user + system) / 1000 };
+  return {
+    run,
+    losses,
+    cells,
+    name,
+    tar: Buffer.from(bytes).toString("base64"),
+    weights: coded(weights!),
+    cpu: (user + system) / 1000,
+  };
 }
 
 function coded(weights: Weights): Record<string, string> {
-  const text = Object.entries(weights).map(([name, { values }]) => [name, Buffer.from(values.buffer).toString("base64")]);
+  const text = Object.entries(weights).map(([name, { values }]) => [
+    name,
+    Buffer.from(values.buffer).toString("base64"),
+  ]);
   return Object.fromEntries(text) as Record<string, string>;
 }
 

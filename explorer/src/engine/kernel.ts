@@ -29,14 +29,7 @@ export interface Kernel {
 
 /** The functions of `kernel/training.ts`, which says what they take. */
 export type Training = Record<
-  | "adamw"
-  | "attend"
-  | "attendBack"
-  | "columns"
-  | "gradient"
-  | "normalise"
-  | "normaliseBack"
-  | "pack",
+  "adamw" | "attend" | "attendBack" | "columns" | "gradient" | "normalise" | "normaliseBack" | "pack",
   (...given: number[]) => void
 >;
 

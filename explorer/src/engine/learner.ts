@@ -2,6 +2,7 @@
 // LayerNorm before every layer, one causal head a layer, and learnt or relative positions; inputs are vectors.
 import { type Kernel, packedSize, padded, type Training } from "./kernel.ts";
 import { shapesOf, sizeOf } from "./parameters.ts";
+import { type Kept, type Room, roomFor, rowsOf } from "./room.ts";
 import type { Batch, Shape, Weights } from "./types.ts";
 
 /** The settings of AdamW. */
@@ -13,41 +14,6 @@ export interface Recipe {
 }
 
 export const RECIPE: Recipe = { rate: 1e-3, decay: 0.1, beta1: 0.9, beta2: 0.999 };
-
-/** What a layer keeps of the forward pass for the way back; rows are those of all positions, or of those that answer. */
-interface Kept {
-  stream: number;
-  stats: number;
-  x: number;
-  /** Of the rows that query: in the last layer those that answer. */
-  asking: number;
-  q: number;
-  k: number;
-  v: number;
-  p: number;
-  z: number;
-}
-
-/** Room for the activations of a batch and their gradients. */
-interface Room {
-  n: number;
-  width: number;
-  inputs: number;
-  kept: Kept[];
-  last: number;
-  lastStats: number;
-  lastX: number;
-  out: number;
-  dout: number;
-  dlast: number;
-  dstream: number;
-  dx: number;
-  dz: number;
-  ds: number;
-  dq: number;
-  dk: number;
-  dv: number;
-}
 
 export class Learner {
   /** Updates so far. */
@@ -162,13 +128,10 @@ export class Learner {
     const name = `blocks.${layer}`;
     this.#normalise(kept.stream, kept.x, `${name}.ln1`, kept.stats, all);
     if (asking < all) this.#gather(kept.x, kept.asking, batch);
-    for (const [part, [from, to, rows]] of [
-      [kept.asking, kept.q, asking],
-      [kept.x, kept.k, all],
-      [kept.x, kept.v, all],
-    ].entries() as ArrayIterator<[number, [number, number, number]]>) {
-      this.#multiply(from, `${name}.attn.W_QKV`, `${name}.attn.b_QKV`, to, rows, d_model, d_model, { part });
-    }
+    const qkv = [`${name}.attn.W_QKV`, `${name}.attn.b_QKV`] as const;
+    this.#multiply(kept.asking, ...qkv, kept.q, asking, d_model, d_model, { part: 0 });
+    this.#multiply(kept.x, ...qkv, kept.k, all, d_model, d_model, { part: 1 });
+    this.#multiply(kept.x, ...qkv, kept.v, all, d_model, d_model, { part: 2 });
     const first = asking < all ? batch.queries.start : 0;
     const { q, k, v, p, z } = kept;
     this.#run.attend(q, k, v, this.#biasOf(name), p, z, batch.n, batch.n_positions, first, d_model);
@@ -245,17 +208,13 @@ export class Learner {
       const beta = this.#grad(`${name}.positions.beta`);
       for (let i = 0; i < n_positions; i++) floats[beta + i] = positions.scale * floats[dbias + i]!;
     }
-    const options = (part: number, add: boolean) => ({ part, add });
-    for (const [part, [x, d, rows]] of [
-      [kept.asking, dq, asking],
-      [kept.x, dk, all],
-      [kept.x, dv, all],
-    ].entries() as ArrayIterator<[number, [number, number, number]]>) {
-      this.#credit(x, d, `${name}.W_QKV`, `${name}.b_QKV`, rows, d_model, d_model, part);
-    }
-    this.#multiplyBack(dk, `${name}.W_QKV`, room.dx, all, d_model, d_model, options(1, false));
-    this.#multiplyBack(dv, `${name}.W_QKV`, room.dx, all, d_model, d_model, options(2, true));
-    this.#multiplyBack(dq, `${name}.W_QKV`, last ? room.dz : room.dx, asking, d_model, d_model, options(0, !last));
+    const qkv = [`${name}.W_QKV`, `${name}.b_QKV`] as const;
+    this.#credit(kept.asking, dq, ...qkv, asking, d_model, d_model, 0);
+    this.#credit(kept.x, dk, ...qkv, all, d_model, d_model, 1);
+    this.#credit(kept.x, dv, ...qkv, all, d_model, d_model, 2);
+    this.#multiplyBack(dk, qkv[0], room.dx, all, d_model, d_model, { part: 1 });
+    this.#multiplyBack(dv, qkv[0], room.dx, all, d_model, d_model, { part: 2, add: true });
+    this.#multiplyBack(dq, qkv[0], last ? room.dz : room.dx, asking, d_model, d_model, { part: 0, add: !last });
     if (last) this.#scatter(room.dz, room.dx, batch);
     this.#normaliseBack(kept.stream, room.dx, `blocks.${layer}.ln1`, kept.stats, room.dstream, all);
   }
@@ -351,29 +310,7 @@ export class Learner {
   #roomFor(batch: Batch): Room {
     if (this.#room?.n === batch.n && this.#room.width === batch.n_positions) return this.#room;
     this.kernel.release(this.#begin);
-    const { d_model, d_input, d_output, n_layers } = this.shape;
-    const [all, few] = rowsOf(batch);
-    const take = (rows: number, size = d_model): number => this.kernel.take(rows * size);
-    const kept = Array.from({ length: n_layers }, (_, layer): Kept => {
-      const last = layer === n_layers - 1;
-      const asking = last ? few : all;
-      const x = take(all);
-      return {
-        ...{ stream: take(all), stats: take(all, 2), x, asking: last ? take(few) : x },
-        ...{ q: take(asking), k: take(all), v: take(all), p: take(asking, batch.n_positions), z: take(asking) },
-      };
-    });
-    this.#room = {
-      ...{ n: batch.n, width: batch.n_positions, inputs: take(all, d_input), kept },
-      ...{ last: take(few), lastStats: take(few, 2), lastX: take(few) },
-      ...{ out: take(few, d_output), dout: take(few, d_output), dlast: take(few), dstream: take(all), dx: take(all) },
-      ...{ dz: take(all), ds: take(all, batch.n_positions), dq: take(all), dk: take(all), dv: take(all) },
-    };
+    this.#room = roomFor(this.shape, batch, this.kernel);
     return this.#room;
   }
-}
-
-/** How many rows a batch has, and how many of them answer. */
-function rowsOf({ n, n_positions, queries }: Batch): [number, number] {
-  return [n * n_positions, n * (queries.end - queries.start)];
 }

@@ -1,6 +1,6 @@
 // Where models learn: one lesson at a time, from its beginning up to the step that is asked for. Equal lessons give equal
 // models, however they are cut into requests.
-import { type Judged, fit } from "./fitting.ts";
+import { fit, type Judged } from "./fitting.ts";
 import { type Kernel, kernel } from "./kernel.ts";
 import { Learner } from "./learner.ts";
 import { batchSize, initOf, keyOf, type Lesson, madeOf, PRIOR, runOf } from "./lesson.ts";
@@ -77,7 +77,10 @@ export class School {
     const drawn = (random: () => number) => (n: number) => {
       const all = Array.from({ length: n }, (): Drawn => {
         const order = shuffled(sheet, random);
-        return { order, symbols: Float32Array.from({ length: sheet.n_symbols * run.task.d_symbol! }, () => normal(random)) };
+        return {
+          order,
+          symbols: Float32Array.from({ length: sheet.n_symbols * run.task.d_symbol! }, () => normal(random)),
+        };
       });
       return rendered(run, sheet, all);
     };

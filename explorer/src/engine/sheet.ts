@@ -182,7 +182,9 @@ export function rendered({ task }: Run, sheet: Sheet, drawn: readonly Drawn[]): 
   const perSequence = asked.length / drawn.length;
   const array = (size: number): Float32Array | Int32Array => (vectors ? new Float32Array(size) : new Int32Array(size));
   const targets = array(asked.length * width);
-  asked.forEach((symbol, i) => put(targets, i * width, drawn[Math.floor(i / perSequence)]!.symbols, symbol * width, width));
+  for (const [i, symbol] of asked.entries()) {
+    put(targets, i * width, drawn[Math.floor(i / perSequence)]!.symbols, symbol * width, width);
+  }
   const each = task.d_input ?? 1;
   const inputs = array(drawn.length * task.n_positions * each);
   const coded = vectors ? codes(task, width) : () => [];

@@ -40,7 +40,8 @@ export function Train() {
   const { running } = training;
   const step = training.seen.value?.step ?? 0;
   useEffect(() => {
-    if (!running.value && step && store.choice.peek().lesson === training.lesson.peek()) store.choose({ trained: step });
+    if (!running.value && step && store.choice.peek().lesson === training.lesson.peek())
+      store.choose({ trained: step });
   }, [running.value, step]);
   const run = training.run.value;
   return (
@@ -149,7 +150,9 @@ function Save() {
     try {
       const { name, bytes } = await packed(training.lesson.peek()!, training.run.peek()!, await training.weights());
       save(name, "application/x-tar", bytes);
-      setTold(`Saved as ${name}. Unpack it with tar -xf ${name}, and look at it with hopscope show ${name.slice(0, -4)}.`);
+      setTold(
+        `Saved as ${name}. Unpack it with tar -xf ${name}, and look at it with hopscope show ${name.slice(0, -4)}.`,
+      );
     } catch (error) {
       setTold(said(error));
     }
@@ -201,10 +204,10 @@ function Circuit({ run }: { run: Run }) {
       <div class="card-foot">
         <p class="hint">
           Arrows are paths between the positions of a chain with a mean attention of {GROWN} or more on 64 sequences, as
-          strong as on this one. A name on a
-          line is read by a linear decoder, fitted anew as the model learns (last at step {run.decoders.step}), that
-          names the right symbol in at least {Math.round(100 * run.decoders.least)} % of {run.decoders.n} other
-          sequences; “?” is read less surely. Once training is paused, click an arrow to knock it out.
+          strong as on this one. A name on a line is read by a linear decoder, fitted anew as the model learns (last at
+          step {run.decoders.step}), that names the right symbol in at least {Math.round(100 * run.decoders.least)} % of{" "}
+          {run.decoders.n} other sequences; “?” is read less surely. Once training is paused, click an arrow to knock it
+          out.
         </p>
         <button type="button" onClick={() => store.choose({ draw: draw + 1 })}>
           Ask again, shuffled anew
