@@ -27,11 +27,14 @@ from tests.explorer.chromium import Opened, chromium  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 860}
+SIZES = {"train": {"width": 1440, "height": 1160}, "train_narrow": {"width": 360, "height": 1640}}  # of tall pages
 COLOURS = 256
 SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
     "scene": "tell=3",
+    "train": "view=train&trained=160",
+    "train_narrow": "view=train&trained=160",
     "run": "view=run&step=240",
     "circuit": "view=circuit&off=L1H0.query.value[1].same",
     "heads": "view=heads&head=L1H0",
@@ -60,6 +63,9 @@ def settle(opened: Opened, name: str) -> None:
         opened.losses()
     if name == "scene":
         page.locator("[data-answered=yes]").wait_for()
+    if name.startswith("train"):
+        page.locator(".outcome", has_text="Learnt").wait_for()
+        page.locator("[data-settled=yes]").wait_for()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
         page.locator(".map-face").first.click(position={"x": 67, "y": 225})  # pinned, and read out
@@ -72,7 +78,8 @@ def settle(opened: Opened, name: str) -> None:
 
 def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
     """One picture."""
-    opened = Opened(browser, f"{address}#{STATES[name]}", color_scheme=scheme, reduced_motion="reduce", viewport=SIZE)
+    size = SIZES.get(name, SIZE)
+    opened = Opened(browser, f"{address}#{STATES[name]}", color_scheme=scheme, reduced_motion="reduce", viewport=size)
     settle(opened, name)
     file = IMAGES / f"explorer_{name}{'_dark' if scheme == 'dark' else ''}.png"
     opened.page.screenshot(path=file)
