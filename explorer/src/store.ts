@@ -94,8 +94,8 @@ export class Store {
     const manifest = this.manifest.value!;
     const { choice } = read(`run=${identity}`, manifest);
     this.undoable.value = [];
-    const { view, find, verdict, paper, scale, claim } = this.choice.value; // which are of no run
-    this.choice.value = { ...choice, view, find, verdict, paper, scale, claim, ...more };
+    const { view, lesson, trained, find, verdict, paper, scale, claim } = this.choice.value; // which are of no run
+    this.choice.value = { ...choice, view, lesson, trained, find, verdict, paper, scale, claim, ...more };
   }
 
   /** Change attention, so that it can be undone. */
@@ -218,8 +218,9 @@ export class Store {
   /** Runs whenever the choice changes: whatever was being computed is dropped. */
   #follow(): void {
     const key = this.key.value;
+    if (this.choice.value.view === "train") return; // what is changed there is of another model
     const [manifest, run] = [this.manifest.peek(), this.run.peek()];
-    if (!manifest || !run?.model || key === this.#asked || this.choice.peek().view === "train") return;
+    if (!manifest || !run?.model || key === this.#asked) return;
     this.#asked = key;
     this.#stop.abort();
     this.#stop = new AbortController();

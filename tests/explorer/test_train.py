@@ -131,6 +131,18 @@ def test_nothing_is_wider_than_the_screen(train, width):
     assert page.said == []
 
 
+def test_the_lab_has_its_own_model(train):
+    """What is knocked out of the model that was trained here is not of the run's, whose numbers come when it is shown."""
+    page = train("&trained=5")
+    settled(page)
+    page.page.locator("[data-path]").first.press("Enter")
+    page.page.locator(".arrow.off").wait_for()
+    page.page.locator("[data-view=circuit]").press("Enter")
+    found = page.losses()
+    assert found and all(len(set(values)) == 1 for values in found.values())
+    assert page.said == []
+
+
 def test_values_that_no_knob_has_are_ignored_and_told(train):
     page = train("&layers=9&seed=x")
     settled(page)
