@@ -189,3 +189,10 @@ def test_two_hops_are_learnt_in_seconds_and_one_layer_cannot():
     learns, fails = taught((lesson(), [200]), (lesson(layers=1), [200]))
     assert max(learns["losses"][-1]) < 0.2
     assert min(fails["losses"][-1]) > 0.6
+
+
+@pytest.mark.heavy
+def test_without_a_prior_a_plateau_waits_and_then_falls():
+    [found] = taught((lesson(layers=4, prior=False), [650]))
+    assert min(found["losses"][300]) > 0.7
+    assert found["losses"][-1][0] < 0.2
