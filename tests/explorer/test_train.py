@@ -132,7 +132,7 @@ def test_nothing_is_wider_than_the_screen(train, width):
 
 
 def test_the_lab_has_its_own_model(train):
-    """What is knocked out of the model that was trained here is not of the run's, whose numbers come when it is shown."""
+    """What is knocked out of the model that was trained here is not of the run's, whose numbers come when it shows."""
     page = train("&trained=5")
     settled(page)
     page.page.locator("[data-path]").first.press("Enter")
