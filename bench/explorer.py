@@ -6,9 +6,13 @@ The engine runs in Node (`npm ci --prefix explorer`), in WebAssembly and in plai
 thread. Models are the demo's shape, four layers of one head, and twelve layers of eight heads, 128 wide. A path of the
 first layer is knocked out, so that nothing of the model as it is can be used again.
 
+A step of training in the page is held against PyTorch's on one thread, as a ratio of processor time: the very same
+updates of the model that learns two hops there, without drawing batches.
+
 With --browser pages are opened in headless Chromium: until something of the run is shown, served, from disk with one
-checkpoint's weights, and with those of all 27; and how long frames take while the heads of twelve layers of eight play
-through 60 checkpoints. Numbers are medians of five, after one to warm up; of frames the 95th percentile of one playing.
+checkpoint's weights, and with those of all 27; how long frames take while the heads of twelve layers of eight play
+through 60 checkpoints; and what all processes of the browser work until two hops are learnt from random weights.
+Numbers are medians of five, after one to warm up; of frames the 95th percentile of one playing.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.tasks.retrieval import Retrieval
 from tests.explorer.chromium import chromium
 from tests.explorer.node_engine import answers, ask, case, worded
+from tests.explorer.test_learning import PRIOR, learnt
 
 STATIC = File(__file__).parents[1] / "hopscope" / "explorer" / "static"
 MODELS = {
@@ -48,7 +53,7 @@ MODELS = {
 }
 SIZES = (8, 64, 256)
 TIMES = 5
-#: Bytes gzipped, and milliseconds.
+#: Bytes gzipped, milliseconds, and a ratio.
 BUDGETS = {
     "page, gzipped": 75 * 1024,
     "demo, 8 sequences": 100.0,
@@ -57,7 +62,10 @@ BUDGETS = {
     "shown, from disk, weights of one checkpoint": 300.0,
     "shown, from disk, weights of 27 checkpoints": 800.0,
     "frames, 12 layers of 8 heads over 60 checkpoints, 95th percentile": 20.0,
+    "a step of training against PyTorch's": 2.0,
+    "two hops learnt in the page, of one core": 10_000.0,
 }
+UPDATES = 60
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Measured:
         median: in the unit.
         least: of the five.
         most: of the five.
-        unit: bytes or ms.
+        unit: bytes, ms, or times (a ratio).
         budget: the most that it may be; None: there is none.
         cpu: milliseconds of processors in it, median; where others are at work, too, they tell more.
     """
@@ -136,6 +144,25 @@ def pytorch(name: str) -> Measured:
     return of_times(f"{name}, {SIZES[1]} sequences, PyTorch on one thread", times, cpu)
 
 
+def training() -> Measured:
+    """How much longer the page's processor works for an update than PyTorch's."""
+    what, task = "a step of training against PyTorch's", Retrieval(position_base=100.0)
+    shape = Architecture(n_layers=3, d_model=64, init="early_layers", positions=PRIOR)
+    ratios = []
+    for seed in range(TIMES):
+        model = shape.build(task, torch.Generator().manual_seed(seed))
+        batches = [task.sample(64, number) for number in range(UPDATES)]
+        [ours] = learnt((model, batches))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
+        used = time.process_time()
+        for batch in batches:
+            task.loss(model(batch.inputs, at=task.query_positions), batch.targets).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        ratios.append(ours["cpu"] / 1000 / (time.process_time() - used))
+    return Measured(what, statistics.median(ratios), min(ratios), max(ratios), "times", BUDGETS[what])
+
+
 # In a browser --------------------------------------------------------------------------------------------------------
 
 #: Notes when the view is first there, as of the next frame.
@@ -197,6 +224,30 @@ def frames(browser: Any, address: str) -> Measured:
     return Measured(what, times[int(0.95 * len(times))], times[0], times[-1], "ms", BUDGETS[what])
 
 
+def learning(browser: Any, address: str) -> Measured:
+    """What all of the browser's processes work until two hops are learnt."""
+    what, times = "two hops learnt in the page, of one core", []
+    for _ in range(TIMES):
+        context = browser.new_context()
+        opened = context.new_page()
+        opened.goto(f"{address}#view=train")
+        opened.locator("[data-settled=yes]").wait_for()
+        before = worked(browser)
+        opened.locator("[data-train]").click()
+        opened.locator(".outcome", has_text="Learnt").wait_for(timeout=300_000)
+        times.append(worked(browser) - before)
+        context.close()
+    return Measured(what, statistics.median(times), min(times), max(times), "ms", BUDGETS[what])
+
+
+def worked(browser: Any) -> float:
+    """Milliseconds of processors that a browser's processes took so far."""
+    session = browser.new_browser_cdp_session()
+    found = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    session.detach()
+    return 1000 * sum(float(one["cpuTime"]) for one in found)
+
+
 def in_browser() -> list[Measured]:
     """What takes a page and a browser."""
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
@@ -220,6 +271,7 @@ def in_browser() -> list[Measured]:
             shown(browser, "shown, from disk, weights of one checkpoint", f"file://{place}/one.html"),
             shown(browser, "shown, from disk, weights of 27 checkpoints", f"file://{place}/all.html"),
             frames(browser, f"file://{place}/many.html"),
+            learning(browser, f"file://{place}/one.html"),
         ]
         server.shutdown()
     return found
@@ -231,6 +283,7 @@ def measured(browser: bool) -> list[Measured]:
     found = [page()]
     for name in MODELS:
         found += [*engine(name, plain=False), *engine(name, plain=True), pytorch(name)]
+    found.append(training())
     return [*found, *(in_browser() if browser else ())]
 
 

@@ -31,11 +31,14 @@ from tests.explorer.hops import page_of_hops  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = (1280, 860)
+SIZES = {"train": (1440, 1160), "train_narrow": (360, 1640)}  # of tall pages
 COLOURS = 256
 SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
     "scene": "tell=3",
+    "train": "view=train&trained=160",
+    "train_narrow": "view=train&trained=160",
     "run": "view=run&step=240",
     "circuit": "view=circuit&off=L1H0.query.value[1].same",
     "heads": "view=heads&head=L1H0",
@@ -75,6 +78,9 @@ def settle(opened: Opened, name: str) -> None:
         opened.losses()
     if name == "scene" or name in HOPS:
         page.locator("[data-answered=yes]").wait_for()
+    if name.startswith("train"):
+        page.locator(".outcome", has_text="Learnt").wait_for()
+        page.locator("[data-settled=yes]").wait_for()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
         page.locator(".map-face").first.click(position={"x": 67, "y": 225})  # pinned, and read out
@@ -87,7 +93,7 @@ def settle(opened: Opened, name: str) -> None:
 
 def shoot(browser: Any, address: str, name: str, scheme: str) -> Path:
     """One picture."""
-    width, height = HOPS[name][1] if name in HOPS else SIZE
+    width, height = HOPS[name][1] if name in HOPS else SIZES.get(name, SIZE)
     view = {"color_scheme": scheme, "reduced_motion": "reduce", "viewport": {"width": width, "height": height}}
     opened = Opened(browser, f"{address}#{STATES[name]}", **view)
     settle(opened, name)

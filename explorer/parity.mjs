@@ -1,4 +1,4 @@
-// `node parity.mjs FOLDER` bundles test/parity.ts and test/rendering.ts into FOLDER: the engine as commands, for Python's
+// `node parity.mjs FOLDER` bundles the commands of test/ into FOLDER: the engine as commands, for Python's
 // tests and benchmarks, which hold it against PyTorch.
 import { build } from "esbuild";
 import { COMMON } from "./build.mjs";
@@ -10,7 +10,7 @@ await build({
   write: true,
   platform: "node",
   format: "esm",
-  entryPoints: ["test/parity.ts", "test/rendering.ts"],
+  entryPoints: ["test/learning.ts", "test/parity.ts", "test/rendering.ts"],
   outdir: process.argv[2],
   outExtension: { ".js": ".mjs" },
   plugins: [kernel],

@@ -1,6 +1,9 @@
 // The engine's inner loops, in AssemblyScript: matrix products, GELU, and attention's scores and mixtures, four numbers
 // at a time. `kernel.mjs` compiles it; `src/engine/kernel.ts` runs it, and holds the same functions in plain TypeScript.
-// Addresses are in bytes; matrices are row-major float32. Weights come in panels of eight columns (`packed`).
+// Addresses are in bytes; matrices are row-major float32. Weights come in panels of eight columns (`packed`). What only
+// training needs is in `training.ts`.
+
+export { adamw, attend, attendBack, columns, gradient, normalise, normaliseBack, pack } from "./training";
 
 const FLOAT: usize = 4;
 const FOUR: usize = 16;
@@ -119,7 +122,7 @@ export function gelu(x: usize, n: i32): void {
 // e^x to 2 in 10⁷: 2^i times a polynomial in the rest (Cephes, expf; Moshier, 1989).
 // @ts-ignore
 @inline
-function exp(given: v128): v128 {
+export function exp(given: v128): v128 {
   const x = f32x4.min(f32x4.max(given, f32x4.splat(-87)), f32x4.splat(88));
   const whole = f32x4.nearest(f32x4.mul(x, f32x4.splat(1.44269504088896341)));
   let rest = f32x4.sub(x, f32x4.mul(whole, f32x4.splat(0.693359375)));

@@ -13,10 +13,12 @@ import { Compare } from "./views/compare.tsx";
 import { Heads } from "./views/heads.tsx";
 import { RunView } from "./views/run.tsx";
 import { SceneView } from "./views/scene.tsx";
+import { Train } from "./views/train.tsx";
 import { Try } from "./views/try.tsx";
 
 const TITLES: Record<View, string> = {
   scene: "Scene",
+  train: "Train",
   run: "Run",
   circuit: "Circuit",
   heads: "Heads",
@@ -27,6 +29,7 @@ const TITLES: Record<View, string> = {
 };
 const PAGES: Record<View, () => preact.JSX.Element | null> = {
   scene: SceneView,
+  train: Train,
   run: RunView,
   circuit: CircuitView,
   heads: Heads,
@@ -59,7 +62,7 @@ function Shell() {
     );
   }
   const Page = PAGES[view === "scene" && !sceneable(run) ? "run" : view];
-  const shown = run && !run.error ? true : view === "claims" || view === "census";
+  const shown = run && !run.error ? true : ["claims", "census", "train"].includes(view);
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that work wherever one is, beside controls that do the same
     <div class="shell" onKeyDown={(event) => keys(event, store)}>
@@ -113,10 +116,10 @@ function Header() {
           <button
             key={one}
             type="button"
-            class={one === "scene" ? "tab first" : "tab"}
+            class={one === "train" ? "tab first" : "tab"}
             data-view={one}
             aria-current={one === view ? "page" : undefined}
-            onClick={() => store.choose({ view: one })}
+            onClick={() => store.show(one)}
           >
             {TITLES[one]}
           </button>
@@ -169,6 +172,7 @@ function keys(event: KeyboardEvent, store: Store): void {
   const target = event.target as Element;
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest(TYPED)) return;
   if (event.key === "z") store.undo();
+  if (store.choice.value.view === "train") return;
   if (target.closest("input, button, [role=button], a, summary, [role=grid]")) return;
   const steps = store.run.value?.checkpoints?.map((one) => one.step) ?? [];
   const at = steps.indexOf(store.choice.value.step);

@@ -1,7 +1,8 @@
 /** What is chosen on the page, and how it stands in the address: by names, so that a link survives another order of paths. */
 import type { Claim, Manifest, Path, Run } from "./bundle.ts";
+import { type Curriculum, FIRST, type Lesson, MOST } from "./engine/lesson.ts";
 
-export const VIEWS = ["scene", "run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
+export const VIEWS = ["scene", "train", "run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface Choice {
@@ -20,6 +21,9 @@ export interface Choice {
   /** 1–5: a paragraph of the scene; 0: none yet. How the scene's sequence is drawn. */
   tell: number;
   draw: number;
+  /** What is trained in the page, and for how many steps; 0: not yet. */
+  lesson: Lesson;
+  trained: number;
   /** What this is compared with: `run@step`, or empty. */
   against: string;
   /** Whether that is at the same step. */
@@ -47,6 +51,8 @@ export const NOTHING: Choice = {
   tour: 0,
   tell: 0,
   draw: 0,
+  lesson: FIRST,
+  trained: 0,
   against: "",
   same: false,
   facts: "",
@@ -58,6 +64,8 @@ export const NOTHING: Choice = {
   claim: "",
 };
 
+const OF_LESSON = ["hops", "layers", "prior", "curriculum", "seed", "trained"];
+const LONGEST_TRAINED = 20_000; // steps
 const OF_CLAIMS = ["find", "verdict", "study", "paper", "scale", "claim"] as const;
 const OTHERS = [
   "v",
@@ -76,7 +84,7 @@ const OTHERS = [
   "same",
   "facts",
 ];
-const KNOWN = new Set<string>([...OTHERS, ...OF_CLAIMS]);
+const KNOWN = new Set<string>([...OTHERS, ...OF_LESSON, ...OF_CLAIMS]);
 const LONGEST = 8000; // characters of an address's end that are read
 
 /** A path as an address has it: `L1H0.query.value[1].same`. */
@@ -108,6 +116,14 @@ export function written(choice: Choice, manifest: Manifest): string {
     if (value !== unless) said.push([name, String(value)]);
   };
   say("run", choice.run, "");
+  if (choice.view === "train") {
+    const { prior, ...lesson } = choice.lesson; // said whole, so that it survives other defaults
+    const values = Object.entries({ ...lesson, prior: prior ? 1 : 0 });
+    said.push(...values.map(([name, value]): [string, string] => [name, String(value)]));
+    say("trained", choice.trained, 0);
+    say("draw", choice.draw, 0);
+    return joined(said);
+  }
   if (run) say("step", choice.step, lastStep(run));
   say("inst", choice.inst, 0);
   say("head", choice.head, "");
@@ -122,6 +138,10 @@ export function written(choice: Choice, manifest: Manifest): string {
   say("same", choice.same ? 1 : 0, 0);
   say("facts", choice.facts, "");
   for (const name of OF_CLAIMS) say(name, choice[name], "");
+  return joined(said);
+}
+
+function joined(said: readonly [string, string][]): string {
   return said.map(([name, value]) => `${name}=${escaped(value)}`).join("&");
 }
 
@@ -171,7 +191,15 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     hand: of("hand", flag, false),
     tour: of("tour", among([0, 1, 2, 3, 4, 5, 6]), 0),
     tell: of("tell", among([0, 1, 2, 3, 4, 5]), 0),
-    draw: of("draw", (value) => (/^\d{1,6}$/.test(value) ? Number(value) : undefined), 0),
+    draw: of("draw", from(0, 999_999), 0),
+    lesson: {
+      hops: of("hops", from(1, MOST.hops), FIRST.hops),
+      layers: of("layers", from(1, MOST.layers), FIRST.layers),
+      prior: of("prior", flag, FIRST.prior),
+      curriculum: of<Curriculum>("curriculum", (value) => CURRICULA.find((one) => one === value), FIRST.curriculum),
+      seed: of("seed", from(0, MOST.seed), FIRST.seed),
+    },
+    trained: of("trained", from(0, LONGEST_TRAINED), 0),
     against: of("vs", (value) => (placed(value, manifest) ? value : undefined), ""),
     same: of("same", flag, false),
     facts: of("facts", (value) => value, ""),
@@ -184,6 +212,14 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
   };
   return { choice, told };
 }
+
+const CURRICULA: readonly Curriculum[] = ["implicit", "none"];
+
+/** Whole numbers of a range. */
+const from =
+  (least: number, most: number) =>
+  (value: string): number | undefined =>
+    /^\d{1,6}$/.test(value) && Number(value) >= least && Number(value) <= most ? Number(value) : undefined;
 
 const flag = (value: string): boolean | undefined => (value === "1" ? true : value === "0" ? false : undefined);
 

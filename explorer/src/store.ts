@@ -3,9 +3,10 @@ import { computed, effect, type ReadonlySignal, type Signal, signal } from "@pre
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { type BlockEntry, BundleError, type Change, type Manifest, numbers, type Run, type Source } from "./bundle.ts";
-import { type Choice, NOTHING, read, runOf, written } from "./choice.ts";
+import { type Choice, NOTHING, read, runOf, type View, written } from "./choice.ts";
 import { Live, type LiveAnswer } from "./engine/live.ts";
 import { start } from "./starting.ts";
+import { Training } from "./training.ts";
 
 /** Changes to attention: the part of a choice that can be undone. */
 type Edit = Pick<Choice, "off" | "ideal" | "hand">;
@@ -44,12 +45,14 @@ export class Store {
     return hand || off.length + ideal.length > 0;
   });
   readonly live: Live;
+  readonly training: Training;
   readonly #blocks = new Map<string, Promise<Float32Array>>();
   readonly #bases = new Map<string, LiveAnswer>();
   readonly #ends: (() => void)[] = [];
 
   constructor(readonly source: Source) {
     this.live = new Live(source, start());
+    this.training = new Training(this.live.local);
   }
 
   /** Reads the bundle, and again as long as it grows; `address` is what stands behind # at first. */
@@ -70,6 +73,7 @@ export class Store {
   stop(): void {
     for (const end of this.#ends) end();
     this.playing.value = false;
+    this.training.pause();
     this.live.stop();
   }
 
@@ -78,13 +82,20 @@ export class Store {
     this.choice.value = { ...this.choice.value, ...change };
   }
 
+  /** Another view; what is knocked out of a run is not of the model that is trained in the page, nor the other way. */
+  show(view: View): void {
+    const apart = view === "train" || this.choice.value.view === "train";
+    if (apart) this.undoable.value = [];
+    this.choose(apart ? { view, off: [], ideal: [], hand: false } : { view });
+  }
+
   /** Another run keeps none of the changes to this one's paths. */
   chooseRun(identity: string, more: Partial<Choice> = {}): void {
     const manifest = this.manifest.value!;
     const { choice } = read(`run=${identity}`, manifest);
     this.undoable.value = [];
-    const { view, find, verdict, study, paper, scale, claim } = this.choice.value; // which are of no run
-    this.choice.value = { ...choice, view, find, verdict, study, paper, scale, claim, ...more };
+    const { view, lesson, trained, find, verdict, study, paper, scale, claim } = this.choice.value; // which are of no run
+    this.choice.value = { ...choice, view, lesson, trained, find, verdict, study, paper, scale, claim, ...more };
   }
 
   /** Change attention, so that it can be undone. */
@@ -207,6 +218,7 @@ export class Store {
   /** Runs whenever the choice changes: whatever was being computed is dropped. */
   #follow(): void {
     const key = this.key.value;
+    if (this.choice.value.view === "train") return; // what is changed there is of another model
     const [manifest, run] = [this.manifest.peek(), this.run.peek()];
     if (!manifest || !run?.model || key === this.#asked) return;
     this.#asked = key;

@@ -1,6 +1,7 @@
 // The web worker: computes on what is open, one slice at a time, and looks at its messages in between.
 import { kernel } from "./engine/kernel.ts";
 import type { Reply, Request } from "./engine/messages.ts";
+import { School } from "./engine/school.ts";
 import { Session } from "./engine/session.ts";
 
 /** The worker's own side of the port; a stand-in may take its place in tests. */
@@ -11,6 +12,7 @@ export interface Side {
 
 /** Answers requests that come in at a port. */
 export function serve(side: Side, session = new Session()): void {
+  const school = new School(session);
   const cancelled = new Set<number>();
   const running = new Set<number>();
 
@@ -18,6 +20,12 @@ export function serve(side: Side, session = new Session()): void {
     if (request.kind === "losses") {
       for (const found of session.losses(request)) {
         if (found) side.postMessage({ kind: "scores", id: request.id, ...found });
+        await pause();
+        if (cancelled.has(request.id)) return;
+      }
+    } else if (request.kind === "train") {
+      for (const trained of school.train(request)) {
+        if (trained) side.postMessage({ kind: "trained", id: request.id, trained });
         await pause();
         if (cancelled.has(request.id)) return;
       }

@@ -101,3 +101,14 @@ test("a filter or a claim that no claim has is told", () => {
   assert.deepEqual([choice.verdict, choice.paper, choice.claim, choice.find], ["", "", "", "x"]);
   assert.equal(told.length, 3);
 });
+
+test("a lesson is in the link of its view, whole, and only there", () => {
+  const { choice } = read("view=train", manifest);
+  const lesson = { hops: 3, layers: 4, prior: false, curriculum: "none" as const, seed: 7 };
+  const link = written({ ...choice, lesson, trained: 120 }, manifest);
+  assert.deepEqual(read(link, manifest).choice, { ...choice, lesson, trained: 120 });
+  assert.match(written(choice, manifest), /hops=2&layers=3&curriculum=implicit&seed=0&prior=1$/);
+  assert.doesNotMatch(written({ ...choice, view: "run", lesson }, manifest), /hops|trained/);
+  const { choice: other, told } = read("view=train&hops=4&layers=0&seed=-1&trained=1e3&curriculum=staged", manifest);
+  assert.deepEqual([other.lesson, other.trained, told.length], [choice.lesson, 0, 5]);
+});

@@ -1,14 +1,8 @@
 // The engine as a command: reads cases (JSON) and prints what the engine answers (JSON). tests/explorer/ makes the cases.
 import { readFileSync } from "node:fs";
 import { Session } from "../src/engine/session.ts";
-import type { Batch, Change, Path, Scoring, Shape, Weights } from "../src/engine/types.ts";
-
-/** An array as text: its type and its bytes in base64. */
-interface Coded {
-  dtype: "float32" | "float16" | "int32" | "int16" | "uint8";
-  shape: number[];
-  data: string;
-}
+import type { Change, Path, Scoring, Shape } from "../src/engine/types.ts";
+import { batchOf, type Coded, weightsOf } from "./given.ts";
 
 interface Case {
   plain: boolean;
@@ -21,31 +15,9 @@ interface Case {
   repeat?: number;
 }
 
-const KINDS = { float32: Float32Array, float16: Uint16Array, int32: Int32Array, int16: Int16Array, uint8: Uint8Array };
-
-function decoded({ dtype, data }: Coded): Float32Array | Uint16Array | Int32Array | Int16Array | Uint8Array {
-  const bytes = Buffer.from(data, "base64");
-  return new KINDS[dtype](bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer);
-}
-
-function batchOf(given: Record<string, unknown>): Batch {
-  const own = Object.entries(given).map(([name, value]) => [name, isCoded(value) ? decoded(value) : value]);
-  const batch = Object.fromEntries(own);
-  const { chain, attended, matches } = batch;
-  return { ...batch, roles: { names: given.roles, chain, ...(matches && { attended, matches }) } } as Batch;
-}
-
-function isCoded(value: unknown): value is Coded {
-  return typeof value === "object" && value !== null && "data" in value;
-}
-
 function answered(given: Case): unknown[] {
   const session = new Session(given.plain);
-  const weights = Object.entries(given.weights).map(([name, value]) => [
-    name,
-    { shape: value.shape, values: decoded(value) },
-  ]);
-  session.open("model", { ...given, weights: Object.fromEntries(weights) as Weights });
+  session.open("model", { ...given, weights: weightsOf(given.weights) });
   session.give("batch", batchOf(given.batch));
   return given.asks.map((ask) => {
     const request = { model: "model", batch: "batch", changes: ask.changes };

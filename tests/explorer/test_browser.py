@@ -32,7 +32,7 @@ from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 
 pytestmark = pytest.mark.heavy
 
-VIEWS = ("scene", "run", "circuit", "heads", "try", "compare", "census", "claims")
+VIEWS = ("scene", "train", "run", "circuit", "heads", "try", "compare", "census", "claims")
 #: Every view, the tour, and a claim that is open, with its figure and table.
 STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
 RESULTS = File(__file__).parents[2] / "hopscope_studies"

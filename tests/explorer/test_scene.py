@@ -75,6 +75,9 @@ def test_by_keyboard_alone_the_answer_flips_and_the_link_keeps_it(scene):
     assert answers(page) == ["cy ✓", "bob ✓"]
     again = scene(f"#{link.partition('#')[2]}")
     assert answers(again) == flipped
+    page.tab_to(".ask .main")
+    page.page.keyboard.press("Enter")
+    assert page.page.locator("[data-view=train]").get_attribute("aria-current") == "page"
     assert page.said == again.said == []
 
 

@@ -2,6 +2,7 @@
 
 import type { LocalEngine, Look, Scores } from "./index.ts";
 import type { Reply, Request } from "./messages.ts";
+import type { Trained } from "./school.ts";
 
 /** What a worker must offer: `Worker`'s own two sides, or a stand-in for tests. */
 export interface Port {
@@ -13,7 +14,7 @@ export interface Port {
 
 interface Waiting {
   scores?: (scores: Scores, last: boolean) => void;
-  resolve: (look: Look | undefined) => void;
+  resolve: (found: Look | Trained | undefined) => void;
   reject: (reason: unknown) => void;
 }
 
@@ -36,7 +37,7 @@ export function engine(worker: Port): LocalEngine {
     }
     waiting.delete(data.id);
     if (data.kind === "failed") asked.reject(new Error(data.why));
-    else asked.resolve(data.kind === "look" ? data.look : undefined);
+    else asked.resolve(data.kind === "look" ? data.look : data.kind === "trained" ? data.trained : undefined);
   };
 
   // A frame's policy may forbid a worker that could be made: that is told after the fact.
@@ -60,9 +61,9 @@ export function engine(worker: Port): LocalEngine {
       const done = () => signal?.removeEventListener("abort", stop);
       waiting.set(id, {
         ...(scores && { scores }),
-        resolve: (look) => {
+        resolve: (found) => {
           done();
-          resolve(look as T);
+          resolve(found as T);
         },
         reject: (reason) => {
           done();
@@ -80,6 +81,7 @@ export function engine(worker: Port): LocalEngine {
     losses: (request, found, signal) =>
       ask<void>((id) => ({ kind: "losses", id, paths: [], ...request }), signal, found),
     look: (request, signal) => ask<Look>((id) => ({ kind: "look", id, ...request }), signal),
+    train: (request, signal) => ask<Trained>((id) => ({ kind: "train", id, ...request }), signal),
     simd,
     stop: () => worker.terminate(),
   };

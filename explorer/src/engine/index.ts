@@ -1,5 +1,6 @@
 // The engine: the project's Transformer in the page. `Engine` is what views ask, whoever computes: the web worker
 // (`client.ts`), or the served Python for models that the worker cannot run.
+import type { Trained, TrainRequest } from "./school.ts";
 import type { Batch, Change, Look, Path, Scores, Scoring, Shape, Weights } from "./types.ts";
 
 export * from "./types.ts";
@@ -36,6 +37,8 @@ export interface LocalEngine extends Engine {
   open(key: string, model: { shape: Shape; scoring: Scoring; weights: Weights }): void;
   /** Keep sequences under a key. */
   give(key: string, batch: Batch): void;
+  /** Train a lesson on, or from its beginning: its model is then open under `MODEL`. */
+  train(request: TrainRequest, signal?: AbortSignal): Promise<Trained>;
   /** Forget either. */
   close(key: string): void;
   /** Whether the WebAssembly kernel runs, or plain TypeScript. */

@@ -9,6 +9,8 @@ const PAGE = 65536 / 4;
 
 export interface Kernel {
   readonly simd: boolean;
+  /** What training needs (`kernel/training.ts`), of the very same memory and by the same places; null without SIMD. */
+  readonly training: Training | null;
   /** All memory. Another array after every `take`, so it must not be kept. */
   readonly floats: Float32Array;
   /** Room for so many floats, at a place divisible by eight. */
@@ -24,6 +26,12 @@ export interface Kernel {
   /** z = Σ pattern[i] v_i for values that stand `stride` floats apart. */
   mix(pattern: number, v: number, stride: number, z: number, keys: number, width: number): void;
 }
+
+/** The functions of `kernel/training.ts`, which says what they take. */
+export type Training = Record<
+  "adamw" | "attend" | "attendBack" | "columns" | "gradient" | "normalise" | "normaliseBack" | "pack",
+  (...given: number[]) => void
+>;
 
 /** The number of floats that a packed (k, n) matrix takes. */
 export function packedSize(k: number, n: number): number {
@@ -58,6 +66,7 @@ type Exports = Record<"product" | "gelu" | "scores" | "mix", (...given: number[]
 
 class Simd implements Kernel {
   readonly simd = true;
+  readonly training: Training;
   floats: Float32Array;
   #used = 0;
   readonly #memory = new WebAssembly.Memory({ initial: 16 });
@@ -66,6 +75,7 @@ class Simd implements Kernel {
   constructor() {
     const instance = new WebAssembly.Instance(module()!, { env: { memory: this.#memory } });
     this.#run = instance.exports as unknown as Exports;
+    this.training = instance.exports as unknown as Training;
     this.floats = new Float32Array(this.#memory.buffer);
   }
 
@@ -103,6 +113,7 @@ class Simd implements Kernel {
 
 class Plain implements Kernel {
   readonly simd = false;
+  readonly training = null;
   floats = new Float32Array(16 * PAGE);
   #used = 0;
   readonly #sums = new Float64Array(PANEL);

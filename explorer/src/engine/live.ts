@@ -75,6 +75,11 @@ export class Live {
     this.#engine = port && engine(port);
   }
 
+  /** The worker itself, for what is no run of a bundle; null where none can be started. */
+  get local(): LocalEngine | null {
+    return this.#engine;
+  }
+
   /** Why there are no live numbers at a step, in one sentence; null: there are. */
   refusal(run: Run, step: number): string | null {
     const checkpoint = run.checkpoints.find((one) => one.step === step);
@@ -354,7 +359,8 @@ function patternsOf(look: Look, { model, task }: Run): number[][][] {
   );
 }
 
-function answered(
+/** Answers with the names of what they name. */
+export function answered(
   answers: TypedAnswer["answers"],
   row: number,
   named: (row: number, answer: number) => string,

@@ -1,4 +1,5 @@
 // What page and worker say to each other. The page's side of it is `client.ts`; nothing else posts messages.
+import type { Trained, TrainRequest } from "./school.ts";
 import type { Batch, Change, Look, Path, Scores, Scoring, Shape, Weights } from "./types.ts";
 
 /** A model at one step of training: opened once, then asked by its key. */
@@ -36,6 +37,8 @@ export type Request =
       n?: number;
       streams?: boolean;
     }
+  /** Train a model, which is then open under `MODEL`, and sequences to measure it on under `MEASURED`: a `trained`. */
+  | ({ kind: "train"; id: number } & TrainRequest)
   /** Stop working on a request; it is not answered any more. */
   | { kind: "cancel"; id: number };
 
@@ -43,5 +46,6 @@ export type Reply =
   | { kind: "ready"; simd: boolean }
   | { kind: "scores"; id: number; scores: Scores; last: boolean }
   | { kind: "look"; id: number; look: Look }
+  | { kind: "trained"; id: number; trained: Trained }
   /** One sentence: what was wrong. */
   | { kind: "failed"; id: number; why: string };

@@ -1,7 +1,7 @@
 // Models and sequences that are open, and what is asked of them, in slices between which one may stop.
 import { apply, blind, firstLayer, mixes } from "./changes.ts";
 import { Ground } from "./ground.ts";
-import { kernel } from "./kernel.ts";
+import { type Kernel, kernel } from "./kernel.ts";
 import { answers, emptyScores, score } from "./scores.ts";
 import { type Pass, Transformer } from "./transformer.ts";
 import type { Batch, Change, Look, Path, Scores, Scoring, Shape, Weights } from "./types.ts";
@@ -46,6 +46,8 @@ export class Session {
   readonly #models = new Map<string, Model>();
   readonly #batches = new Map<string, Batch>();
   readonly #ready = new Map<string, Transformer>();
+  /** Memory of a model that was closed, for the next: who opens models while they train would else fill the machine's. */
+  #spare: Kernel | null = null;
   /** Of the model and the sequences asked about last. */
   #asIs = new Map<string, AsIs>();
   #about = "";
@@ -66,6 +68,7 @@ export class Session {
   close(key: string): void {
     this.#models.delete(key);
     this.#batches.delete(key);
+    this.#spare = this.#ready.get(key)?.kernel ?? this.#spare;
     this.#ready.delete(key);
     this.#about = "";
   }
@@ -107,8 +110,23 @@ export class Session {
     return new Work(model, this.#transformer(request.model, model), batch, request.changes, this.#asIs);
   }
 
+  /** The residual streams of a model at all positions of some sequences, layer by layer. */
+  streams(model: string, batch: Batch): Float32Array[] {
+    const found: Float32Array[] = [];
+    const transformer = this.#transformer(model, this.#models.get(model)!);
+    transformer.forward({ batch, first: 0, count: batch.n, whole: true, streams: (_, stream) => found.push(stream) });
+    return found;
+  }
+
+  #memory(): Kernel {
+    const found = this.#spare ?? kernel(this.plain);
+    this.#spare = null;
+    found.release(0);
+    return found;
+  }
+
   #transformer(key: string, { shape, weights }: Model): Transformer {
-    const found = this.#ready.get(key) ?? new Transformer(shape, weights, kernel(this.plain));
+    const found = this.#ready.get(key) ?? new Transformer(shape, weights, this.#memory());
     this.#ready.delete(key); // the one used last stands last
     this.#ready.set(key, found);
     for (const old of [...this.#ready.keys()].slice(0, -READY)) this.#ready.delete(old);

@@ -180,27 +180,48 @@ export function rendered({ task }: Run, sheet: Sheet, drawn: readonly Drawn[]): 
     order.queries.flatMap((chain) => askedOf(sheet, chain, task.hop_names.length)),
   );
   const perSequence = asked.length / drawn.length;
-  const look = (symbol: number, of: number): number[] =>
-    Array.from({ length: width }, (_, i) => drawn[of]!.symbols[symbol * width + i]!);
-  const targets = asked.flatMap((symbol, i) => look(symbol, Math.floor(i / perSequence)));
-  const inputs = places.flatMap((row, of) =>
-    row.flatMap(({ symbol, part }, position) => [
-      ...look(symbol, of),
-      ...(vectors ? counted(task, part, position) : []).flatMap((at) =>
-        code(at, width, Number(task.settings.position_base)),
-      ),
-    ]),
-  );
+  const array = (size: number): Float32Array | Int32Array => (vectors ? new Float32Array(size) : new Int32Array(size));
+  const targets = array(asked.length * width);
+  for (const [i, symbol] of asked.entries()) {
+    put(targets, i * width, drawn[Math.floor(i / perSequence)]!.symbols, symbol * width, width);
+  }
+  const each = task.d_input ?? 1;
+  const inputs = array(drawn.length * task.n_positions * each);
+  const coded = vectors ? codes(task, width) : () => [];
+  for (const [of, row] of places.entries()) {
+    for (const [position, { symbol, part }] of row.entries()) {
+      const at = (of * task.n_positions + position) * each;
+      put(inputs, at, drawn[of]!.symbols, symbol * width, width);
+      inputs.set(coded(part, position), at + width);
+    }
+  }
   return {
     n: drawn.length,
     n_positions: task.n_positions,
-    inputs: vectors ? Float32Array.from(inputs) : Int32Array.from(inputs),
+    inputs,
     queries: { start, end },
-    targets: vectors ? Float32Array.from(targets) : Int32Array.from(targets),
+    targets,
     roles: rolesOf(sheet, places),
     ideal_over: task.ideal_over,
     asked: Int32Array.from(asked),
     ...(vectors && { candidates: Float32Array.from(drawn.flatMap(({ symbols }) => Array.from(symbols))) }),
+  };
+}
+
+/** Copies some numbers. */
+function put(to: Float32Array | Int32Array, at: number, from: ArrayLike<number>, start: number, count: number): void {
+  for (let i = 0; i < count; i++) to[at + i] = from[start + i]!;
+}
+
+/** The codes of a position, worked out once. */
+function codes(task: Run["task"], width: number): (part: number, position: number) => number[] {
+  const known = new Map<string, number[]>();
+  return (part, position) => {
+    const counts = counted(task, part, position);
+    const key = counts.join();
+    const found = known.get(key) ?? counts.flatMap((at) => code(at, width, Number(task.settings.position_base)));
+    known.set(key, found);
+    return found;
   };
 }
 

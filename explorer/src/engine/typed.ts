@@ -1,6 +1,6 @@
 // Facts that a person types, `ann>bob bob>cy`: read, held against the task's shape, and posed to the model anew and anew.
 import { BundleError, type Run } from "../bundle.ts";
-import { generator } from "./random.ts";
+import { generator, normal } from "./random.ts";
 import { type Drawn, laid, rendered, type Sheet, sheetOf, shuffled } from "./sheet.ts";
 import type { Batch } from "./types.ts";
 
@@ -183,10 +183,6 @@ function symbols(sheet: Sheet, { task }: Run, random: () => number): Drawn["symb
     .sort(([one], [other]) => one - other)
     .slice(0, sheet.n_symbols)
     .map(([, token]) => token);
-}
-
-function normal(random: () => number): number {
-  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
 /** The name of a chain for people: a … z, A … Z, then a', b', …; `·` of none. */

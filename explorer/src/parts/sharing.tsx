@@ -74,9 +74,9 @@ export async function copyText(text: string): Promise<boolean> {
 }
 
 /** Offers a file for saving. */
-export function save(name: string, kind: string, text: string): void {
+export function save(name: string, kind: string, content: BlobPart): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
+  link.href = URL.createObjectURL(new Blob([content], { type: kind }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);

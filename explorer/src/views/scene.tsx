@@ -14,7 +14,7 @@ import { said, useStore } from "../store.ts";
 import { type Paragraph, paragraphs } from "../told.ts";
 
 const MOST = 8; // chips in one place are never more; two or three are usual
-const COUNTED = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+export const COUNTED = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 
 export function SceneView() {
   const store = useStore();
@@ -27,7 +27,7 @@ export function SceneView() {
   return (
     <div class="view scene-view">
       <section class="card ask">
-        <Question run={run} problem={asked} />
+        <Question problem={asked} />
         <Answers run={run} problem={asked} scene={scene} />
         <div class="actions">
           <button type="button" onClick={() => store.choose({ draw: draw + 1 })}>
@@ -35,6 +35,9 @@ export function SceneView() {
           </button>
           <button type="button" class="quiet" disabled={!store.edited.value} onClick={() => store.reset()}>
             Put all arrows back
+          </button>
+          <button type="button" class="main" onClick={() => store.show("train")}>
+            Train one here, from random weights
           </button>
         </div>
         {told && (
@@ -88,8 +91,8 @@ async function read(store: ReturnType<typeof useStore>, run: Run): Promise<Decod
   return run.decoders ? decodersOf(run.decoders, await store.block(run.decoders.block), run.task.d_symbol!) : [];
 }
 
-function Question({ run, problem: asked }: { run: Run; problem: Problem }) {
-  const hops = run.task.hop_names.length;
+export function Question({ problem: asked }: { problem: Problem }) {
+  const hops = asked.sheet.steps.length;
   const steps = COUNTED[hops] ?? String(hops);
   const facts = Array.from({ length: hops }, (_, hop) => [nameOf(asked, hop, CHAIN), nameOf(asked, hop + 1, CHAIN)]);
   return (
@@ -112,18 +115,20 @@ function Question({ run, problem: asked }: { run: Run; problem: Problem }) {
   );
 }
 
-function Answers({ run, problem: asked, scene }: { run: Run; problem: Problem; scene: Scene | null }) {
-  const last = run.task.hop_names.length;
+export function Answers({ run, problem: asked, scene }: { run: Run; problem: Problem; scene: Scene | null }) {
+  const last = asked.sheet.steps.length;
+  const unasked = last - run.task.hop_names.length;
+  const said = (scene?.answers ?? []).map((one) => ({ ...one, hop: unasked + one.hop + 1 }));
   return (
     <p class="said" role="status" data-answered={scene ? "yes" : "no"}>
       <span class="saying">The model answers</span>
-      {[...(scene?.answers ?? [])].reverse().map(({ hop, named, right }) => (
-        <span key={hop} class={`saying ${named === right ? "fine" : "wrong"}${hop + 1 === last ? " asked" : ""}`}>
-          {hop + 1 < last && `${COUNTED[hop + 1]} ${hop ? "steps" : "step"}: `}
-          <b class="named" style={{ borderColor: hue(hop + 1) }} data-hop={hop + 1}>
+      {said.reverse().map(({ hop, named, right }) => (
+        <span key={hop} class={`saying ${named === right ? "fine" : "wrong"}${hop === last ? " asked" : ""}`}>
+          {hop < last && `${COUNTED[hop]} ${hop > 1 ? "steps" : "step"}: `}
+          <b class="named" style={{ borderColor: hue(hop) }} data-hop={hop}>
             <bdi>{name(named, 16)}</bdi> <i aria-hidden="true">{named === right ? "✓" : "✗"}</i>
           </b>
-          <span class="hidden">{named === right ? "right" : `wrong, it is ${nameOf(asked, hop + 1, CHAIN)}`}</span>
+          <span class="hidden">{named === right ? "right" : `wrong, it is ${nameOf(asked, hop, CHAIN)}`}</span>
         </span>
       ))}
     </p>
@@ -154,7 +159,7 @@ function shownOf(store: ReturnType<typeof useStore>, run: Run, scene: Scene): Sh
 }
 
 /** What a stream holds that it did not hold before the first layer; a question mark where that is read less surely. */
-function chipsOf(run: Run, scene: Scene, layers: number, role: string): Chip[] {
+export function chipsOf(run: Run, scene: Scene, layers: number, role: string): Chip[] {
   const from = run.decoders!.cells.filter((one) => one.layer === 0 && one.role === role);
   const own = from.find(({ accuracy }) => accuracy >= run.decoders!.least)?.hop;
   const held = scene.holds(layers, role).filter(({ hop }) => hop !== own);
