@@ -7,6 +7,7 @@ read off (`hopscope.models.base.Sparing`), and what the model as it is has told 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -209,6 +210,21 @@ class Evaluator(Lab[Change]):
     def hop_losses(self, change: Change) -> dict[str, float]:
         """The partial losses under one change."""
         return self.accounts([change])[0].hop_losses
+
+    def shares(self, row: Sequence[Path]) -> dict[frozenset[Path], dict[Path, float]]:
+        """Mean attention on a few paths of one row, by which of them have a target; empty where that is always so."""
+        patterns, found = self.patterns, {}
+        has = torch.stack([self.ground.entries(path).any(-1) for path in row], -1)
+        for present in has[has.any(-1)].unique(dim=0):
+            at = (has == present).all(-1)
+            on = {path: patterns[path.layer][:, path.head] * self.ground.entries(path) for path in row}
+            some = frozenset(itertools.compress(row, present.tolist()))
+            found[some] = {path: float(on[path].sum(-1)[at].mean()) for path in some}
+        return found if len(found) > 1 else {}
+
+    def strength(self, path: Path) -> float:
+        """Mean attention on a path of the model as it is; 0 of one that is in none of these sequences."""
+        return self.attention(path, self.patterns) if bool(self.ground.entries(path).any()) else 0.0
 
     @cached_property
     def strengths(self) -> dict[Path, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -31,7 +32,7 @@ Watch = Callable[[str], None]
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
 ACCEPTS = 16  # from so many on (ours)
 AVERAGES = "averages"  # the purpose of the sequences over which heads are averaged
-AVERAGED = 8  # times as many as are reported on: what few say on average still tells them apart (ours)
+AVERAGED = 2  # times as many as are reported on: what few say on average still tells them apart (ours)
 WAKES = 0.1  # rise of attention by which a backup is told from what is always at work (ours)
 MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
 LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
@@ -72,6 +73,7 @@ class Exam:
             only when others are silenced, then.
         effects: the loss with each row alone silenced.
         known: what became of units alone, by the bound that they were asked for.
+        shared: how paths of one row share it, by these paths.
         own, lossless: the model's loss and share of right answers on discovery's sequences.
         allowed: the loss that a circuit must be below on these, and
         bound: the one that is asked of a set of the search now; and
@@ -96,6 +98,7 @@ class Exam:
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[Row, float] = {}
         self.known: dict[tuple[Units, float], Outcome] = {}
+        self.shared: dict[frozenset[Path], dict[frozenset[Path], dict[Path, float]]] = {}
         self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
@@ -235,10 +238,21 @@ class Exam:
     def by_hand(self, units: Iterable[Unit], **rows: Any) -> Hard:
         """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
 
-        A path that gets nothing there, such as a backup's, has some weight, too.
+        A path that gets nothing there, such as a backup's, has some weight, too. Where not all of them have a target in
+        every sequence, they share it as they do where just the same ones have.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
-        return Hard(weights, self.settings.null, identity=self.identity, **rows)
+        alike = itertools.groupby(sorted(weights, key=row_of), row_of)
+        where = [self.shares(frozenset(paths)) for paths in (list(some) for _, some in alike) if len(paths) > 1]
+        return Hard(weights, self.settings.null, identity=self.identity, where=dict(ChainMap(*where)), **rows)
+
+    def shares(self, paths: frozenset[Path]) -> dict[frozenset[Path], dict[Path, float]]:
+        """How paths of one row share it, by which of them have a target; none where that is always the same."""
+        if paths not in self.shared:
+            by_target = self.data.shares(sorted(paths)).items()
+            least = {some: {p: max(share, ASLEEP) for p, share in shares.items()} for some, shares in by_target}
+            self.shared[paths] = least
+        return self.shared[paths]
 
     def silenced(self, units: Iterable[Unit]) -> Silenced:
         """The model as it is, but for some units; whatever null is chosen for what is idle, this one is common."""

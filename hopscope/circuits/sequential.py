@@ -105,3 +105,12 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
             hits[i] += [stage.hits_of(outputs)] if asked.accuracy > 0 else []
             found[i] = asked.outcome(torch.cat(losses[i]), hits[i], last)
     return [outcome for outcome in found if outcome is not None]
+
+
+def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:
+    """The loss under each change: of few sequences or, where their interval holds one of the bounds, of more."""
+    few, more = on
+    losses = few.losses(changes)
+    near = [i for i, loss in enumerate(losses) if any(loss.low < bound <= loss.high for bound in bounds)]
+    told = dict(zip(near, more.losses(changes[i] for i in near), strict=True))
+    return [told.get(i, loss) for i, loss in enumerate(losses)]

@@ -44,12 +44,14 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
         paths: which; of one that is in none of these sequences nothing is known, and it counts as used.
         null: what becomes of a silenced path's attention, and of heads that are idle.
     """
+    if not paths:
+        return {}
     silenced = [Silenced(frozenset([path]), null) for path in paths]
     whole, idle, *without = evaluator.outputs([AsIs(), Kept(frozenset(), null), *silenced])
     most = float((idle - whole).abs().mean())
     found = {}
     for path, outputs in zip(paths, without, strict=True):
-        known = most and path in evaluator.strengths
+        known = most and bool(evaluator.ground.entries(path).any())
         moves = float((outputs - whole).abs().mean()) / most if known else 1.0
         found[path] = Use(Loss.of(evaluator.losses_of(outputs)), moves)
     return found

@@ -17,7 +17,7 @@ from hopscope.circuits.averages import AtAverage, averages
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import AsIs, Evaluator, Kept, Silenced
+from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import MOST, Exam
 from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
 from hopscope.circuits.losses import Loss
@@ -373,3 +373,65 @@ def test_who_asks_strictly_gets_no_loose_circuit():
     assert strict.accuracy > loose.accuracy and strict.accuracy == pytest.approx(idle + 0.99 * (right - idle))
     circuit = discover(made.model, TASK, Discovery(strict=True))
     assert circuit.accepted and circuit.threshold < 0.02 * float(accounts[1].losses.mean())
+
+
+# Targets that depend on the roles present ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Either(Induction):
+    """What followed the query's token, if that stood before; else the first token."""
+
+    def draw(self, n, generator):
+        tokens = torch.rand(n, self.d_vocab, generator=generator).argsort(-1)[:, : self.length + 1]
+        place = torch.randint(1, self.length - 1, (n, 1), generator=generator)
+        stands = torch.rand(n, 1, generator=generator) < 0.5
+        return {"tokens": tokens[:, :-1], "other": tokens[:, -1:], "place": place, "stands": stands}
+
+    def inputs(self, draw):
+        query = torch.where(draw["stands"], draw["tokens"].gather(1, draw["place"]), draw["other"])
+        return torch.cat([draw["tokens"], query], 1)
+
+    def targets(self, draw):
+        after = draw["tokens"].gather(1, draw["place"] + 1)
+        return torch.where(draw["stands"], after, draw["tokens"][:, :1])[:, None]
+
+    def roles(self, draw):
+        chain = torch.full((len(draw["place"]), 4, self.n_positions), ABSENT)
+        chain[:, 0, -1] = 0
+        there = draw["stands"][:, 0].nonzero()[:, 0]
+        for role in (1, 2):
+            chain[there, role, draw["place"][there, 0] + role - 1] = 0
+        chain[:, 3, 0] = 0
+        return Roles(("query", "key[1]", "value[1]", "key[2]"), chain)
+
+
+def either() -> Maker:
+    """The reader looks at the first position where nothing follows the query's token; it is not loud."""
+    made = Maker(2, 1, {"before": TASK.d_vocab}, task=Either(length=12, d_vocab=24))
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    made.head(1, 0, [made.same("token", "before"), made.place(0, SHARP / 4)], [made.move("token", "out", 8.0)])
+    return made
+
+
+def test_a_row_may_look_for_one_role_where_that_is_and_else_for_another():
+    """On average it gives the first position half of its attention, which it does in no sequence where both are."""
+    made = either()
+    circuit = found_in(made, made.task)
+    assert circuit.verdict == "circuit", circuit.reason
+    assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->key[2]", "L1H0 query->value[1]"]
+    assert circuit.losses["circuit"].mean == pytest.approx(circuit.losses["model"].mean, abs=0.01)
+
+
+def test_shares_are_those_of_sequences_where_just_the_same_roles_are():
+    made = either()
+    evaluator = Evaluator(made.model.eval(), made.task.sample(64, 5))
+    first, after = Path(1, 0, "query", "key[2]"), Path(1, 0, "query", "value[1]")
+    found = evaluator.shares([first, after])
+    assert found.keys() == {frozenset([first]), frozenset([first, after])}
+    assert found[frozenset([first])] == {first: pytest.approx(1, abs=1e-3)}
+    assert found[frozenset([first, after])] == {first: pytest.approx(0, abs=1e-3), after: pytest.approx(1, abs=1e-3)}
+    assert evaluator.shares([first]) == {}  # which has a target in every sequence
+    change = Hard({first: 0.5, after: 1.0}, where=found)
+    actual = evaluator.patterns[1]
+    assert torch.allclose(change.pattern(1, actual, evaluator.ground)[:, 0, -1], actual[:, 0, -1], atol=1e-3)
