@@ -206,7 +206,6 @@ class Hard:
         result = prescribed(nothing, self.weights(here, ground), ground.roles, ground.sees, over)
         return with_rows(result, self.rows, layer, ground)
 
-
     def weights(self, here: Mapping[Path, float], ground: Ground) -> Mapping[Path, float | Tensor]:
         """Of some paths of a layer; position by position, (batch, query), where they depend on what has a target."""
         found: dict[Path, float | Tensor] = dict(here)

@@ -25,7 +25,7 @@ from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, row_of
-from hopscope.circuits.use import ASLEEP, use_of
+from hopscope.circuits.use import ASLEEP, left_intact, use_of
 from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
@@ -80,6 +80,7 @@ class Report:
             accuracies=trial.accuracies,
             spare=len(paths) - len(measured),
             missed=tuple(missed),
+            intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
             **(self.compared(valid, circuits, claim) if accepted else listed_as(valid) | {"completeness": UNCLAIMED}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=exam.log,
@@ -154,6 +155,12 @@ class Report:
         helps = {row: losses[0].mean - loss.mean for row, loss in zip(others, losses[1:], strict=True)}
         best = sorted((row for row in others if helps[row] >= lacking / 4 > 0), key=lambda row: (-helps[row], row))
         return [str(row) for row in best[:TOLD]]
+
+    def intact(self, units: Units) -> list[Row]:
+        """The rows beside a circuit that the null leaves as they are, though the model needs them."""
+        exam, own = self.exam, {*map(row_of, units)}
+        beside = [row for row in exam.data.ground.rows if row not in own]
+        return left_intact(exam.half, beside, exam.settings.null, exam.identity, exam.threshold)
 
     @cached_property
     def few(self) -> Evaluator:

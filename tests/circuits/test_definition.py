@@ -20,13 +20,14 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import MOST, Exam
 from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.report import UNCLAIMED, Report
 from hopscope.circuits.rules import is_followed
+from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import ASLEEP, sleeps, use_of
-from hopscope.circuits.verdict import Demands
+from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import ABSENT, Roles
@@ -435,3 +436,44 @@ def test_shares_are_those_of_sequences_where_just_the_same_roles_are():
     change = Hard({first: 0.5, after: 1.0}, where=found)
     actual = evaluator.patterns[1]
     assert torch.allclose(change.pattern(1, actual, evaluator.ground)[:, 0, -1], actual[:, 0, -1], atol=1e-3)
+
+
+# Only what is open is asked of more sequences --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """Stands for an evaluator: every change is the losses of its sequences; what was asked is noted."""
+
+    asked: list
+
+    def losses(self, changes):
+        changes = list(changes)
+        self.asked.extend(changes)
+        return [Loss.of(torch.tensor(values)) for values in changes]
+
+
+def test_what_is_far_from_what_it_must_be_is_measured_on_few_sequences():
+    few, many = Told([]), Told([])
+    far, near, below = (0.9, 1.0, 1.1, 1.0), (0.0, 0.1, 0.0, 0.1), (0.01, 0.01, 0.01, 0.01)
+    found = measured_near((0.05, 0.8), [far, near, below], (few, many))
+    assert few.asked == [far, near, below] and many.asked == [near]
+    assert [loss.mean for loss in found] == pytest.approx([1.0, 0.05, 0.01])
+
+
+@pytest.mark.parametrize(("live", "later"), [((0.1, 0.2) * 8, (0.01,) * 400), ((0.01, 0.012) * 8, ())])
+def test_a_trial_asks_further_sequences_for_what_is_at_its_threshold(live, later):
+    """And for the model and the null, by which thresholds go; not for what is settled."""
+    own = {"model": (0.001, 0.002) * 8, "circuit": (0.01, 0.012) * 8, "live": live, "null": (3.0, 3.1) * 8}
+    asked = []
+
+    def heard(changes):
+        further = {"live": later} if asked else {}
+        asked.append(list(changes))
+        losses = [torch.tensor((own | further)[change]) for change in changes]
+        hits = [torch.full((4000,), change != "null") for change in changes]
+        return [Account(one, {}, right) for one, right in zip(losses, hits, strict=True)]
+
+    trial = on_trial(TASK, {name: name for name in own}, [heard, heard, heard])
+    assert asked == [list(own)] + [["model", "null", "live"]] * bool(later)
+    assert trial.fits() and trial.losses["live"].n == 16 + len(later) and trial.losses["circuit"].n == 16
