@@ -211,8 +211,9 @@ class Hard:
         found: dict[Path, float | Tensor] = dict(here)
         for some, shares in self.where.items():
             row = [path for path in here if row_of(path) in {*map(row_of, some)}]
-            at = ground.targeted(row, some) if row else None
-            found |= {path: torch.where(at, shares.get(path, 0.0), torch.as_tensor(found[path])) for path in row}
+            if row:
+                at = ground.targeted(row, some)
+                found |= {path: torch.where(at, shares.get(path, 0.0), torch.as_tensor(found[path])) for path in row}
         return found
 
 
@@ -238,3 +239,13 @@ class AsIs(Silenced):
     """No change: nothing is silenced."""
 
     units: frozenset[Unit] = frozenset()
+
+
+def is_blind(change: Change, layer: int) -> bool:
+    """Whether a change does not look at a layer's pattern; one that does not say looks."""
+    return hasattr(change, "blind") and bool(change.blind(layer))
+
+
+def is_separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
+    return bool(getattr(change, "separable", False))

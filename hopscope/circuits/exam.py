@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -242,9 +241,10 @@ class Exam:
         every sequence, they share it as they do where just the same ones have.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
-        alike = itertools.groupby(sorted(weights, key=row_of), row_of)
-        where = [self.shares(frozenset(paths)) for paths in (list(some) for _, some in alike) if len(paths) > 1]
-        return Hard(weights, self.settings.null, identity=self.identity, where=dict(ChainMap(*where)), **rows)
+        where: dict[frozenset[Path], Mapping[Path, float]] = {}
+        for _, some in itertools.groupby(sorted(weights, key=row_of), row_of):
+            where |= self.shares(frozenset(some))
+        return Hard(weights, self.settings.null, identity=self.identity, where=where, **rows)
 
     def shares(self, paths: frozenset[Path]) -> dict[frozenset[Path], dict[Path, float]]:
         """How paths of one row share it, by which of them have a target; none where that is always the same."""
