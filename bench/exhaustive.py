@@ -70,7 +70,6 @@ class Trier:
         self.model_loss, self.threshold = whole, task.circuit_threshold(whole, nothing)
         #: Of paths by hand; one that is asleep in the model as it is (a backup) has some weight, too.
         self.weights = {path: max(share, SEEN) for path, share in self.labs[-1].strengths.items()}
-        self.shared: dict[frozenset[Path], dict[frozenset[Path], dict[Path, float]]] = {}
         self.known: dict[Units, bool] = {}
         self.margin = 0.0
         self.names = [f"blocks.{layer}.attn.hook_z" for layer in range(model.architecture.n_layers)]
@@ -159,15 +158,8 @@ class Trier:
     def by_hand(self, units: Iterable[Unit]) -> Hard:
         weights = {u: self.weights[u] for u in units if isinstance(u, Path)}
         alike = [frozenset(path for path in weights if row_of(path) == row) for row in {*map(row_of, weights)}]
-        where = {some: shares for paths in alike for some, shares in self.sharing(paths).items()}
+        where = {some: shares for paths in alike for some, shares in self.labs[-1].shares(paths, SEEN).items()}
         return Hard(weights, identity=self.identity, where=where)
-
-    def sharing(self, paths: frozenset[Path]) -> dict[frozenset[Path], dict[Path, float]]:
-        """How paths of one row share it, by which of them have a target."""
-        if paths not in self.shared:
-            found = self.labs[-1].shares(sorted(paths)).items() if len(paths) > 1 else ()
-            self.shared[paths] = {some: {p: max(x, SEEN) for p, x in shares.items()} for some, shares in found}
-        return self.shared[paths]
 
     @torch.no_grad()
     def at_average(self, lab: Evaluator, units: Units) -> Tensor:

@@ -33,6 +33,8 @@ from hopscope.problem.paths import Path
 #: With the changes that it is asked about.
 __all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "RowPattern", "Silenced"]
 
+#: By which paths of a row have a target, what each of them gets.
+Shares = dict[frozenset[Path], dict[Path, float]]
 MANY = 2  # times as many sequences as stay in a cache: they are run in parts
 
 
@@ -93,11 +95,11 @@ class Evaluator(Passes, Lab[Change]):
         begins = self.model.starts_at_layers and change.first_layer < len(self.layers)
         return int(change.first_layer) if begins else 0
 
-    def attention(self, path: Path, patterns: Sequence[Pattern]) -> float:
-        """Mean attention on a path: what falls on its targets, over the positions that have any."""
+    def attention(self, path: Path, patterns: Sequence[Pattern], at: Tensor | None = None) -> float:
+        """Mean attention on a path: what falls on its targets, over the positions that have any, or over given ones."""
         mask = self.ground.entries(path)
         on_path = (patterns[path.layer][:, path.head] * mask).sum(-1)
-        return float(on_path[mask.any(-1)].mean())
+        return float(on_path[mask.any(-1) if at is None else at].mean())
 
     def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
         """One forward pass in which every change has its own copy of the sequences."""
@@ -109,16 +111,26 @@ class Evaluator(Passes, Lab[Change]):
         """The partial losses under one change."""
         return self.accounts([change])[0].hop_losses
 
-    def shares(self, row: Sequence[Path]) -> dict[frozenset[Path], dict[Path, float]]:
-        """Mean attention on a few paths of one row, by which of them have a target; empty where that is always so."""
-        patterns, found = self.patterns, {}
-        has = torch.stack([self.ground.entries(path).any(-1) for path in row], -1)
-        for present in has[has.any(-1)].unique(dim=0):
-            at = (has == present).all(-1)
-            on = {path: patterns[path.layer][:, path.head] * self.ground.entries(path) for path in row}
-            some = frozenset(itertools.compress(row, present.tolist()))
-            found[some] = {path: float(on[path].sum(-1)[at].mean()) for path in some}
-        return found if len(found) > 1 else {}
+    def shares(self, row: frozenset[Path], least: float = 0.0) -> Shares:
+        """Mean attention on a few paths of one row, by which of them have a target; empty where that is always so.
+
+        Args:
+            row: the paths.
+            least: what each gets at least where it has a target.
+        """
+        if (row, least) not in self.known_shares:
+            each: Shares = {}
+            has = torch.stack([self.ground.entries(path).any(-1) for path in sorted(row)], -1)
+            for present in has[has.any(-1)].unique(dim=0):
+                at, some = (has == present).all(-1), [*itertools.compress(sorted(row), present.tolist())]
+                each[frozenset(some)] = {path: max(least, self.attention(path, self.patterns, at)) for path in some}
+            self.known_shares[row, least] = each if len(each) > 1 else {}
+        return self.known_shares[row, least]
+
+    @cached_property
+    def known_shares(self) -> dict[tuple[frozenset[Path], float], Shares]:
+        """Those that were asked for."""
+        return {}
 
     def strength(self, path: Path) -> float:
         """Mean attention on a path of the model as it is; 0 of one that is in none of these sequences."""

@@ -72,7 +72,6 @@ class Exam:
             only when others are silenced, then.
         effects: the loss with each row alone silenced.
         known: what became of units alone, by the bound that they were asked for.
-        shared: how paths of one row share it, by these paths.
         own, lossless: the model's loss and share of right answers on discovery's sequences.
         allowed: the loss that a circuit must be below on these, and
         bound: the one that is asked of a set of the search now; and
@@ -82,12 +81,14 @@ class Exam:
         joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
+        most: circuits to look for.
         trial: the number of the trial for which the report's sequences are.
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
+        self.most = settings.alternatives
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
@@ -97,7 +98,6 @@ class Exam:
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[Row, float] = {}
         self.known: dict[tuple[Units, float], Outcome] = {}
-        self.shared: dict[frozenset[Path], dict[frozenset[Path], dict[Path, float]]] = {}
         self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
@@ -237,33 +237,20 @@ class Exam:
     def by_hand(self, units: Iterable[Unit], **rows: Any) -> Hard:
         """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
 
-        A path that gets nothing there, such as a backup's, has some weight, too. Where not all of them have a target in
-        every sequence, they share it as they do where just the same ones have.
+        A path that gets nothing there, such as a backup's, has some weight, too. Where only some of them have a target,
+        they share it as in sequences where just these have.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
         where: dict[frozenset[Path], Mapping[Path, float]] = {}
         for _, some in itertools.groupby(sorted(weights, key=row_of), row_of):
-            where |= self.shares(frozenset(some))
+            where |= self.data.shares(frozenset(some), ASLEEP)
         return Hard(weights, self.settings.null, identity=self.identity, where=where, **rows)
-
-    def shares(self, paths: frozenset[Path]) -> dict[frozenset[Path], dict[Path, float]]:
-        """How paths of one row share it, by which of them have a target; none where that is always the same."""
-        if paths not in self.shared:
-            by_target = self.data.shares(sorted(paths)).items()
-            least = {some: {p: max(share, ASLEEP) for p, share in shares.items()} for some, shares in by_target}
-            self.shared[paths] = least
-        return self.shared[paths]
 
     def silenced(self, units: Iterable[Unit]) -> Silenced:
         """The model as it is, but for some units; whatever null is chosen for what is idle, this one is common."""
         return Silenced(frozenset(units), self.settings.null)
 
     # What is known -------------------------------------------------------------------------------------------
-
-    @property
-    def most(self) -> int:
-        """Circuits to look for."""
-        return self.settings.alternatives
 
     def by_effect(self) -> list[Row]:
         """All rows but those left out, by what silencing each alone costs, most first; then the sharper first."""

@@ -428,11 +428,11 @@ def test_shares_are_those_of_sequences_where_just_the_same_roles_are():
     made = either()
     evaluator = Evaluator(made.model.eval(), made.task.sample(64, 5))
     first, after = Path(1, 0, "query", "key[2]"), Path(1, 0, "query", "value[1]")
-    found = evaluator.shares([first, after])
+    found = evaluator.shares(frozenset([first, after]))
     assert found.keys() == {frozenset([first]), frozenset([first, after])}
     assert found[frozenset([first])] == {first: pytest.approx(1, abs=1e-3)}
     assert found[frozenset([first, after])] == {first: pytest.approx(0, abs=1e-3), after: pytest.approx(1, abs=1e-3)}
-    assert evaluator.shares([first]) == {}  # which has a target in every sequence
+    assert evaluator.shares(frozenset([first])) == {}  # which has a target in every sequence
     change = Hard({first: 0.5, after: 1.0}, where=found)
     actual = evaluator.patterns[1]
     assert torch.allclose(change.pattern(1, actual, evaluator.ground)[:, 0, -1], actual[:, 0, -1], atol=1e-3)
