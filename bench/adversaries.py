@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.controls import of_another
 from bench.hand_made import SHARP, Maker, Match, Move
 from hopscope.builds.build import UNUSED, Build, build
 from hopscope.builds.idle import rotate
-from hopscope.circuits.judging.controls import of_another
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput

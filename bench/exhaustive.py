@@ -156,7 +156,10 @@ class Trier:
         return Kept(frozenset(units), identity=self.identity)
 
     def by_hand(self, units: Iterable[Unit]) -> Hard:
-        return Hard({u: self.weights[u] for u in units if isinstance(u, Path)}, identity=self.identity)
+        weights = {u: self.weights[u] for u in units if isinstance(u, Path)}
+        alike = [frozenset(path for path in weights if row_of(path) == row) for row in {*map(row_of, weights)}]
+        where = {some: shares for paths in alike for some, shares in self.labs[-1].shares(paths, SEEN).items()}
+        return Hard(weights, identity=self.identity, where=where)
 
     @torch.no_grad()
     def at_average(self, lab: Evaluator, units: Units) -> Tensor:

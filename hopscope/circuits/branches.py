@@ -6,20 +6,16 @@ things to a layer, then one of each kind. What is left out of a late layer costs
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from hopscope.circuits.changes import Change
+from hopscope.circuits.passes import Passes
 
-if TYPE_CHECKING:
-    from hopscope.circuits.evaluator import Evaluator
-
-ROOM = 2**26  # bytes, of the streams that an evaluator keeps (ours)
 Groups = Sequence[Sequence[int]]  # of changes, by their place
 
 
@@ -31,7 +27,7 @@ class Branching:
         found: the answers, by the place of the change.
     """
 
-    def __init__(self, evaluator: Evaluator, changes: Sequence[Change]):
+    def __init__(self, evaluator: Passes, changes: Sequence[Change]):
         self.evaluator, self.changes = evaluator, changes
         self.n_layers = len(evaluator.layers)
         self.keys = [[key_of(change, layer) for layer in evaluator.layers] for change in changes]
@@ -108,34 +104,6 @@ class Branching:
         return outputs.unflatten(0, (len(stream), -1))
 
 
-class Prefixes:
-    """Residual streams of late passes, by what was done to the layers below: a search tries one change after another.
-
-    Attributes:
-        streams: the oldest first; with the change, whose parts the key may name by their identity.
-    """
-
-    def __init__(self) -> None:
-        self.streams: OrderedDict[tuple[Hashable, ...], tuple[Tensor, Change]] = OrderedDict()
-        self.size = 0
-
-    def longest(self, keys: Sequence[Hashable]) -> int:
-        """The number of layers of the longest prefix that is known."""
-        return next((layer for layer in range(len(keys) - 1, 0, -1) if tuple(keys[:layer]) in self.streams), 0)
-
-    def __getitem__(self, keys: Sequence[Hashable]) -> Tensor:
-        self.streams.move_to_end(tuple(keys))
-        return self.streams[tuple(keys)][0]
-
-    def keep(self, keys: Sequence[Hashable], stream: Tensor, change: Change) -> None:
-        """Keep a stream; the oldest go where there is no room."""
-        self.streams[tuple(keys)] = stream, change
-        self.size += stream.nbytes
-        while self.size > ROOM:
-            _, (oldest, _) = self.streams.popitem(last=False)
-            self.size -= oldest.nbytes
-
-
 def key_of(change: Change, layer: int) -> Hashable:
     """What a change does to a layer, as a value; one that does not say is like no other from its first layer on."""
     if hasattr(change, "key"):
@@ -147,13 +115,3 @@ def key_of(change: Change, layer: int) -> Hashable:
 def alters(key: Hashable) -> bool:
     """Whether a key is of a layer that becomes another."""
     return key is not None
-
-
-def is_blind(change: Change, layer: int) -> bool:
-    """Whether a change does not look at a layer's pattern; one that does not say looks."""
-    return hasattr(change, "blind") and bool(change.blind(layer))
-
-
-def is_separable(change: Change) -> bool:
-    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
-    return bool(getattr(change, "separable", False))

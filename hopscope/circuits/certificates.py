@@ -15,7 +15,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import PATTERN, Evaluator, Kept
+from hopscope.circuits.evaluator import Evaluator, Kept
+from hopscope.circuits.passes import PATTERN
 from hopscope.circuits.units import Ground, Row, Unit
 from hopscope.problem.paths import Path
 

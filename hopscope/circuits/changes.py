@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
+from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer, row_of
 from hopscope.interventions.patterns import prescribed
 from hopscope.problem.paths import Path
 
@@ -172,6 +173,8 @@ class Hard:
 
     Attributes:
         paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
+        where: weights of a row's paths where just some of these have a target, by which: a head may look for one role
+            where that is, and else for another.
         null: of all other rows, but for those that are
         identity: of these it is oneself.
         rows: patterns for whole rows, which go before those of paths.
@@ -181,11 +184,12 @@ class Hard:
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     identity: frozenset[Row] = frozenset()
+    where: Mapping[frozenset[Path], Mapping[Path, float]] = field(default_factory=dict)
     first_layer = 0
 
     def key(self, layer: int) -> Hashable:
         weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
-        here = weights, in_layer(layer, self.identity), given_in(layer, self.rows)
+        here = weights, in_layer(layer, self.identity), given_in(layer, self.rows), in_layer(layer, chain(*self.where))
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
     @property
@@ -199,8 +203,18 @@ class Hard:
         nothing = nulls(self.null, self.identity, layer, actual, ground)
         over = ground.batch.task.ideal_over
         here = {path: weight for path, weight in self.paths.items() if path.layer == layer}
-        result = prescribed(nothing, here, ground.roles, ground.sees, over)
+        result = prescribed(nothing, self.weights(here, ground), ground.roles, ground.sees, over)
         return with_rows(result, self.rows, layer, ground)
+
+    def weights(self, here: Mapping[Path, float], ground: Ground) -> Mapping[Path, float | Tensor]:
+        """Of some paths of a layer; position by position, (batch, query), where they depend on what has a target."""
+        found: dict[Path, float | Tensor] = dict(here)
+        for some, shares in self.where.items():
+            row = [path for path in here if row_of(path) in {*map(row_of, some)}]
+            if row:
+                at = ground.targeted(row, some)
+                found |= {path: torch.where(at, shares.get(path, 0.0), torch.as_tensor(found[path])) for path in row}
+        return found
 
 
 def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
@@ -225,3 +239,13 @@ class AsIs(Silenced):
     """No change: nothing is silenced."""
 
     units: frozenset[Unit] = frozenset()
+
+
+def is_blind(change: Change, layer: int) -> bool:
+    """Whether a change does not look at a layer's pattern; one that does not say looks."""
+    return hasattr(change, "blind") and bool(change.blind(layer))
+
+
+def is_separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
+    return bool(getattr(change, "separable", False))

@@ -112,6 +112,7 @@ class Circuit:
         spared: paths without whose rows the model does as well.
         spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
         missed: rows beside it that are missed at their average, if it is refused for that.
+        intact: rows beside it that the null leaves as they are, though the model needs them.
         minimality: of an accepted circuit, what was tried on samples (`hopscope.circuits.completeness.minimality`).
         log: every hypothesis tried.
     """
@@ -135,6 +136,7 @@ class Circuit:
     spared: tuple[Path, ...] = ()
     spare: int = 0
     missed: tuple[str, ...] = ()
+    intact: tuple[str, ...] = ()
     minimality: Minimality | None = None
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
@@ -196,6 +198,7 @@ class Circuit:
             "spared": as_dicts(self.spared),
             "spare": self.spare,
             "missed": list(self.missed),
+            "intact": list(self.intact),
             "supplies": [supply.as_dict() for supply in self.supplies],
             "protocol": self.protocol,
         }

@@ -180,7 +180,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
         return list(circuits)
     every = sorted({unit for units in circuits for unit in units if isinstance(unit, Path)})
     use = use_of(exam.selection, every, exam.settings.null)
-    asleep = {path for path in every if sleeps(exam.selection.strengths.get(path, 0.0), use[path].moves)}
+    asleep = {path for path in every if sleeps(exam.selection.strength(path), use[path].moves)}
     dormant = {units for units in circuits if units & asleep}
     losses = exam.selection.losses(map(exam.kept, circuits))
     hairs = [loss.mean // (HAIR * abs(exam.threshold) + 1e-9) for loss in losses]

@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.changes import Pattern, nulls
-from hopscope.circuits.evaluator import PATTERN, Evaluator
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.passes import PATTERN
 from hopscope.circuits.units import Row
 from hopscope.models.base import Blind, Sparing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,7 @@ Watch = Callable[[str], None]
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
 ACCEPTS = 16  # from so many on (ours)
 AVERAGES = "averages"  # the purpose of the sequences over which heads are averaged
-AVERAGED = 8  # times as many as are reported on: what few say on average still tells them apart (ours)
+AVERAGED = 2  # times as many as are reported on: what few say on average still tells them apart (ours)
 WAKES = 0.1  # rise of attention by which a backup is told from what is always at work (ours)
 MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
 LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
@@ -81,12 +81,14 @@ class Exam:
         joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
+        most: circuits to look for.
         trial: the number of the trial for which the report's sequences are.
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
+        self.most = settings.alternatives
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
@@ -235,21 +237,20 @@ class Exam:
     def by_hand(self, units: Iterable[Unit], **rows: Any) -> Hard:
         """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
 
-        A path that gets nothing there, such as a backup's, has some weight, too.
+        A path that gets nothing there, such as a backup's, has some weight, too. Where only some of them have a target,
+        they share it as in sequences where just these have.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
-        return Hard(weights, self.settings.null, identity=self.identity, **rows)
+        where: dict[frozenset[Path], Mapping[Path, float]] = {}
+        for _, some in itertools.groupby(sorted(weights, key=row_of), row_of):
+            where |= self.data.shares(frozenset(some), ASLEEP)
+        return Hard(weights, self.settings.null, identity=self.identity, where=where, **rows)
 
     def silenced(self, units: Iterable[Unit]) -> Silenced:
         """The model as it is, but for some units; whatever null is chosen for what is idle, this one is common."""
         return Silenced(frozenset(units), self.settings.null)
 
     # What is known -------------------------------------------------------------------------------------------
-
-    @property
-    def most(self) -> int:
-        """Circuits to look for."""
-        return self.settings.alternatives
 
     def by_effect(self) -> list[Row]:
         """All rows but those left out, by what silencing each alone costs, most first; then the sharper first."""

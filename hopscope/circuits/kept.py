@@ -21,7 +21,7 @@ from hopscope.tasks.base import Task
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 14
+VERSION = 15
 LOG = "hypotheses.jsonl"
 
 

@@ -19,17 +19,19 @@ from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, names, said
 from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
-from hopscope.circuits.losses import Account, Loss
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.rules import choose_rules
+from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, row_of
-from hopscope.circuits.use import use_of
+from hopscope.circuits.use import ASLEEP, left_intact, use_of
 from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
 UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
-FEW = 64  # of the report's sequences, for certificates, what heads are at work, and removals but live (ours)
+FEW = 64  # of the report's sequences, for what is asked of single paths and is far from what it must be (ours)
+CERTIFIED = 32  # of these, for certificates (ours)
 TOLD = 3  # most rows that are named
 OPTION = re.compile(r"--([a-z]+)")  # a setting, as the command line has it
 Validated = list[tuple[Units, dict[str, Loss]]]
@@ -78,6 +80,7 @@ class Report:
             accuracies=trial.accuracies,
             spare=len(paths) - len(measured),
             missed=tuple(missed),
+            intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
             **(self.compared(valid, circuits, claim) if accepted else listed_as(valid) | {"completeness": UNCLAIMED}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=exam.log,
@@ -121,10 +124,6 @@ class Report:
 
     def trial(self, units: Units) -> Trial:
         """The model, the circuit in every test, and the null, on report data."""
-        return on_trial(self.exam.task, self.rounds(units), self.exam.settings.strict)
-
-    def rounds(self, units: Units) -> Iterator[dict[str, Account]]:
-        """What becomes of report data; then of half of some further sequences, and of the other half."""
         exam = self.exam
         changes: dict[str, Change] = {
             "model": AsIs(),
@@ -135,12 +134,14 @@ class Report:
         }
         if has_averages(exam.model):
             changes["average"] = exam.at_average(units)
-        heard = lambda on: dict(zip(changes, on.accounts(list(changes.values())), strict=True))  # noqa: E731
-        yield heard(exam.report.prepared())
-        others = exam.more_to_report_on(MORE)
-        half = len(others.batch) // 2
-        for some in (slice(0, half), slice(half, None)) if half else (slice(None),):
-            yield heard(others.part(some))
+        return on_trial(exam.task, changes, (on.accounts for on in self.rounds()), exam.settings.strict)
+
+    def rounds(self) -> Iterator[Evaluator]:
+        """Report data; then further sequences, each time as many as were seen."""
+        yield self.exam.report.prepared()
+        others = self.exam.more_to_report_on(MORE)
+        one = max(1, len(others.batch) // MORE)
+        yield from (others.part(slice(*ends)) for ends in ((0, one), (one, 3 * one), (3 * one, None)))
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
         """The rows that a circuit clearly lacks, though it passes all else, at their average; the most missed first."""
@@ -154,6 +155,12 @@ class Report:
         helps = {row: losses[0].mean - loss.mean for row, loss in zip(others, losses[1:], strict=True)}
         best = sorted((row for row in others if helps[row] >= lacking / 4 > 0), key=lambda row: (-helps[row], row))
         return [str(row) for row in best[:TOLD]]
+
+    def intact(self, units: Units) -> list[Row]:
+        """The rows beside a circuit that the null leaves as they are, though the model needs them."""
+        exam, own = self.exam, {*map(row_of, units)}
+        beside = [row for row in exam.data.ground.rows if row not in own]
+        return left_intact(exam.half, beside, exam.settings.null, exam.identity, exam.threshold)
 
     @cached_property
     def few(self) -> Evaluator:
@@ -176,11 +183,15 @@ class Report:
         """Every path with its strength, its hypothesis, its use, and what leaving it out costs in every test."""
         self.exam.watch("leaving out each path in turn")
         exam, without = self.exam, [units - {path} for path in paths]
-        left_out = {"live": on.losses(map(exam.kept, without))}
-        few: dict[str, Callable[[Units], Change]] = {"circuit": exam.by_hand, "rows": exam.rows}
-        few |= {"average": exam.at_average} if "average" in trial.losses else {}
-        left_out |= {test: self.few.losses(map(change, without)) for test, change in few.items()}
-        use = use_of(on, paths, exam.settings.null)
+        tests: dict[str, Callable[[Units], Change]] = {"live": exam.kept, "circuit": exam.by_hand, "rows": exam.rows}
+        tests |= {"average": exam.at_average} if "average" in trial.losses else {}
+        left_out: dict[str, list[Loss]] = {}
+        for test, change in tests.items():
+            bounds = trial.demands.loss, trial.losses[test].high
+            left_out[test] = measured_near(bounds, [change(units) for units in without], (self.few, on))
+        strengths = {path: exam.report.strength(path) for path in paths}
+        faint = [path for path in paths if strengths[path] < ASLEEP]
+        use = use_of(self.few, paths, exam.settings.null) | use_of(on, faint, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
             removals = {test: losses[i] for test, losses in left_out.items()}
@@ -189,16 +200,16 @@ class Report:
             exam.write("6 necessity", str(path), "left out of the circuit", removals["live"], words, data="report")
             rule = rules.get(row_of(path))
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            strength = exam.report.strengths.get(path, 0.0)  # what is rare may be in none of these sequences
             live, alone = removals["live"].mean, use[path].loss.mean
             means = {test: loss.mean for test, loss in removals.items()}
-            found.append(Found(path, strength, name, bits, live, alone, means, use[path].moves))
+            found.append(Found(path, strengths[path], name, bits, live, alone, means, use[path].moves))
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:
         """Why each path attends where it does, on a part of the report data."""
         self.exam.watch("asking what feeds each path")
-        return tuple(certify(self.few, sorted(units, key=str), self.exam.settings.null, self.exam.identity))
+        on = self.few.part(slice(0, CERTIFIED))
+        return tuple(certify(on, sorted(units, key=str), self.exam.settings.null, self.exam.identity))
 
     def protocol(self) -> dict[str, Any]:
         """All that the numbers depend on."""

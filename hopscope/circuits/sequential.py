@@ -18,6 +18,7 @@ from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Loss, Share
 
 SURE = 3.0  # standard errors from the threshold, to be decided before the last sequences (ours)
+NEAR = 0.02  # of a bound, by which a loss on few sequences may be off where these do not differ (ours)
 FEW = 2  # sequences, too few to tell the spread of losses
 
 
@@ -105,3 +106,13 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
             hits[i] += [stage.hits_of(outputs)] if asked.accuracy > 0 else []
             found[i] = asked.outcome(torch.cat(losses[i]), hits[i], last)
     return [outcome for outcome in found if outcome is not None]
+
+
+def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:
+    """The loss under each change: of few sequences or, where their interval comes near one of the bounds, of more."""
+    few, more = on
+    losses = few.losses(changes)
+    is_near = lambda loss, bound, by: loss.low - by < bound <= loss.high + by  # noqa: E731
+    near = [i for i, loss in enumerate(losses) if any(is_near(loss, bound, NEAR * abs(bound)) for bound in bounds)]
+    told = dict(zip(near, more.losses(changes[i] for i in near), strict=True))
+    return [told.get(i, loss) for i, loss in enumerate(losses)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -98,6 +99,11 @@ class Ground:
                 mask = self.roles.pairs(unit.query, unit.key, unit.chain) & self.sees
             self.masks[key] = mask
         return self.masks[key]
+
+    def targeted(self, paths: Iterable[Path], some: Iterable[Path]) -> Bool[Tensor, "batch query"]:
+        """Where of a few paths just some have a target."""
+        some = frozenset(some)
+        return torch.stack([self.entries(path).any(-1) == (path in some) for path in paths]).all(0)
 
     def null(self, kind: str) -> Float[Tensor, "query key"]:
         """The pattern of a head that does nothing, of a kind that does not depend on the sequence."""

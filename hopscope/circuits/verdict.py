@@ -11,15 +11,16 @@ or both while the search could not tell whether something can be left out, or is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.core.wording import listed
 from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
+C = TypeVar("C")
 STRICT = 0.01  # of what is between the model and the same idle, to be lost where somebody asks for it (ours)
 MORE = 7  # times as many sequences are drawn beside the first, where an interval holds its threshold
 TESTS = {
@@ -60,7 +61,7 @@ class Demands:
 
 @dataclass(frozen=True)
 class Trial:
-    """The model, its circuit by hand and live, and the null, on the same fresh sequences.
+    """The model, its circuit by hand and live, and the null, on fresh sequences; what is near its threshold, on more.
 
     Attributes:
         losses: by name: model, circuit (by hand), live, rows (live, rows whole), average (live, all other heads at
@@ -107,30 +108,40 @@ class Trial:
         """Whether the circuit passes all of them."""
         return all(map(self.passes, self.tests))
 
-    def settled(self) -> bool:
-        """Whether no interval holds its threshold, so that more sequences would tell the same."""
-        asked = {"model": self.demands.model_loss, **dict.fromkeys(self.tests, self.demands.loss)}
-        least = {"model": self.demands.model_accuracy, **dict.fromkeys(self.tests, self.demands.accuracy)}
-        losses = all(not self.losses[name].low < bound <= self.losses[name].high for name, bound in asked.items())
-        shares = all(not self.accuracies[n].low < bound <= self.accuracies[n].high for n, bound in least.items())
-        return losses and shares and not self.gap.low <= 0 < self.gap.high
+    def open(self) -> list[str]:
+        """What more sequences may tell otherwise: what is at its threshold, and the two that thresholds go by."""
+        asked = {"model": (self.demands.model_loss, self.demands.model_accuracy)}
+        asked |= dict.fromkeys(self.tests, (self.demands.loss, self.demands.accuracy))
+        near = [
+            name
+            for name, (loss, share) in asked.items()
+            if self.losses[name].low < loss <= self.losses[name].high
+            or self.accuracies[name].low < share <= self.accuracies[name].high
+        ]
+        return [*dict.fromkeys(["model", "null", *near])] if near or self.gap.low <= 0 < self.gap.high else []
 
 
-def on_trial(task: Task, rounds: Iterable[Mapping[str, Account]], strict: bool = False) -> Trial:
-    """Put a circuit on trial, on further sequences as long as those seen leave something open.
+def on_trial(
+    task: Task, changes: Mapping[str, C], rounds: Iterable[Callable[[list[C]], list[Account]]], strict: bool = False
+) -> Trial:
+    """Put a circuit on trial, on further sequences for what those seen leave open.
 
     What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
 
     Args:
         task: which the model has learnt.
-        rounds: accounts of the model, the circuit in every test and the null, each of other sequences.
+        changes: the model, the circuit in every test and the null.
+        rounds: accounts of changes, each of other sequences.
         strict: whether all but 1 % must be kept.
     """
     accounts: dict[str, Account] = {}
-    for new in rounds:
-        accounts = {name: pooled(accounts[name], new[name]) if accounts else new[name] for name in new}
+    names = list(changes)
+    for accounts_of in rounds:
+        for name, new in zip(names, accounts_of([changes[name] for name in names]), strict=True):
+            accounts[name] = pooled(accounts[name], new) if name in accounts else new
         found = Trial.of(task, accounts, strict)
-        if found.settled():
+        names = found.open()
+        if not names:
             break
     return found
 

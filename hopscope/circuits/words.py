@@ -66,6 +66,7 @@ def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[s
         *feeding(circuit),
         *unnamed(circuit),
         *losses,
+        *untouched(circuit),
         *costs(circuit),
         *taken_over(circuit),
     ]
@@ -219,6 +220,16 @@ def told_losses(circuit: Circuit) -> str:
         f"{loss['live']}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
         f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
     )
+
+
+def untouched(circuit: Circuit) -> list[str]:
+    """What the null does not take from the model, and which test does."""
+    if not circuit.intact:
+        return []
+    asked = "only the test at averages asks for" if "average" in circuit.losses else "no test asks for"
+    null, them = circuit.protocol.get("null", "uniform"), "them" if len(circuit.intact) > 1 else "it"
+    does = "attend as they do" if len(circuit.intact) > 1 else "attends as it does"
+    return [f"Under the {null} null {listed(circuit.intact)} {does} in the model, which needs {them}: {asked} {them}."]
 
 
 ONE_LESS = "With one path left out, and the others attending as computed, the loss"

@@ -55,7 +55,7 @@ def ideal(
 
 def prescribed(
     base: Float[Tensor, "batch head query key"],
-    paths: Iterable[Path] | Mapping[Path, float],
+    paths: Iterable[Path] | Mapping[Path, float] | Mapping[Path, float | Tensor],
     roles: Roles,
     sees: Bool[Tensor, "query key"],
     several: str = "even",
@@ -64,8 +64,8 @@ def prescribed(
 
     Args:
         base: the rows of all other positions; it is not changed.
-        paths: of that layer. Paths of one head and query role share the row: by their weights, if they have any, else
-            evenly.
+        paths: of that layer. Paths of one head and query role share the row: by their weights, if they have any, which
+            may differ from position to position; else evenly.
         roles: of the sequences.
         sees: what the mask allows.
         several: as `ideal` has it.
@@ -76,6 +76,6 @@ def prescribed(
     total, shares = torch.zeros_like(base), torch.zeros(base.shape[:3], device=base.device)
     for path, weight in weights.items():
         rows, held = ideal(path, roles, sees, several)
-        total[:, path.head] += weight * rows
+        total[:, path.head] += torch.as_tensor(weight, device=base.device)[..., None] * rows
         shares[:, path.head] += weight * held
     return torch.where(shares[..., None] > 0, total / shares[..., None].clamp(min=1e-9), base)

@@ -22,6 +22,7 @@ from hopscope.circuits.report import UNCLAIMED, Report, claimed
 from hopscope.circuits.sequential import FEW
 from hopscope.circuits.sufficiency import CLOSER, LAST, Sufficiency
 from hopscope.circuits.units import NO_ROLE, Row, row_of
+from hopscope.circuits.words import paragraph
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
@@ -105,6 +106,22 @@ def test_models_that_offer_patterns_alone_have_circuits_without_certificates():
     model.__class__, model.starts_at_layers = PatternsAlone, False
     circuit = discover(model.eval(), TASK)
     assert circuit.verdict == "circuit" and circuit.supplies == ()
+
+
+def test_what_a_null_leaves_intact_is_said():
+    """A head that attends by position survives resampling, so that a circuit without it passes; where heads' outputs
+    can be replaced their averages tell."""
+    model = copiers(20.0).model
+    by_name, joins = Discovery(null="resample"), "L0H0 value[1]"
+    circuit = discover(model.eval(), TASK, by_name)
+    assert f"{joins}->key[1]" in paths(circuit) and joins not in circuit.intact
+    model.__class__, model.starts_at_layers = PatternsAlone, False
+    half = discover(model, TASK, by_name)
+    assert half.verdict == "circuit" and paths(half) == ["L1H0 query->value[1]"]
+    assert joins in half.intact and joins in half.as_dict()["intact"]
+    assert "in the model, which needs" in paragraph(half, TASK) and "no test asks for" in paragraph(half, TASK)
+    whole = discover(model, TASK)
+    assert joins not in whole.intact and len(paths(whole)) == 2
 
 
 # Minimality and completeness -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from bench.controls import random_sets, with_wrong_chains
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
 from hopscope.circuits import branches, discovery
@@ -21,7 +22,6 @@ from hopscope.circuits.discovery import Discovery, circuits_in, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import Exam
 from hopscope.circuits.hypotheses import hypotheses
-from hopscope.circuits.judging.controls import random_sets, with_wrong_chains
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency

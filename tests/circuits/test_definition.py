@@ -17,16 +17,17 @@ from hopscope.circuits.averages import AtAverage, averages
 from hopscope.circuits.circuit import Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import AsIs, Evaluator, Kept, Silenced
+from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import MOST, Exam
 from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.report import UNCLAIMED, Report
 from hopscope.circuits.rules import is_followed
+from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import ASLEEP, sleeps, use_of
-from hopscope.circuits.verdict import Demands
+from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import ABSENT, Roles
@@ -373,3 +374,106 @@ def test_who_asks_strictly_gets_no_loose_circuit():
     assert strict.accuracy > loose.accuracy and strict.accuracy == pytest.approx(idle + 0.99 * (right - idle))
     circuit = discover(made.model, TASK, Discovery(strict=True))
     assert circuit.accepted and circuit.threshold < 0.02 * float(accounts[1].losses.mean())
+
+
+# Targets that depend on the roles present ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Either(Induction):
+    """What followed the query's token, if that stood before; else the first token."""
+
+    def draw(self, n, generator):
+        tokens = torch.rand(n, self.d_vocab, generator=generator).argsort(-1)[:, : self.length + 1]
+        place = torch.randint(1, self.length - 1, (n, 1), generator=generator)
+        stands = torch.rand(n, 1, generator=generator) < 0.5
+        return {"tokens": tokens[:, :-1], "other": tokens[:, -1:], "place": place, "stands": stands}
+
+    def inputs(self, draw):
+        query = torch.where(draw["stands"], draw["tokens"].gather(1, draw["place"]), draw["other"])
+        return torch.cat([draw["tokens"], query], 1)
+
+    def targets(self, draw):
+        after = draw["tokens"].gather(1, draw["place"] + 1)
+        return torch.where(draw["stands"], after, draw["tokens"][:, :1])[:, None]
+
+    def roles(self, draw):
+        chain = torch.full((len(draw["place"]), 4, self.n_positions), ABSENT)
+        chain[:, 0, -1] = 0
+        there = draw["stands"][:, 0].nonzero()[:, 0]
+        for role in (1, 2):
+            chain[there, role, draw["place"][there, 0] + role - 1] = 0
+        chain[:, 3, 0] = 0
+        return Roles(("query", "key[1]", "value[1]", "key[2]"), chain)
+
+
+def either() -> Maker:
+    """The reader looks at the first position where nothing follows the query's token; it is not loud."""
+    made = Maker(2, 1, {"before": TASK.d_vocab}, task=Either(length=12, d_vocab=24))
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    made.head(1, 0, [made.same("token", "before"), made.place(0, SHARP / 4)], [made.move("token", "out", 8.0)])
+    return made
+
+
+def test_a_row_may_look_for_one_role_where_that_is_and_else_for_another():
+    """On average it gives the first position half of its attention, which it does in no sequence where both are."""
+    made = either()
+    circuit = found_in(made, made.task)
+    assert circuit.verdict == "circuit", circuit.reason
+    assert paths(circuit) == ["L0H0 value[1]->key[1]", "L1H0 query->key[2]", "L1H0 query->value[1]"]
+    assert circuit.losses["circuit"].mean == pytest.approx(circuit.losses["model"].mean, abs=0.01)
+
+
+def test_shares_are_those_of_sequences_where_just_the_same_roles_are():
+    made = either()
+    evaluator = Evaluator(made.model.eval(), made.task.sample(64, 5))
+    first, after = Path(1, 0, "query", "key[2]"), Path(1, 0, "query", "value[1]")
+    found = evaluator.shares(frozenset([first, after]))
+    assert found.keys() == {frozenset([first]), frozenset([first, after])}
+    assert found[frozenset([first])] == {first: pytest.approx(1, abs=1e-3)}
+    assert found[frozenset([first, after])] == {first: pytest.approx(0, abs=1e-3), after: pytest.approx(1, abs=1e-3)}
+    assert evaluator.shares(frozenset([first])) == {}  # which has a target in every sequence
+    change = Hard({first: 0.5, after: 1.0}, where=found)
+    actual = evaluator.patterns[1]
+    assert torch.allclose(change.pattern(1, actual, evaluator.ground)[:, 0, -1], actual[:, 0, -1], atol=1e-3)
+
+
+# Only what is open is asked of more sequences --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """Stands for an evaluator: every change is the losses of its sequences; what was asked is noted."""
+
+    asked: list
+
+    def losses(self, changes):
+        changes = list(changes)
+        self.asked.extend(changes)
+        return [Loss.of(torch.tensor(values)) for values in changes]
+
+
+def test_what_is_far_from_what_it_must_be_is_measured_on_few_sequences():
+    few, many = Told([]), Told([])
+    far, near, below = (0.9, 1.0, 1.1, 1.0), (0.0, 0.1, 0.0, 0.1), (0.01, 0.01, 0.01, 0.01)
+    found = measured_near((0.05, 0.8), [far, near, below], (few, many))
+    assert few.asked == [far, near, below] and many.asked == [near]
+    assert [loss.mean for loss in found] == pytest.approx([1.0, 0.05, 0.01])
+
+
+@pytest.mark.parametrize(("live", "later"), [((0.1, 0.2) * 8, (0.01,) * 400), ((0.01, 0.012) * 8, ())])
+def test_a_trial_asks_further_sequences_for_what_is_at_its_threshold(live, later):
+    """And for the model and the null, by which thresholds go; not for what is settled."""
+    own = {"model": (0.001, 0.002) * 8, "circuit": (0.01, 0.012) * 8, "live": live, "null": (3.0, 3.1) * 8}
+    asked = []
+
+    def heard(changes):
+        further = {"live": later} if asked else {}
+        asked.append(list(changes))
+        losses = [torch.tensor((own | further)[change]) for change in changes]
+        hits = [torch.full((4000,), change != "null") for change in changes]
+        return [Account(one, {}, right) for one, right in zip(losses, hits, strict=True)]
+
+    trial = on_trial(TASK, {name: name for name in own}, [heard, heard, heard])
+    assert asked == [list(own)] + [["model", "null", "live"]] * bool(later)
+    assert trial.fits() and trial.losses["live"].n == 16 + len(later) and trial.losses["circuit"].n == 16

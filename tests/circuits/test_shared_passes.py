@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from hopscope.circuits.branches import is_separable
-from hopscope.circuits.changes import idle
+from hopscope.circuits.changes import idle, is_separable
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.units import Row, row_of

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from bench.adversaries import BUILDS, CONTROLS, KINDS, SMALL_TASKS, adversary, lying, named
+from bench.controls import with_wrong_chains
 from bench.exhaustive import Trier, all_circuits, over
 from bench.hand_made import copiers, split_answer
 from bench.verdicts import (
@@ -37,7 +38,6 @@ from bench.verdicts import (
 from hopscope.circuits.completeness import number_of, of_each
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
-from hopscope.circuits.judging.controls import with_wrong_chains
 from hopscope.circuits.judging.stability import lists
 from hopscope.circuits.units import row_of
 from hopscope.core import catalogue

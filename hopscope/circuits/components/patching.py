@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.components.graph import Edge, Wiring
-from hopscope.circuits.evaluator import tile_for
 from hopscope.circuits.lab import Lab
+from hopscope.circuits.passes import tile_for
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model, Replacement
 from hopscope.tasks.base import Batch

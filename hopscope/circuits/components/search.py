@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
@@ -205,9 +205,11 @@ class Hunt:
     ) -> ComponentCircuit:
         """Validate on fresh sequences, and tell."""
         self.watch("validating on fresh sequences")
-        trial = on_trial(self.task, self.rounds(frozenset(kept)))
-        verdict, reason = judged(trial, len(kept), self.settings.unit)
         s = self.settings
+        sets = {"model": self.edges(self.units), "circuit": self.edges(kept), "null": self.always}
+        rounds = ("report", s.report), ("report, more", MORE * s.report)
+        trial = on_trial(self.task, sets, (partial(self.accounts, purpose=name, n=n) for name, n in rounds))
+        verdict, reason = judged(trial, len(kept), s.unit)
         protocol = {
             **s.as_dict(),
             "units": len(self.units),
@@ -231,12 +233,6 @@ class Hunt:
             curves,
             protocol,
         )
-
-    def rounds(self, kept: Units) -> Iterator[dict[str, Account]]:
-        """Model, circuit and null on fresh sequences; then on more."""
-        sets = {"model": self.edges(self.units), "circuit": self.edges(kept), "null": self.always}
-        for purpose, n in (("report", self.settings.report), ("report, more", MORE * self.settings.report)):
-            yield dict(zip(sets, self.accounts(list(sets.values()), purpose, n), strict=True))
 
     def accounts(self, sets: Sequence[frozenset[Edge]], purpose: str, n: int) -> list[Account]:
         """Of sets of edges on other sequences."""

@@ -1,1 +1,1 @@
-"""How circuits are judged beside others: metrics, agreement, negative controls, stability, other methods."""
+"""How circuits are judged beside others: metrics, agreement, stability, other methods."""
