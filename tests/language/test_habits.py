@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("httpx2", reason="httpx2 is not installed; run make language")
 
 from hopscope.cli import main
-from hopscope.cli.commands.evaluate import cell_rows
+from hopscope.cli.lm.evaluate import cell_rows
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language import lm_eval
