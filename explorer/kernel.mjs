@@ -29,7 +29,10 @@ export const kernel = {
     plugins.onResolve({ filter: /^kernel:$/ }, () => ({ path: SOURCE, namespace: "kernel" }));
     plugins.onLoad({ filter: /.*/, namespace: "kernel" }, async () => {
       compiled ??= bytes();
-      return { contents: await compiled, loader: "binary" };
+      // Hexadecimal, not base64: whole bytes stay aligned, so that gzip finds what repeats (a kilobyte less).
+      const digits = Buffer.from(await compiled).toString("hex");
+      const read = `Uint8Array.from("${digits}".match(/../g), (byte) => Number("0x" + byte))`;
+      return { contents: `export default /* @__PURE__ */ (() => ${read})();` };
     });
   },
 };
