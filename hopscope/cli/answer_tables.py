@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from hopscope.core.strangers import json_of
 from hopscope.core.terminal import tinted
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def standing(row: dict[str, Any]) -> Text:
 
 def shortened(labels: str, most: int = 4) -> str:
     """The commonest answers."""
-    counts = sorted(json.loads(labels).items(), key=lambda item: -item[1])
+    counts = sorted(json_of(labels).items(), key=lambda item: -item[1])
     return " ".join(f"{label}×{n}" for label, n in counts[:most]) + (" …" if len(counts) > most else "")
 
 

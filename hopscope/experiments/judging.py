@@ -181,7 +181,11 @@ def significant(what: str, chance: float, contrary: float) -> Bound:
 
 def without_prior(rows: DataFrame) -> Bound:
     """For what a prior takes away: such a claim is asked only of runs that had none (column `prior`)."""
-    return bound("the number of runs without a prior", rows[rows[COLUMN] == NONE].run.nunique(), above=0)
+    return bound(
+        "the number of runs without a prior",
+        (rows[rows[COLUMN] == NONE] if COLUMN in rows else rows).run.nunique(),
+        above=0,
+    )
 
 
 def sign_test(wins: int, of: int) -> float:

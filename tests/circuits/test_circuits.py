@@ -15,7 +15,7 @@ import torch
 from bench.controls import random_sets, with_wrong_chains
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import branches, discovery
+from hopscope.circuits import discovery, passes
 from hopscope.circuits.certificates import certify
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
@@ -423,7 +423,7 @@ def test_a_change_of_the_last_layer_alone_runs_that_layer_alone(monkeypatch):
     lab.outputs([Kept(early | {late[1]})])
     assert seen == {3: 1}
     [stream] = [stream for keys, (stream, _) in lab.prefixes.streams.items() if len(keys) == 3]
-    monkeypatch.setattr(branches, "ROOM", 2 * stream.nbytes)
+    monkeypatch.setattr(passes, "ROOM", 2 * stream.nbytes)
     lab.outputs([Kept(frozenset(late[:2]))])
     assert len(lab.prefixes.streams) == 2 and lab.prefixes.size == 2 * stream.nbytes
 

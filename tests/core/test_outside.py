@@ -137,7 +137,7 @@ def test_workers_of_a_sweep_find_it_too(tmp_path, capsys):
 
 def test_listing_imports_none_of_it(lab):
     (lab / "tasks" / "loud.py").write_text('"""A loud task."""\nraise RuntimeError("imported")\n')
-    code = "import sys; from hopscope.cli import main; main(['list']); print('torch' in sys.modules, file=sys.stderr)"
+    code = "import sys; from hopscope.cli import main; main(['list', 'tasks']); print('torch' in sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "A loud task." in done.stdout and done.stderr == "False\n"
 
@@ -174,7 +174,7 @@ def test_an_error_in_it_is_one_sentence_with_file_and_line(lab, capsys, text, co
 
 def test_list_names_the_line_that_cannot_be_read(lab, capsys):
     (lab / "tasks" / "broken.py").write_text('"""A task."""\nx = = 1\n')
-    assert main(["list"]) == 2
+    assert main(["list", "tasks"]) == 2
     assert capsys.readouterr().err == f"hopscope: {lab / 'tasks' / 'broken.py'}, line 2: SyntaxError: invalid syntax\n"
 
 

@@ -175,6 +175,9 @@ def test_a_prior_is_taken_off():
     """A model that always prefers 1, but prefers the right answer more than it would without the statements."""
 
     class Biased(Known):
+        def answer(self, text, seed):
+            return "1"
+
         def scores(self, request):
             question = self.questions.get(request.text)
             bare = [choice.strip() for choice in request.choices]

@@ -44,7 +44,7 @@ def test_of_a_model_that_is_refused_nothing_is_left_in_transformers(build, token
 
     registries = ALL_ATTENTION_FUNCTIONS, ALL_MASK_ATTENTION_FUNCTIONS
     for registry in registries:  # where another test has used it already
-        monkeypatch.delitem(registry, "hopscope", raising=False)
+        monkeypatch.delitem(registry._global_mapping, "hopscope", raising=False)
     before = [dict(registry) for registry in registries]
     config = getattr(transformers, f"{build}Config")(**SHAPE, pad_token_id=0)
     model = getattr(transformers, f"{build}ForCausalLM")(config).eval()

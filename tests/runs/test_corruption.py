@@ -295,11 +295,10 @@ def finished(tmp_path_factory) -> Path:
 
 
 def page_of(path: Path) -> None:
-    """The report with a run's circuit, or with an experiment's results."""
-    from hopscope.cli.commands.report import write_page
+    """The report with an experiment's results."""
+    from hopscope.cli.commands.explore import export_runs
 
-    results = path if (path / "claims.json").is_file() else None
-    write_page(path.parent / "page.html", results.parent if results else path / "none", () if results else (path,))
+    export_runs((), path.parent / "page.html", "tour", [path.parent], opens="claims")
 
 
 #: What reads each file of a run; of others nothing of ours does.
@@ -315,8 +314,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "checkpoints/step_00000012/model.safetensors": lambda path: Run(path).model,
     "checkpoints/step_00000012/optimizer.safetensors": lambda path: Run(path).checkpoint(12),
     "checkpoints/step_00000004/model.safetensors": lambda path: Run(path).at(4),
-    "pictures/circuit.svg": page_of,
-    "pictures/attention.html": page_of,
 }
 
 

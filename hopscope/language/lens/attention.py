@@ -1,6 +1,6 @@
 """Attention inside a Hugging Face model, read and edited: the one file that knows how transformers calls attention.
 
-A `Lens` makes a model use our attention function, which stands beside those of transformers. It computes what
+A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes what
 `eager` computes, and hands every step to an `Edit`, which may look or answer with something else. All else here works
 on plain tensors. It serves models built like Llama (a pre-norm stack of layers with `q_proj`, `k_proj`, `v_proj`,
 `o_proj`), grouped key and value heads and sliding windows included; others are refused.
@@ -71,20 +71,20 @@ def attend(
 @contextlib.contextmanager
 def attended_by_us(model: Any) -> Iterator[None]:
     """Our attention among those of transformers; after an error they, and the model's, are what they were."""
-    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
 
-    ours = ((ALL_ATTENTION_FUNCTIONS, attend), (ALL_MASK_ATTENTION_FUNCTIONS, eager_mask))
-    own, new = model.config._attn_implementation, [known for known, _ in ours if NAME not in known]
+    ours = ((AttentionInterface, attend), (AttentionMaskInterface, eager_mask))
+    own, new = model.config._attn_implementation, [known for known, _ in ours if NAME not in known._global_mapping]
     for known, function in ours:
-        known[NAME] = function
+        known.register(NAME, function)
     try:
         yield
     except BaseException:
         if model.config._attn_implementation != own:
             model.set_attn_implementation(own)
-        for known in new:
-            del known[NAME]
+        for known in new:  # masks are looked for in what all instances share, and `register` has no inverse
+            del known._global_mapping[NAME]
         raise
 
 
