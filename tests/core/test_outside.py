@@ -137,7 +137,8 @@ def test_workers_of_a_sweep_find_it_too(tmp_path, capsys):
 
 def test_listing_imports_none_of_it(lab):
     (lab / "tasks" / "loud.py").write_text('"""A loud task."""\nraise RuntimeError("imported")\n')
-    code = "import sys; from hopscope.cli import main; main(['list', 'tasks']); print('torch' in sys.modules, file=sys.stderr)"
+    code = "import sys; from hopscope.cli import main; main(['list', 'tasks'])"
+    code += "; print('torch' in sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "A loud task." in done.stdout and done.stderr == "False\n"
 

@@ -52,9 +52,7 @@ def describe(run: Run, circuit: bool = False) -> None:
         out.print(hop_table(run, summary))
         out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
     out.print(f"{task.name()}  {run.config.identity}")
-    took = (
-        [duration(summary["seconds"])] if summary["seconds"] is not None else []
-    )  # before the first save nobody knows
+    took = [duration(summary["seconds"])] if summary["seconds"] is not None else []
     out.print(", ".join([f"step {summary['step']} ({state})", f"{summary['parameters']:,} parameters", *took]))
     if run.done:
         out.print(f"files: {VERIFIED if summary['verified'] else f'unverified ({UNVERIFIED})'}")
