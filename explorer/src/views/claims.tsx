@@ -236,7 +236,9 @@ function Figure({ block }: { block: string | null }) {
     };
   }, [block, store]);
   return address ? (
-    <img class="figure" src={address} alt="The experiment's figure; its numbers are in the table below" />
+    <div class="scroller">
+      <img class="figure" src={address} alt="The experiment's figure; its numbers are in the table below" />
+    </div>
   ) : null;
 }
 
