@@ -212,14 +212,28 @@ def unnamed(circuit: Circuit) -> list[str]:
 
 
 def told_losses(circuit: Circuit) -> str:
-    """The loss by hand and as computed, beside those of the model and of nothing."""
+    """The loss by hand and as computed, beside those of the model and of nothing; and what null means here."""
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
+    whole = f", with the rows of these paths whole {loss['rows']}" if "rows" in loss else ""
     average = f", and with all other heads at their average {loss['average']}" if "average" in loss else ""
-    return (
-        f"With all patterns set by hand the loss is {loss['circuit']}; as computed, with all else null, it is "
-        f"{loss['live']}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
-        f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}."
+    return " ".join(
+        [
+            f"With all patterns set by hand the loss is {loss['circuit']}; as computed, with all else null, it is "
+            f"{loss['live']}{whole}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
+            f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}.",
+            *null_of_each(circuit),
+        ]
     )
+
+
+def null_of_each(circuit: Circuit) -> list[str]:
+    """A sentence where some rows' null is not that of the rest."""
+    selves: dict[str, None] = dict.fromkeys(row.split(" ")[0] for row in circuit.protocol.get("identity", ()))
+    if not selves or circuit.protocol.get("null", "uniform") == "identity":
+        return []
+    one = len(selves) == 1
+    attends, harm = ("attends to itself", "it harms") if one else ("attend to themselves", "they harm")
+    return [f"Where idle, rows of {listed(selves)} {attends}, for {harm} less so than by attending evenly."]
 
 
 def untouched(circuit: Circuit) -> list[str]:

@@ -24,9 +24,9 @@ def when(onset: Onset) -> str:
     """An onset in a few characters, with its interval; censored ones say so, and those that fell back."""
     if onset.status == "never":
         return f"never by {onset.after}"
-    if onset.step is None:
-        return f"before {onset.by}" if onset.by else "from the start"
     fell = f", fell back ×{onset.falls}" if onset.falls else ""
+    if onset.step is None:
+        return (f"before {onset.by}" if onset.by else "from the start") + fell
     return ended(onset.step, onset.low, onset.high) + fell
 
 

@@ -60,6 +60,21 @@ def test_the_whole_paragraph():
     )
 
 
+def test_what_null_means_is_told_where_it_is_not_one_thing():
+    mixed = {"null": "uniform", "identity": ["L0H1 value", "L0H1 query", "L1H1 value"]}
+    words = paragraph(circuit(*map(found, DEMO), protocol=mixed), Retrieval())
+    assert "Where idle, rows of L0H1 and L1H1 attend to themselves, for they harm less so than by attending " in words
+    assert "Where idle" not in paragraph(circuit(*map(found, DEMO), protocol=mixed | {"null": "identity"}), Retrieval())
+
+
+def test_the_loss_with_rows_whole_stands_beside_that_of_the_paths_alone():
+    one = circuit(*map(found, DEMO))
+    losses = one.losses | {"rows": Loss(0.031, 0.03, 0.032, 512)}
+    assert "it is 0.0030, with the rows of these paths whole 0.031. The model's own" in paragraph(
+        replace(one, losses=losses), Retrieval()
+    )
+
+
 def test_a_circuit_in_part_is_told_as_one():
     words = paragraph(circuit(found(DEMO[2]), verdict="partial", reason="by hand it passes, but not live"), Retrieval())
     assert words.startswith("The circuit is accepted only in part: by hand it passes, but not live. In layer 1 the")

@@ -22,6 +22,7 @@ from hopscope.emergence.order import agreement, event_names, first_of_kind, prec
 from hopscope.emergence.record import attention, circuit_paths, recorded
 from hopscope.emergence.refine import retrained
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
+from hopscope.emergence.words import when
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import path_strengths
 from hopscope.runs.run import load
@@ -83,6 +84,11 @@ def test_what_is_not_seen_is_censored():
 
 def test_falls_are_counted():
     assert onset([0, 1, 2, 3, 4], numpy.array([0.1, 0.9, 0.2, 0.9, 0.1])).falls == 2
+
+
+def test_what_was_there_and_is_lost_is_told_so():
+    assert when(onset(STEPS[:4], numpy.array([0.9, 0.7, 0.2, 0.1]))) == "from the start, fell back ×1"
+    assert when(onset(STEPS[:3], numpy.array([0.9, 0.7, 0.8]))) == "from the start"
 
 
 @pytest.mark.parametrize(
