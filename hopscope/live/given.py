@@ -108,7 +108,10 @@ class Given(Task):
     """
 
     __eq__, __hash__ = object.__eq__, object.__hash__
-    unsolved_advice = "train it longer; what nobody can know is told by floor= and best_accuracy="
+    unsolved_advice = (
+        "train it longer; if it is sure of answers that count as wrong, check those labels; what nobody can know is "
+        "told by floor= and best_accuracy="
+    )
     option = "settings=Discovery({}=...)"
 
     def __init__(self, data: Data, outputs: Tensor, settings: Discovery):
