@@ -15,12 +15,12 @@ import torch.nn.functional as F
 
 from bench.hand_made import TASK, copiers
 from hopscope.circuits.components.attribution import eap, eap_ig
+from hopscope.circuits.components.curve import MIB_GRID, Curve
 from hopscope.circuits.components.graph import component_edges, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.components.search import Components, Hunt, find_components
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.export.formats import to_eap_ig
-from hopscope.circuits.judging.metrics import MIB_GRID, Curve
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator

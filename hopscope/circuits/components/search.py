@@ -15,9 +15,9 @@ from functools import partial, reduce
 
 from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
+from hopscope.circuits.components.curve import Curve, grid_sizes
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
-from hopscope.circuits.judging.metrics import Curve, grid_sizes
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.search import minimal, shortest
 from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial
