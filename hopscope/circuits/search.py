@@ -1,7 +1,7 @@
 """Smallest sets that suffice, with few tests: QuickXplain, and the hitting-set tree (Junker, 2004; Reiter, 1987).
 
 Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not, a
-set that is found still passes, and may not be minimal.
+set that is found still passes, and may not be minimal. Beside them stands ACDC's greedy walk, by which others search.
 """
 
 from __future__ import annotations
