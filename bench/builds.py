@@ -20,12 +20,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
 from typing import Any
 
+from bench.metrics import Paths, Yardstick, nearest, shd
 from hopscope.builds.build import UNUSED, Build, Built, build, plan_schedule
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Kept
-from hopscope.circuits.judging.agreement import nearest, shd
-from hopscope.circuits.judging.metrics import Paths, Yardstick
 from hopscope.circuits.judging.truths import verified
 from hopscope.circuits.units import row_of
 from hopscope.core import catalogue

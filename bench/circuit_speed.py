@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 
+from bench.baselines.acdc import acdc
+from bench.baselines.base import smallest
 from bench.circuits import chosen
+from bench.metrics import Yardstick
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator, Kept
-from hopscope.circuits.judging.baselines.acdc import acdc
-from hopscope.circuits.judging.baselines.base import smallest
-from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.runs.run import Run

@@ -26,15 +26,17 @@ from typing import Any
 
 import torch
 
+from bench import metrics
+from bench.baselines import BASELINES
+from bench.baselines.base import Cost, Proposal, smallest
+from bench.metrics import Paths, Yardstick
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.components.curve import Curve
 from hopscope.circuits.discovery import Discovery, found_by
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exam import Exam
-from hopscope.circuits.judging import agreement, metrics
-from hopscope.circuits.judging.baselines.base import Cost, Proposal, smallest
-from hopscope.circuits.judging.metrics import Curve, Paths, Yardstick
+from hopscope.circuits.judging.stability import likeness
 from hopscope.configuration.presets import recipe
-from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
@@ -85,9 +87,9 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         paths = None if self.circuit is None else sorted(map(str, self.circuit))
         plain = {k: v for k, v in self.__dict__.items() if k not in ("circuit", "curve", "cost", "stability")}
-        areas = dict(zip(("CPR", "CMD"), self.curve.exact(), strict=True))
+        areas = dict(zip(("CPR", "CMD"), metrics.exact(self.curve), strict=True))
         grid = dict(zip(("CPR", "CMD"), self.curve.on_grid(), strict=True))
-        log = dict(zip(("CPR", "CMD"), self.curve.on_log_axis(), strict=True))
+        log = dict(zip(("CPR", "CMD"), metrics.on_log_axis(self.curve), strict=True))
         cost = {"cost": asdict(self.cost), "stability": self.stability[0], "draws": self.stability[1]}
         return {**plain, "size": self.size, "paths": paths, **cost, "exact": areas, "MIB grid": grid, "log axis": log}
 
@@ -114,8 +116,7 @@ class Contest:
 
     def entries(self) -> list[Entry]:
         """Ours first, then the baselines."""
-        names = catalogue.names("circuits.judging.baselines")
-        return [self.ours(), *(entry for name in names for entry in self.baseline(name))]
+        return [self.ours(), *(entry for name in BASELINES for entry in self.baseline(name))]
 
     # Ours ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +133,7 @@ class Contest:
         about["order"] = "the circuit's paths by what leaving them out costs, then all others by attention"
         entry = self.entry(OURS, mine if circuit.accepted else None, hand, order, early, about)
         others = [self.paths(seed) for seed in range(1, self.draws)]
-        return replace(entry, stability=(agreement.stability([mine, *others]), self.draws))
+        return replace(entry, stability=(likeness([mine, *others]), self.draws))
 
     def discover(self, seed: int) -> tuple[Circuit, Cost, Cost]:
         """A circuit, its cost until it was known, and the cost of everything. In forwards over the search's set."""
@@ -164,7 +165,7 @@ class Contest:
         """A baseline's variants; of those that are one sweep, the price or threshold with the smallest circuit."""
         tell(f"{name}: searching")
         lab = self.lab(0)
-        proposals = catalogue.find("circuits.judging.baselines", name)(lab, 0)
+        proposals = BASELINES[name](lab, 0)
         least = [smallest(proposal, lab, self.threshold) for proposal in proposals]
         total = sum([p.cost for p in proposals] + [found.cost for found in least], Cost())
         chosen = list(zip(proposals, least, strict=True))
@@ -185,11 +186,11 @@ class Contest:
         for seed in range(1, self.draws):
             tell(f"{proposal.name}: draw {seed + 1} of {self.draws}")
             lab, again = self.lab(seed), SWEPT.get(name, lambda _: {})
-            for other in catalogue.find("circuits.judging.baselines", name)(lab, seed, **again(proposal)):
+            for other in BASELINES[name](lab, seed, **again(proposal)):
                 if other.name == proposal.name:
                     found = smallest(other, lab, self.threshold).circuit
                     circuits += [] if found is None else [found]
-        return agreement.stability(circuits), len(circuits)
+        return likeness(circuits), len(circuits)
 
     # All -------------------------------------------------------------------------------------------------------
 
@@ -261,7 +262,7 @@ def render(entries: Sequence[Entry]) -> str:
 
 
 def cells(entry: Entry) -> list[str]:
-    cpr, cmd = entry.curve.exact()
+    cpr, cmd = metrics.exact(entry.curve)
     return [
         entry.method,
         "none" if entry.size is None else str(entry.size),

@@ -5,7 +5,7 @@
 
 Builds of fourteen kinds (`bench.adversaries`) are searched, then their circuits are found by trying all sets
 (`bench.exhaustive`); models that never learnt their task, know it by heart, or are shuffled, must not be accepted.
-On some of each kind the methods of `hopscope/circuits/judging/baselines` run in turn with ours. Times are of the
+On some of each kind the methods of `bench/baselines` run in turn with ours. Times are of the
 processor.
 
 A verdict is *wrong* where `circuit` is said of a set of paths that is no minimal circuit, or of a model that has none.
@@ -30,14 +30,14 @@ from typing import Any, cast
 import torch
 
 from bench.adversaries import BUILDS, CONTROLS, KINDS, Adversary, adversary, named
+from bench.baselines import BASELINES
+from bench.baselines.base import smallest
 from bench.exhaustive import Trier, Truth, Units, all_circuits
+from bench.metrics import Yardstick
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.judging.baselines.base import smallest
-from hopscope.circuits.judging.metrics import Yardstick
 from hopscope.circuits.units import Row, Unit
-from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
@@ -190,12 +190,11 @@ def those_of_others(made: Adversary, truths: Collection[Units]) -> Iterable[Scor
     Rows of positions without a role are left to them all, for they cannot name them; so the truth is without these.
     """
     truths = [frozenset(unit for unit in one if isinstance(unit, Path)) for one in truths]
-    for name in catalogue.names("circuits.judging.baselines"):
+    for name, work in BASELINES.items():
         random = generator(0, "circuit discovery", 0, "cpu")
         lab = Yardstick(Evaluator(made.model, made.task.sample(Discovery().discovery, random)))
         threshold = made.task.circuit_threshold(lab.model, lab.nothing)
         more = {"steps": STEPS} if name == "learned_masks" else {}
-        work = catalogue.find("circuits.judging.baselines", name)
         proposals, seconds = clocked(lambda work=work, lab=lab, more=more: work(lab, 0, **more))
         found = []
         for proposal in proposals:

@@ -11,10 +11,13 @@ compiles length-generalising decoders; ours begins with validated circuits.
 from __future__ import annotations
 
 import itertools
+import re
 import string
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from types import CodeType
 from typing import Any
 
 import torch
@@ -98,48 +101,30 @@ class Rule:
     """Where a position looks: the last place that it sees of which a condition holds.
 
     Attributes:
-        text: the condition, of places p (here) and q (there), in Python.
-        key, query, offset: `key[q] == query[p]`; without a query q is that many places back or, with one and no key,
-            behind what `query` found.
-        there: a condition on q alone; empty: none.
+        text: the condition, of places p (here) and q (there) and of what they hold, in Python.
         itself: whether it may find its own place; else only others.
-        first: whether it looks at place 0, whatever is there.
     """
 
     text: str
-    key: str = ""
-    query: str = ""
-    offset: int = 0
-    there: str = ""
     itself: bool = False
-    first: bool = False
 
-    def look(self, held: Registers, p: int, causal: bool) -> int | None:
-        """The place that it finds."""
-        places = around(p, len(held[OWN]), causal, self.itself)
-        if self.key:
-            wanted, there = held[self.query][p], held[self.key]
-            able = (q for q in places if there[q] is not None and there[q] == wanted and fits(self.there, q))
-            return max(able, default=None)
-        begin = 0 if self.first else held[self.query][p] if self.query else p
-        found = None if begin is None else begin + self.offset
-        return found if found in places else None
+    def looks(self, causal: bool) -> str:
+        """What finds the place, of p, in Python."""
+        before = "range(p + 1)" if self.itself else "range(p)"
+        every = "every" if self.itself else "[q for q in every if q != p]"
+        return f"latest({before if causal else every}, lambda q: {self.text})"
 
 
 def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterator[Rule]:
     """All rules over some registers, simple ones first; with a condition on q where without it none leads."""
-    for back in (1, 2):
-        yield Rule(f"q == p - {back}", offset=-back)
-    matches = sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two)))
-    for query, key in matches:
-        yield Rule(f"None != {key}[q] == {query}[p]", key, query)
-    for query, by in itertools.product(places, (1, -1)):
-        yield Rule(f"q {'-' if by > 0 else '+'} 1 == {query}[p]", query=query, offset=by)
-    for query, key in matches if there else ():
-        yield Rule(f"{there} and None != {key}[q] == {query}[p]", key, query, there=there)
-    yield Rule("q == 0", first=True)
-    for query, key in matches:
-        yield Rule(f"None != {key}[q] == {query}[p]", key, query, itself=True)
+    yield from (Rule(f"q == p - {back}") for back in (1, 2))
+    pairs = sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two)))
+    matches = [f"None != {key}[q] == {query}[p]" for query, key in pairs]
+    yield from map(Rule, matches)
+    yield from (Rule(f"q {sign} 1 == {place}[p]") for place, sign in itertools.product(places, "-+"))
+    yield from (Rule(f"{there} and {match}") for match in matches if there)
+    yield Rule("q == 0")
+    yield from (Rule(match, itself=True) for match in matches)
 
 
 @dataclass(frozen=True)
@@ -160,31 +145,30 @@ class Step:
     where: str
     carried: tuple[str, ...]
 
-    def run(self, held: Registers, n: int, causal: bool) -> Registers:
+    def looks(self, causal: bool) -> list[str]:
+        """What finds all places, in Python, in parts between which a line may break."""
+        return [self.rule.looks(causal), *([f"if {self.where} else None"] if self.where else []), "for p in every"]
+
+    def run(self, held: Registers, causal: bool) -> Registers:
         """What it adds to what a sequence's positions hold."""
-        looks = [self.rule.look(held, p, causal) if self.asks(p) else None for p in range(n)]
-        read = lambda register: [None if q is None else held[register][q] for q in looks]  # noqa: E731
-        return {self.name: looks, **{f"{self.name}_{register}": read(register) for register in self.carried}}
-
-    def asks(self, p: int) -> bool:
-        return fits(self.where, p)
+        looks = run(f"[{' '.join(self.looks(causal))}]", held)
+        return {self.name: looks, **{f"{self.name}_{name}": TOOLS["read"](held[name], looks) for name in self.carried}}
 
 
-def fits(condition: str, place: int) -> bool:
-    """Whether a place has the parity that a condition asks for, if it asks for one."""
-    return not condition or place % 2 == (" == 1" in condition)
+#: What a program's text calls.
+TOOLS: dict[str, Any] = {}
+exec(HEAD.format(title="").rpartition("def program")[0], TOOLS)
 
 
-def around(p: int, n: int, causal: bool, itself: bool) -> Sequence[int]:
-    """The places that a position may look at, with itself or without."""
-    return [q for q in range(p + 1 if causal else n) if itself or q != p]
+@cache
+def code_of(text: str) -> CodeType:
+    """An expression of ours, compiled."""
+    return compile(text, "<program>", "eval")
 
 
-def around_it(causal: bool, itself: bool) -> str:
-    """The same in Python."""
-    if causal:
-        return "range(p + 1)" if itself else "range(p)"
-    return "every" if itself else "[q for q in every if q != p]"
+def run(text: str, held: Registers) -> Any:
+    """The value of an expression of ours on what a sequence's positions hold."""
+    return eval(code_of(text), {**TOOLS, **held, "every": range(len(held[OWN]))})
 
 
 @dataclass(frozen=True)
@@ -211,12 +195,7 @@ class Program:
         lines, used = [], self.used()
         for step in self.steps:
             said = textwrap.wrap(", ".join(map(str, step.paths)), WIDTH - 8)
-            asked = [f"if {step.where} else None"] if step.where else []
-            looks = [
-                f"latest({around_it(self.causal, step.rule.itself)}, lambda q: {step.rule.text})",
-                *asked,
-                "for p in every",
-            ]
+            looks = step.looks(self.causal)
             whole = f"{step.name} = [{' '.join(looks)}]"
             apart = [f"{step.name} = [", *(f"    {part}" for part in looks), "]"]
             lines += [*(f"# {line}" for line in said), *([whole] if len(whole) <= WIDTH - 4 else apart)]
@@ -227,7 +206,7 @@ class Program:
 
     def used(self) -> set[str]:
         """The registers that answers are made of, or steps look by."""
-        used = {*self.answers, *(name for step in self.steps for name in (step.rule.key, step.rule.query))}
+        used = {*self.answers, *(word for step in self.steps for word in re.findall(r"\w+", step.rule.text))}
         carried = {f"{step.name}_{register}": register for step in self.steps for register in step.carried}
         while more := {carried[name] for name in used if name in carried} - used:
             used |= more
@@ -314,7 +293,7 @@ def attending(paths: Sequence[Path], ground: Ground) -> str:
 
 def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
     """What the steps of one layer add, none of which reads another's."""
-    return {name: value for step in steps for name, value in step.run(held, len(held[OWN]), causal).items()}
+    return {name: value for step in steps for name, value in step.run(held, causal).items()}
 
 
 def parity(holders: Tensor, name: str, few: int) -> str:
@@ -326,9 +305,10 @@ def parity(holders: Tensor, name: str, few: int) -> str:
 
 def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:
     """Whether a rule looks where the path leads, in every sequence, from every position that attends along it."""
-    for row, p in entries.any(-1).nonzero().tolist():
-        place = rule.look(held[row], p, causal)
-        if place is None or not bool(entries[row, p, place]):
+    attend = itertools.groupby(entries.any(-1).nonzero().tolist(), key=lambda at: at[0])
+    for row, attending in attend:
+        look = run(f"lambda p: {rule.looks(causal)}", held[row])
+        if not all((place := look(p)) is not None and bool(entries[row, p, place]) for _, p in attending):
             return False
     return True
 

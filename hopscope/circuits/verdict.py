@@ -196,7 +196,7 @@ def judge(
     if not failed:
         below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
         return "circuit", f"{below}, and {loss['live']} as computed, all else null"
-    said, also = ", and ".join(short(trial, test) for test in failed), f"; {hint}" if hint else ""
+    said, also = ", and ".join(f"{TESTS[test]} {short(trial, test)}" for test in failed), f"; {hint}" if hint else ""
     said += f", for want of {listed(missed)}" if missed else ""
     live = [test for test in ("live", "rows", "average") if test in failed]
     if live and "circuit" in failed:
@@ -208,26 +208,23 @@ def judge(
 
 def unsolved(trial: Trial) -> str:
     """That the model has not solved its task, and by which measure."""
-    loss, share, asked = trial.losses["model"], trial.accuracies["model"], trial.demands
-    if loss.high >= asked.model_loss:
-        ends = f"({loss.low:.3g} to {loss.high:.3g})"
-        words = f"at {loss.mean:.3g} {ends}, and the upper end must be below {asked.model_loss:.3g}"
-    else:
-        ends = f"({share.low:.1%} to {share.high:.1%})"
-        words = f"right in {share.mean:.1%} {ends}, and the lower end must reach {asked.model_accuracy:.1%}"
-    return f"the model itself has not solved its task: it is {words}"
+    lacks = shortfall(trial, "model", trial.demands.model_loss, trial.demands.model_accuracy)
+    return f"the model itself has not solved its task: {lacks}"
 
 
 def short(trial: Trial, test: str) -> str:
-    """What a failed test falls short of."""
-    loss, share, asked = trial.losses[test], trial.accuracies[test], trial.demands
-    if loss.high >= asked.loss:
-        ends = f"({loss.low:.3g} to {loss.high:.3g})"
-        words = f"the loss is {loss.mean:.3g} {ends}, and the upper end must be below {asked.loss:.3g}"
-    else:
-        ends = f"({share.low:.1%} to {share.high:.1%})"
-        words = f"{share.mean:.1%} {ends} of the answers are right, and the lower end must reach {asked.accuracy:.1%}"
-    return f"{TESTS[test]} {words}"
+    """What a circuit falls short of in a failed test."""
+    return shortfall(trial, test, trial.demands.loss, trial.demands.accuracy)
+
+
+def shortfall(trial: Trial, name: str, loss: float, accuracy: float) -> str:
+    """By which measure something falls short of a loss to be below and an accuracy to be reached."""
+    found, right = trial.losses[name], trial.accuracies[name]
+    if found.high >= loss:
+        ends = f"({found.low:.3g} to {found.high:.3g})"
+        return f"the loss is {found.mean:.3g} {ends}, and the upper end must be below {loss:.3g}"
+    ends = f"({right.low:.1%} to {right.high:.1%})"
+    return f"{right.mean:.1%} {ends} of the answers are right, and the lower end must reach {accuracy:.1%}"
 
 
 #: What to try after a failed test.

@@ -16,8 +16,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.views import Views
 from hopscope.drawing.page_policy import as_data, hashes
+from hopscope.drawing.views import Views
 
 TEMPLATE = Path(__file__).with_suffix(".html")
 UNIT = 1000  # attention is rounded to thousandths, and stored as whole numbers of them
@@ -31,7 +31,7 @@ def attention_page(views: Views, title: str = "Attention") -> str:
     that outline their entries. Light or dark as the reader's system is.
 
     Args:
-        views: `hopscope.circuits.views.views`.
+        views: `hopscope.drawing.views.views`.
         title: of the page.
     """
     data = json.dumps(page_data(views), separators=(",", ":"), allow_nan=False)

@@ -12,13 +12,13 @@ from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.export.formats import to_eap_ig
 from hopscope.circuits.judging.stability import Stability, stability
-from hopscope.circuits.views import views
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist, write_file
 from hopscope.drawing.attention_page import attention_page
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import save
+from hopscope.drawing.views import views
 from hopscope.models.base import Model
 from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
+from hopscope.circuits.components.curve import normalised
 from hopscope.circuits.export.formats import eap_ig_json, graph_of
-from hopscope.circuits.judging.metrics import normalised
 from hopscope.core.storage import clear_errors, enlist, unlist, write_file
 from hopscope.drawing.style import GREY, canvas, colour, save, styled
 from hopscope.models.base import Shape

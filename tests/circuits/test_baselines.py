@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cache
 
 import pytest
 import torch
 
+from bench.baselines import BASELINES, base
+from bench.baselines.acdc import acdc, visits
+from bench.baselines.attribution import attribution
+from bench.baselines.base import Proposal, covered, pruned, smallest
+from bench.baselines.gates import Gates
+from bench.baselines.integrated_gradients import integrated_gradients
+from bench.baselines.learned_masks import drawn, expected_open, learned_masks
+from bench.metrics import Yardstick
 from hopscope.builds.build import Build, build
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
-from hopscope.circuits.judging.baselines import base, learned_masks
-from hopscope.circuits.judging.baselines.acdc import acdc, visits, walk
-from hopscope.circuits.judging.baselines.attribution import attribution
-from hopscope.circuits.judging.baselines.base import Proposal, covered, pruned, smallest
-from hopscope.circuits.judging.baselines.integrated_gradients import integrated_gradients
-from hopscope.circuits.judging.gates import Gates
-from hopscope.circuits.judging.metrics import Yardstick
-from hopscope.circuits.search import shortest
-from hopscope.core import catalogue
+from hopscope.circuits.search import shortest, walk
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture, Transformer
@@ -26,8 +25,6 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
-
-NAMES = catalogue.names("circuits.judging.baselines")
 
 
 def untrained(task, **shape):
@@ -243,14 +240,14 @@ def test_acdc_scores_are_the_last_threshold_that_a_path_survived(lab):
 
 def test_hard_concrete_gates_are_exactly_0_as_often_as_they_say():
     location = torch.tensor([-2.0, 0.0, 1.0]).expand(20000, 3)
-    gates = learned_masks.drawn(location, generator(0, "test"))
+    gates = drawn(location, generator(0, "test"))
     assert ((gates >= 0) & (gates <= 1)).all() and (gates == 1).any()
     share = (gates > 0).float().mean(0)
-    torch.testing.assert_close(share, learned_masks.expected_open(location[0]), atol=0.015, rtol=0)
+    torch.testing.assert_close(share, expected_open(location[0]), atol=0.015, rtol=0)
 
 
 def test_a_higher_price_shuts_more_gates(lab):
-    cheap, dear = learned_masks.learned_masks(lab, prices=(0.0, 3.0), steps=40)
+    cheap, dear = learned_masks(lab, prices=(0.0, 3.0), steps=40)
     assert sum(v > 0 for v in cheap.scores.values()) > sum(v > 0 for v in dear.scores.values())
 
 
@@ -260,10 +257,10 @@ def test_a_higher_price_shuts_more_gates(lab):
 @pytest.fixture(scope="module")
 def proposals(lab):
     """What a baseline proposes, asked for once."""
-    return cache(lambda name: list(catalogue.find("circuits.judging.baselines", name)(lab, 0)))
+    return cache(lambda name: list(BASELINES[name](lab, 0)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BASELINES)
 def test_every_baseline_scores_every_path(lab, proposals, name):
     for proposal in proposals(name):
         assert set(proposal.scores) == set(lab.evaluator.ground.paths)
@@ -278,7 +275,7 @@ def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
     assert max(abs(value) for value in harms(attribution(lab)).values()) < 1e-2 < lab.nothing
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"random_order", "attribution"}))
+@pytest.mark.parametrize("name", sorted({*BASELINES} - {"random_order", "attribution"}))
 def test_every_baseline_beats_chance_at_the_truth(proposals, built, name):
     truth = set(map(Path.from_dict, built.truth["schedule"]))
     assert max(above(p.scores, truth) for p in proposals(name)) > 0.7
@@ -315,4 +312,4 @@ def test_dips_near_the_border_are_found(lab, monkeypatch):
 def test_costs_add_up():
     one, two = base.Cost(1, 2, 3.0), base.Cost(4, 0, 0.5)
     assert one + two == base.Cost(5, 2, 3.5)
-    assert len(list(itertools.chain(NAMES))) == 6
+    assert len(BASELINES) == 6

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 
 from bench.hand_made import TASK, copiers
 from hopscope.circuits.components.attribution import eap, eap_ig
+from hopscope.circuits.components.curve import MIB_GRID, Curve
 from hopscope.circuits.components.graph import component_edges, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.components.search import Components, Hunt, find_components
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.export.formats import to_eap_ig
-from hopscope.circuits.judging.metrics import MIB_GRID, Curve
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
@@ -247,7 +247,7 @@ def test_curves_are_ranked_by_absolute_and_by_signed_scores():
         scores = found.scores["EAP"]
         ranking = sorted(scores, key=lambda unit: (-by(scores[unit]), unit))
         losses = [hunt.losses([frozenset(ranking[: int(share * len(ranking))])])[0].mean for share in MIB_GRID]
-        f = [(hunt.nothing.mean - loss) / (hunt.nothing.mean - hunt.whole.mean) for loss in losses]
+        f = [(hunt.nothing - loss) / (hunt.nothing - hunt.whole) for loss in losses]
         pairs = list(zip(itertools.pairwise(MIB_GRID), itertools.pairwise(f), strict=True))
         cpr = sum((b - a) * (fa + fb) / 2 for (a, b), (fa, fb) in pairs)
         cmd = sum((b - a) * (abs(1 - fa) + abs(1 - fb)) / 2 for (a, b), (fa, fb) in pairs)
@@ -257,7 +257,7 @@ def test_curves_are_ranked_by_absolute_and_by_signed_scores():
 
 def test_a_model_no_better_than_null_is_told_so(tmp_path):
     """Of an untrained model faithfulness is undefined, and says so instead of ending in an error."""
-    curve = Curve((1.0, 1.1), 1.1, 1.0)
+    curve = Curve((1.0, 1.1), 1.1, 1.0, (0, 1))
     assert all(math.isnan(area) for area in curve.on_grid())
     assert curve.as_dict()["CPR"] is None and curve.as_dict()["CMD"] is None
     task = Retrieval(n_hops=1, n_chains=2)

@@ -16,7 +16,7 @@ from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.export.formats import component_graph, to_eap_ig
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Row
-from hopscope.circuits.views import views
+from hopscope.drawing.views import views
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path

@@ -8,10 +8,13 @@ import math
 import pytest
 import torch
 
+from bench import metrics
+from bench.metrics import Yardstick
 from hopscope.builds.build import Build, build
+from hopscope.circuits.components import curve as curves
+from hopscope.circuits.components.curve import Curve
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
-from hopscope.circuits.judging import agreement, metrics
-from hopscope.circuits.judging.metrics import Curve, Yardstick
+from hopscope.circuits.judging.stability import jaccard, likeness
 from hopscope.core.seeds import generator
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
@@ -26,48 +29,49 @@ A, B, C, D, E = (Path(0, 0, "query", f"key[{k}]") for k in range(1, 6))
 
 
 def test_faithfulness_is_not_clipped():
-    assert metrics.normalised(0.1, model=0.1, null=1.1) == pytest.approx(1.0)
-    assert metrics.normalised(0.6, model=0.1, null=1.1) == pytest.approx(0.5)
-    assert metrics.normalised(0.0, model=0.1, null=1.1) == pytest.approx(1.1)  # better than the model
-    assert metrics.normalised(2.1, model=0.1, null=1.1) == pytest.approx(-1.0)  # worse than null
-    assert math.isnan(metrics.normalised(0.5, model=1.0, null=1.0))
+    assert curves.normalised(0.1, model=0.1, null=1.1) == pytest.approx(1.0)
+    assert curves.normalised(0.6, model=0.1, null=1.1) == pytest.approx(0.5)
+    assert curves.normalised(0.0, model=0.1, null=1.1) == pytest.approx(1.1)  # better than the model
+    assert curves.normalised(2.1, model=0.1, null=1.1) == pytest.approx(-1.0)  # worse than null
+    assert math.isnan(curves.normalised(0.5, model=1.0, null=1.0))
 
 
 def test_areas_by_hand():
-    cpr, cmd = metrics.areas([0.0, 0.5, 1.0], [0.0, 1.2, 1.0])
+    cpr, cmd = curves.areas([0.0, 0.5, 1.0], [0.0, 1.2, 1.0])
     assert cpr == pytest.approx(0.5 * 0.6 + 0.5 * 1.1)
     assert cmd == pytest.approx(0.5 * (1.0 + 0.2) / 2 + 0.5 * (0.2 + 0.0) / 2)
 
 
 def test_on_mib_grid_the_areas_add_up_to_its_width():
     losses = [1.0 - size / 1000 for size in range(1001)]
-    cpr, cmd = Curve(tuple(losses), model=0.0, null=1.0).on_grid()
+    cpr, cmd = Curve(tuple(losses), model=0.0, null=1.0, sizes=tuple(range(1001))).on_grid()
     assert cpr + cmd == pytest.approx(0.999)
     assert cpr == pytest.approx((1 - 0.001**2) / 2)  # f(k) = k
 
 
 def test_the_exact_integral_and_that_on_a_log_axis():
-    step = Curve((1.0, 1.0, 0.0, 0.0, 0.0), model=0.0, null=1.0)  # f = 0 0 1 1 1 at sizes 0 … 4
-    assert step.exact() == (pytest.approx((0 + 0.5 + 1 + 1) / 4), pytest.approx((1 + 0.5) / 4))
+    step = Curve((1.0, 1.0, 0.0, 0.0, 0.0), 0.0, 1.0, (0, 1, 2, 3, 4))  # f = 0 0 1 1 1
+    assert metrics.exact(step) == (pytest.approx((0 + 0.5 + 1 + 1) / 4), pytest.approx((1 + 0.5) / 4))
     middle = math.log(2) / 2 + math.log(4 / 2)
-    assert step.on_log_axis()[0] == pytest.approx(middle / math.log(4))
-    assert step.smallest(0.5) == 2 and step.smallest(0.0) is None
+    assert metrics.on_log_axis(step)[0] == pytest.approx(middle / math.log(4))
 
 
 def test_mib_grid_rounds_down_to_whole_paths():
     n = 613  # 0.1 % are no path, 0.2 % are one (specs)
     losses = [1.0, *[0.0] * n]
     f = [0.0, *[1.0] * 9]
-    assert Curve(tuple(losses), 0.0, 1.0).on_grid() == pytest.approx(metrics.areas(metrics.MIB_GRID, f))
+    assert Curve(tuple(losses), 0.0, 1.0, tuple(range(n + 1))).on_grid() == pytest.approx(
+        curves.areas(curves.MIB_GRID, f)
+    )
 
 
 def test_distances_between_circuits():
     one, two = frozenset({A, B, C}), frozenset({B, C, D})
-    assert agreement.shd(one, two) == 2
-    assert agreement.jaccard(one, two) == pytest.approx(0.5) and agreement.jaccard(frozenset(), frozenset()) == 1
-    assert agreement.stability([one, two, one]) == pytest.approx((0.5 + 1 + 0.5) / 3)
-    assert math.isnan(agreement.stability([one]))
-    assert agreement.nearest(frozenset({A, B}), [frozenset({D, E}), one]) == one
+    assert metrics.shd(one, two) == 2
+    assert jaccard(one, two) == pytest.approx(0.5) and jaccard(frozenset(), frozenset()) == 1
+    assert likeness([one, two, one]) == pytest.approx((0.5 + 1 + 0.5) / 3)
+    assert math.isnan(likeness([one]))
+    assert metrics.nearest(frozenset({A, B}), [frozenset({D, E}), one]) == one
 
 
 # On a model ------------------------------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ def test_the_curve_ends_at_null_and_at_the_model(lab, true):
     found = metrics.curve(lab, order)
     assert found.n == len(lab.evaluator.ground.paths)
     assert found.faithfulness[0] == 0 and found.faithfulness[-1] == pytest.approx(1, abs=1e-4)
-    assert found.smallest(0.05) == len(true)
+    assert [loss < 0.05 for loss in found.losses].index(True) == len(true)
 
 
 def test_by_hand_paths_are_ideal(built, true):

@@ -140,7 +140,7 @@ def test_where_a_program_parts_is_told():
     task, made = Induction(length=8, d_vocab=12), program(Induction(length=8, d_vocab=12), HEADS)
     batch = task.sample(64, 3)
     rows = rows_of(batch, Ground(batch, SHAPE))
-    wrong = dataclasses.replace(made.steps[0].rule, text="q == p - 2", offset=-2)
+    wrong = dataclasses.replace(made.steps[0].rule, text="q == p - 2")
     broken = dataclasses.replace(made, steps=(dataclasses.replace(made.steps[0], rule=wrong), made.steps[1]))
     found = trial("broken", broken, rows)
     assert found.n == 64 and found.parts == {"L0H0 value[1]->key[1]": 64 - found.agrees} and found.share < 0.2

@@ -15,8 +15,8 @@ import torch
 
 from hopscope.circuits.circuit import Found
 from hopscope.circuits.units import Row
-from hopscope.circuits.views import RowView, Views
 from hopscope.drawing.attention_page import attention_page
+from hopscope.drawing.views import RowView, Views
 from hopscope.problem.paths import Path
 
 EVIL = "</script><script>window.broken=1</script><img src=x onerror=broken()> \\u003c & \" ' \u2028 @DATA@"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import Any
 
+from hopscope.circuits.components.curve import Curve
 from hopscope.circuits.components.graph import Edge
-from hopscope.circuits.judging.metrics import Curve
 from hopscope.circuits.losses import Loss, Share
 from hopscope.core.storage import clear_errors, enlist, unlist, write_json
 

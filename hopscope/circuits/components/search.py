@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from hopscope.circuits.components.attribution import STEPS, eap, eap_ig
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
+from hopscope.circuits.components.curve import Curve, grid_sizes
 from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
-from hopscope.circuits.judging.metrics import Curve, grid_sizes
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.search import minimal, shortest
-from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial
+from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial, short, unsolved
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -62,8 +63,7 @@ def find_components(
     Raises:
         BadInput: edges of this model cannot be patched.
     """
-    hunt = Hunt(model, task, settings or Components(), watch)
-    return hunt.solve()
+    return Hunt(model, task, settings or Components(), watch).solve()
 
 
 def units_of(wiring: Wiring, unit: str) -> tuple[dict[str, frozenset[Edge]], frozenset[Edge]]:
@@ -81,8 +81,8 @@ class Hunt:
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.lab = self.patching("discovery", settings.discovery)[0]
         self.units, self.always = units_of(self.lab.wiring, settings.unit)
-        self.whole, self.nothing = self.losses([frozenset(self.units), frozenset()])
         whole, nothing = self.lab.accounts([self.edges(self.units), self.always])
+        self.whole, self.nothing = float(whole.losses.mean()), float(nothing.losses.mean())
         demands = Demands.of(task, whole, nothing)
         self.threshold, self.demand = demands.loss, demands.accuracy
         self.lossless = Share.of(whole.hits).mean
@@ -90,7 +90,7 @@ class Hunt:
 
     def tighten(self, share: float) -> None:
         """Search with a share of the threshold; of the accuracy that may be lost, with half of that share (ours)."""
-        self.bound = share * self.threshold if share < 1 else self.threshold
+        self.bound = share * self.threshold
         self.accuracy = self.lossless - share * max(0.0, self.lossless - self.demand) / 2
         self.known: dict[Units, bool] = {}
 
@@ -110,11 +110,11 @@ class Hunt:
         return self.lab.losses([self.edges(chosen) for chosen in sets])
 
     def passes(self, chosen: Units) -> bool:
-        """Whether a set keeps the loss, and its interval, under the threshold, and enough answers right."""
+        """Whether a set does."""
         return self.all_pass([chosen])[0]
 
     def all_pass(self, sets: Sequence[Units]) -> list[bool]:
-        """Which sets do."""
+        """Which sets keep the loss, and its interval, under the threshold, and enough answers right."""
         new = [chosen for chosen in dict.fromkeys(sets) if chosen not in self.known]
         for chosen, account in zip(new, self.lab.accounts([self.edges(chosen) for chosen in new]), strict=True):
             right = Share.of(account.hits).mean
@@ -128,7 +128,7 @@ class Hunt:
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
         without = self.lab.alone({unit: self.edges(every - {unit}) for unit in self.units})
-        effects = {unit: loss.mean - self.whole.mean for unit, loss in without.items()}
+        effects = {unit: loss.mean - self.whole for unit, loss in without.items()}
         ranking = sorted(effects, key=lambda unit: (-effects[unit], unit))
         self.watch("looking for the fewest that keep the answers")
         kept = self.chosen(ranking)
@@ -141,7 +141,7 @@ class Hunt:
             for sign, by in SIGNS.items()
         }
         ordered = tuple(sorted(kept, key=lambda unit: (-removals[unit], unit)))
-        return self.report(ordered, effects, scores, removals, curves)
+        return self.report(ordered, effects=effects, scores=scores, removals=removals, curves=curves)
 
     def chosen(self, ranking: Sequence[str]) -> Units:
         """What suffices on other sequences, too; with tighter bounds, where what was found does not."""
@@ -191,47 +191,31 @@ class Hunt:
         steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
         sizes = sorted({0, size, n, *steps, *grid_sizes(n)})
         losses = self.losses([frozenset(ranking[:k]) for k in sizes])
-        return Curve(tuple(loss.mean for loss in losses), self.whole.mean, self.nothing.mean, tuple(sizes))
+        return Curve(tuple(loss.mean for loss in losses), self.whole, self.nothing, tuple(sizes))
 
     # The report ----------------------------------------------------------------------------------------------
 
-    def report(
-        self,
-        kept: tuple[str, ...],
-        effects: Mapping[str, float],
-        scores: Mapping[str, Mapping[str, float]],
-        removals: Mapping[str, float],
-        curves: Mapping[str, Curve],
-    ) -> ComponentCircuit:
-        """Validate on fresh sequences, and tell."""
+    def report(self, kept: tuple[str, ...], **measured: Any) -> ComponentCircuit:
+        """Validate on fresh sequences, and tell, with what was measured."""
         self.watch("validating on fresh sequences")
         s = self.settings
         sets = {"model": self.edges(self.units), "circuit": self.edges(kept), "null": self.always}
         rounds = ("report", s.report), ("report, more", MORE * s.report)
         trial = on_trial(self.task, sets, (partial(self.accounts, purpose=name, n=n) for name, n in rounds))
         verdict, reason = judged(trial, len(kept), s.unit)
-        protocol = {
-            **s.as_dict(),
-            "units": len(self.units),
-            "EAP-IG steps": STEPS,
-            "reported": trial.losses["model"].n,
-            "forwards": round(self.lab.forwards),
-        }
+        found = {"units": len(self.units), "EAP-IG steps": STEPS, "reported": trial.losses["model"].n}
         return ComponentCircuit(
-            s.unit,
-            kept,
-            self.edges(kept),
-            effects,
-            scores,
-            removals,
-            trial.losses,
-            trial.accuracies,
-            trial.hop_losses,
-            verdict,
-            reason,
-            trial.demands.loss,
-            curves,
-            protocol,
+            unit=s.unit,
+            kept=kept,
+            edges=self.edges(kept),
+            losses=trial.losses,
+            accuracies=trial.accuracies,
+            hop_losses=trial.hop_losses,
+            verdict=verdict,
+            reason=reason,
+            threshold=trial.demands.loss,
+            protocol=s.as_dict() | found | {"forwards": round(self.lab.forwards)},
+            **measured,
         )
 
     def accounts(self, sets: Sequence[frozenset[Edge]], purpose: str, n: int) -> list[Account]:
@@ -242,19 +226,13 @@ class Hunt:
 
 def judged(trial: Trial, size: int, unit: str) -> tuple[str, str]:
     """`circuit` or `none`, and why, in one sentence."""
-    losses, shares, threshold = trial.losses, trial.accuracies, trial.demands.loss
     if not trial.solved():
-        said = f"{losses['model'].mean:.3g}, right in {shares['model'].mean:.1%}"
-        return (
-            "none",
-            f"the model itself has not solved its task: its loss is {said}; train it longer, or take a later --step",
-        )
+        return "none", f"{unsolved(trial)}; {Task.unsolved_advice}"
     if trial.gap.low <= 0:
         return "none", f"with all {unit} cut the model is no worse by more than chance; try another --null"
     if not size:
         return "none", f"no set of {unit} was found; try another --null, or more sequences (--discovery)"
-    loss = losses["circuit"]
     if not trial.fits():
-        said = f"{loss.mean:.3g} ({loss.low:.3g} to {loss.high:.3g}), right in {shares['circuit'].mean:.1%}"
-        return "none", f"on fresh sequences the loss is {said}, not below {threshold:.3g}; search on more (--discovery)"
-    return "circuit", f"with all other {unit} cut the loss is {loss.mean:.3g}, below {threshold:.3g}"
+        return "none", f"on fresh sequences {short(trial, 'circuit')}; search on more (--discovery)"
+    loss = trial.losses["circuit"].mean
+    return "circuit", f"with all other {unit} cut the loss is {loss:.3g}, below {trial.demands.loss:.3g}"

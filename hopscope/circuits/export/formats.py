@@ -107,12 +107,9 @@ def tested(graph: ComponentGraph, lab: Patching) -> ComponentGraph:
     every = frozenset(lab.wiring.edges)
     whole, *cut = lab.accounts([every, *(every - {edge} for edge in guessed)])
     rises = {edge: Loss.of(found.losses - whole.losses) for edge, found in zip(guessed, cut, strict=True)}
-    edges = {edge: Component(edge in rises and rises[edge].low > 0, rise_of(rises, edge)) for edge in graph.edges}
+    needed = {edge: Component(loss.low > 0, round(loss.mean, 6)) for edge, loss in rises.items()}
+    edges = {edge: needed.get(edge, Component()) for edge in graph.edges}
     return replace(graph, edges=edges, nodes=nodes_with(edges, graph.nodes))
-
-
-def rise_of(rises: Mapping[str, Loss], edge: str) -> float:
-    return round(rises[edge].mean, 6) if edge in rises else 0.0
 
 
 def nodes_with(edges: Mapping[str, Component], names: Iterable[str]) -> dict[str, Component]:

@@ -1,1 +1,1 @@
-"""How circuits are judged beside others: metrics, agreement, stability, other methods."""
+"""How far circuits are to be trusted: whether other seeds agree, and whether the truth of a build holds."""

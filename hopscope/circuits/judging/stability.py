@@ -7,20 +7,21 @@ Where there are too many to list, it must be one of the other's family: of the s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from hopscope.circuits.circuit import Circuit, as_dicts
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.exam import Discovery, Watch
-from hopscope.circuits.judging import agreement
 from hopscope.circuits.units import Row
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Chosen = frozenset[Path | Row]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,18 @@ def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
     alike = [knows(a, b) and knows(b, a) and a.verdict == b.verdict for a, b in pairs]
     paths = tuple(frozenset(f.path for f in circuit.paths) for circuit in found)
     verdicts = tuple(circuit.verdict for circuit in found)
-    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), agreement.stability([*map(chosen, found)]))
+    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), likeness([*map(chosen, found)]))
+
+
+def jaccard(one: frozenset[T], two: frozenset[T]) -> float:
+    """|A∩B| / |A∪B|, 0–1; 1 where both are empty."""
+    return len(one & two) / len(one | two) if one | two else 1.0
+
+
+def likeness(circuits: Sequence[frozenset[T]]) -> float:
+    """Mean Jaccard similarity over all pairs of circuits, such as from different data, 0–1; NaN for fewer than two."""
+    pairs = [jaccard(one, two) for one, two in itertools.combinations(circuits, 2)]
+    return sum(pairs) / len(pairs) if pairs else math.nan
 
 
 def stability(circuit: Circuit, model: Model, task: Task, settings: Discovery, n: int, watch: Watch) -> Stability:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import torch
 
-from hopscope.circuits.judging.baselines.acdc import walk
+from hopscope.circuits.search import walk
 from hopscope_studies.real_hop.language.trial import Trial, Units, is_head, nodes
 
 #: Share of the metric that must be kept on the draws of the search (ours). What is chosen on some draws does worse on

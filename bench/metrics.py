@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from hopscope.circuits.components.curve import Curve, areas, normalised
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.units import NO_ROLE, Unit
 from hopscope.core.seeds import generator
@@ -30,9 +31,6 @@ from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask, VectorTask
 
 Criterion = Literal["live", "by hand"]
 Paths = frozenset[Path]
-
-#: Shares of all edges at which MIB evaluates circuits.
-MIB_GRID = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -113,15 +111,6 @@ class Yardstick:
 
 
 # Faithfulness ----------------------------------------------------------------------------------------------------
-
-
-def normalised(circuit: float, model: float, null: float) -> float:
-    """f(C) = (m(C) − m(∅)) / (m(N) − m(∅)) = (L∅ − L_C) / (L∅ − L_N); over 1 where C beats N; never clipped.
-
-    NaN where the model is no better than null, so that there is nothing to be faithful to.
-    """
-    gap = null - model
-    return (null - circuit) / gap if gap > 0 else math.nan
 
 
 def normalised_faithfulness(lab: Yardstick, circuit: Paths) -> Score:
@@ -210,77 +199,21 @@ def some_subsets(members: Sequence[Path], budget: int, seed: int) -> list[Paths]
 # Orders of all paths: CPR and CMD --------------------------------------------------------------------------------
 
 
-def areas(shares: Sequence[float], faithfulness: Sequence[float]) -> tuple[float, float]:
-    """CPR = ∫ f dk and CMD = ∫ |1 − f| dk by trapezoids over shares k of all paths, from the first to the last.
-
-    If f ≤ 1 they add up to the width of the range; on MIB's grid that is 0.999.
-    """
-    x, f = (torch.tensor(values, dtype=torch.float64) for values in (shares, faithfulness))
-    return float(torch.trapezoid(f, x)), float(torch.trapezoid((1 - f).abs(), x))
+def exact(curve: Curve) -> tuple[float, float]:
+    """CPR and CMD over every size: with a few hundred units MIB's first points are no unit at all."""
+    return areas([size / curve.n for size in curve.sizes], curve.faithfulness)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Faithfulness of the first k units of an order (Mueller et al., MIB, 2025); no unit is pruned.
-
-    Attributes:
-        losses: of the first so many units, all others null.
-        model: L_N.
-        null: L∅.
-        sizes: how many, for each loss, increasing from 0 to n; by default 0 … n.
-    """
-
-    losses: tuple[float, ...]
-    model: float
-    null: float
-    sizes: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.sizes:
-            object.__setattr__(self, "sizes", tuple(range(len(self.losses))))
-
-    @property
-    def n(self) -> int:
-        """Number of units."""
-        return self.sizes[-1]
-
-    @property
-    def faithfulness(self) -> list[float]:
-        """f of every size."""
-        return [normalised(loss, self.model, self.null) for loss in self.losses]
-
-    def on_grid(self) -> tuple[float, float]:
-        """CPR and CMD on MIB's ten shares; NaN where null is no worse than the model."""
-        known = dict(zip(self.sizes, self.faithfulness, strict=True))
-        return areas(MIB_GRID, [known[size] for size in grid_sizes(self.n)])
-
-    def exact(self) -> tuple[float, float]:
-        """CPR and CMD over every size: with a few hundred units MIB's first points are no unit at all."""
-        return areas([size / self.n for size in self.sizes], self.faithfulness)
-
-    def on_log_axis(self) -> tuple[float, float]:
-        """CPR and CMD over ln(size) from 1 to n, divided by ln n: small circuits count for as much as large ones."""
-        logs = [math.log(size) / max(math.log(self.n), 1e-12) for size in self.sizes if size]
-        return areas(logs, self.faithfulness[1:])
-
-    def as_dict(self) -> dict[str, Any]:
-        """As in edges.json and nodes.json."""
-        cpr, cmd = (None if math.isnan(area) else round(area, 4) for area in self.on_grid())
-        return {"sizes": list(self.sizes), "losses": [round(loss, 6) for loss in self.losses], "CPR": cpr, "CMD": cmd}
-
-    def smallest(self, threshold: float) -> int | None:
-        """The least size with a loss under a threshold."""
-        return next((size for size, loss in zip(self.sizes, self.losses, strict=True) if loss < threshold), None)
-
-
-def grid_sizes(n: int) -> list[int]:
-    """How many of n units MIB's shares are, rounded down."""
-    return [int(share * n + 1e-9) for share in MIB_GRID]
+def on_log_axis(curve: Curve) -> tuple[float, float]:
+    """CPR and CMD over ln(size) from 1 to n, divided by ln n: small circuits count for as much as large ones."""
+    logs = [math.log(size) / max(math.log(curve.n), 1e-12) for size in curve.sizes if size]
+    return areas(logs, curve.faithfulness[1:])
 
 
 def curve(lab: Yardstick, order: Sequence[Path]) -> Curve:
     """Losses of all prefixes of an order: n + 1 forwards."""
-    return Curve(tuple(lab.losses(order[:size] for size in range(len(order) + 1))), lab.model, lab.nothing)
+    sizes = tuple(range(len(order) + 1))
+    return Curve(tuple(lab.losses(order[:size] for size in sizes)), lab.model, lab.nothing, sizes)
 
 
 # Answers ---------------------------------------------------------------------------------------------------------
@@ -332,3 +265,16 @@ def distance_to_model(lab: Yardstick, circuit: Paths) -> Score:
         return lab.score("KL to the model", float(kl[asked(batch)].mean()))
     squares = (model - found).float().square()
     return lab.score("MSE to the model", float(squares.mean()), squared_norm=float(squares.sum(-1).mean()))
+
+
+# Circuits against a truth, and against one another ---------------------------------------------------------------
+
+
+def shd(circuit: Paths, truth: Paths) -> int:
+    """Structural Hamming distance: paths in one of the two, but not in the other."""
+    return len(circuit ^ truth)
+
+
+def nearest(circuit: Paths, truths: Iterable[Paths]) -> Paths:
+    """The true circuit at the least distance: where heads have doubles, there are several."""
+    return min(truths, key=lambda truth: (shd(circuit, truth), sorted(truth)))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.judging.baselines.base import Clock, Proposal, signed_and_absolute
-from hopscope.circuits.judging.gates import Gates
-from hopscope.circuits.judging.metrics import Yardstick
+from bench.baselines.base import Clock, Proposal, signed_and_absolute
+from bench.baselines.gates import Gates
+from bench.metrics import Yardstick
 
 STEPS = 20
 

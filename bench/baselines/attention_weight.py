@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hopscope.circuits.judging.baselines.base import Clock, Proposal
-from hopscope.circuits.judging.metrics import Yardstick
+from bench.baselines.base import Clock, Proposal
+from bench.metrics import Yardstick
 
 
 def attention_weight(lab: Yardstick, seed: int = 0) -> list[Proposal]:

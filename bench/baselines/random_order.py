@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.judging.baselines.base import Proposal
-from hopscope.circuits.judging.metrics import Yardstick
+from bench.baselines.base import Proposal
+from bench.metrics import Yardstick
 from hopscope.core.seeds import generator
 
 

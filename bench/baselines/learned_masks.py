@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.judging.baselines.base import Clock, Proposal
-from hopscope.circuits.judging.gates import Gates
-from hopscope.circuits.judging.metrics import Yardstick
+from bench.baselines.base import Clock, Proposal
+from bench.baselines.gates import Gates
+from bench.metrics import Yardstick
 from hopscope.core.seeds import generator
 
 TEMPERATURE, LOW, HIGH = 2 / 3, -0.1, 1.1  # β, γ, ζ of Louizos et al.

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from bench.baselines.gates import Gates
+from bench.metrics import Paths, Yardstick
 from hopscope.circuits.evaluator import Change, Kept, Pattern
-from hopscope.circuits.judging.gates import Gates
-from hopscope.circuits.judging.metrics import Paths, Yardstick
 from hopscope.circuits.search import shortest
 from hopscope.circuits.units import NO_ROLE, Ground
 from hopscope.problem.paths import Path
