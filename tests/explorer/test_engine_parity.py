@@ -86,7 +86,7 @@ def agree(own, theirs, within: float = 1e-5) -> None:
 
 
 def together(keys: Sequence[Hashable], pose: Callable[..., tuple[Any, list]]) -> dict[Hashable, tuple[Any, list]]:
-    """What is posed of each key, with the engine's answers: one process for all, which starts longer than it answers."""
+    """What is posed of each key, with the engine's answers: one process, which takes longer to start than to answer."""
     posed = {key: pose(key) for key in keys}
     found = iter(answers(*(one for _, cases in posed.values() for one in cases)))
     return {key: (about, [next(found) for _ in cases]) for key, (about, cases) in posed.items()}
