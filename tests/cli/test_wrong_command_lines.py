@@ -189,7 +189,7 @@ def test_as_processes_too(index, tmp_path):
     line = ALL[index]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from hopscope.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, (line, done.stderr)
     assert not tree(tmp_path)
