@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,10 @@ VARIANTS = [
 ]
 NULL = {"uniform": "uniform", "identity": "identity", "hard": "uniform"}
 NAMED = [pytest.param(task, settings, id=name) for name, task, settings in VARIANTS]
+
+
+#: The same build, once for all tests: none of them changes it.
+built_of = functools.cache(build)
 
 
 @torch.no_grad()
@@ -91,14 +96,14 @@ def test_doubling_solves_the_task_at_the_minimum_depth_and_needs_every_path(hops
 
 @pytest.mark.parametrize(("task", "settings"), NAMED)
 def test_variants_solve_the_task(task, settings):
-    built = build(task, settings)
+    built = built_of(task, settings)
     assert evaluate(built.model, task, 1024, 0, "fresh")["loss"] < 0.01
 
 
 @pytest.mark.parametrize("ablation", ["uniform", "identity", "resample", "hard"])
 @pytest.mark.parametrize(("task", "settings"), NAMED)
 def test_the_truth_is_sufficient_and_minimal_under_each_ablation(task, settings, ablation):
-    built, batch = build(task, settings), task.sample(96, 3)
+    built, batch = built_of(task, settings), task.sample(96, 3)
     for circuit in circuits_of(built, ablation):
         assert loss_with(built, batch, circuit, ablation=ablation) < 0.02
         for path in circuit:

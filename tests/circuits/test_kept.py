@@ -42,6 +42,12 @@ def solved(tmp_path):
     return Run(tmp_path / "run")
 
 
+@pytest.fixture(scope="module")
+def known():
+    """The demo's circuit, found once."""
+    return discover(load("packaged").model, load("packaged").task, LITTLE)
+
+
 def untimed(circuit):
     """All of a circuit but for the seconds that its search took."""
     values = asdict(circuit)
@@ -53,10 +59,10 @@ def never(*_, **__):
     raise AssertionError("it was made again")
 
 
-def test_a_circuit_is_searched_for_once_and_read_to_the_bit(demo, monkeypatch):
+def test_a_circuit_is_searched_for_once_and_read_to_the_bit(demo, known, monkeypatch):
     found = circuits.circuit_of(demo, LITTLE)
     assert found.paths and found.supplies and found.log and len(found.losses) >= 4
-    assert untimed(found) == untimed(discover(demo.model, demo.task, LITTLE))
+    assert untimed(found) == untimed(known)
     monkeypatch.setattr(circuits, "discover", never)
     again = circuits.circuit_of(Run(demo.path), LITTLE)
     assert again == found and again.protocol == found.protocol and again.log == found.log
@@ -82,17 +88,16 @@ GOLDEN.update(dict.fromkeys(range(6, 12), GOLDEN[5]))  # what moved since is see
 GOLDEN.update(dict.fromkeys((12, 13, 14, 15), (*GOLDEN[5][:2], GOLDEN[5][2] | {"average": 0.004})))
 
 
-def test_a_search_that_finds_otherwise_has_another_version(demo):
+def test_a_search_that_finds_otherwise_has_another_version(known):
     """Else what was kept by the old search would be taken for the new one's: raise `VERSION`, add what it finds."""
     verdict, paths, losses = GOLDEN[circuits.VERSION]
-    found = circuits.circuit_of(demo, LITTLE)
-    assert found.verdict == verdict
-    assert {str(part.path): part.hypothesis for part in found.paths} == {
+    assert known.verdict == verdict
+    assert {str(part.path): part.hypothesis for part in known.paths} == {
         name: what for name, (what, _) in paths.items()
     }
-    for part in found.paths:
+    for part in known.paths:
         assert part.removal_loss == pytest.approx(paths[str(part.path)][1], abs=5e-3)
-    assert {name: loss.mean for name, loss in found.losses.items()} == pytest.approx(losses, abs=1e-3)
+    assert {name: loss.mean for name, loss in known.losses.items()} == pytest.approx(losses, abs=1e-3)
 
 
 def test_whatever_a_circuit_depends_on_has_a_search_of_its_own(solved, monkeypatch):
@@ -132,9 +137,11 @@ def test_a_damaged_one_is_made_anew_and_says_so(tmp_path, file):
     assert untimed(circuits.circuit_of(run, LITTLE)) == untimed(found)  # without a warning
 
 
-def test_nothing_is_kept_of_the_shipped_demo_or_where_nothing_can_be(tmp_path, monkeypatch):
+def test_nothing_is_kept_of_the_shipped_demo_or_where_nothing_can_be(known, tmp_path, monkeypatch):
     before = sorted(SHIPPED.parent.iterdir())
-    circuits.circuit_of(load("packaged"), LITTLE)
+    with monkeypatch.context() as patched:
+        patched.setattr(circuits, "discover", lambda *_: known)
+        assert circuits.circuit_of(load("packaged"), LITTLE) is known
     assert sorted(SHIPPED.parent.iterdir()) == before
     run = trained(tmp_path / "run")
     monkeypatch.setattr("hopscope.core.storage.write_synced", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))

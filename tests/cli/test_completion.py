@@ -57,7 +57,7 @@ def test_a_shell_gets_them_and_pytorch_is_not_loaded():
         env=os.environ | asked | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.stdout.split() == ["plain,train"] and done.stderr.strip() == "False", done
 

@@ -48,6 +48,20 @@ def a_digit(run):
     (run.path / "metrics.jsonl").write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Files with nothing in them, in the place of pictures: of these nothing is asked but what is said."""
+
+    def save(figure, stem):
+        files = [stem.with_suffix(f".{kind}") for kind in ("svg", "png")]
+        for file in files:
+            file.touch()
+        return files
+
+    monkeypatch.setattr("hopscope.drawing.run_pictures.save", save)
+
+
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.filterwarnings("always:.*the curves show")
 @pytest.mark.parametrize("damage", [cut, a_digit])
 @pytest.mark.parametrize("state", ["unfinished", "without a manifest"])

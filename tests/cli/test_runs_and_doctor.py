@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,21 @@ from hopscope.core import catalogue
 from tests.small_runs import trained
 
 
-@pytest.fixture
-def runs(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """Three small runs in a folder, of two seeds and two numbers of steps."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("made")
     for name, settings in {"a": {"seed": 0}, "b": {"seed": 1}, "c": {"seed": 1, "steps": 6}}.items():
-        trained(tmp_path / "runs" / name, **settings)
-    (tmp_path / "runs" / "notes").mkdir()
+        trained(folder / name, **settings)
+    (folder / "notes").mkdir()
+    return folder
+
+
+@pytest.fixture
+def runs(made, tmp_path, monkeypatch, capsys):
+    """A copy of them, of which some may be deleted."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made, tmp_path / "runs")
     capsys.readouterr()
     return tmp_path / "runs"
 

@@ -55,7 +55,7 @@ COMMANDS = {
     "reproduce": "reproduce fig2 --scale quick",
     "reproduce --dry-run": "reproduce curriculum --dry-run",
     "reproduce --list": "reproduce --list",
-    "sweep": "sweep fig2 --scale quick --workers 1",
+    "sweep": "sweep fig2 --scale quick --engine stacked",
     "sweep --dry-run": "sweep curriculum --dry-run",
     "report": f"report --results {SOME}",
     "doctor": "doctor",

@@ -182,13 +182,14 @@ def test_a_wrong_line_is_one_sentence_and_writes_nothing(index, tmp_path, monkey
     assert "\x1b" not in said.err and len(said.err) < 1_500, line
 
 
-@pytest.mark.parametrize("index", SOME[:: len(SOME) // 20][:20])
+@pytest.mark.parametrize("index", SOME[:: len(SOME) // 4][:4])
 def test_as_processes_too(index, tmp_path):
+    """What is wrong with a line is told above; here that a process, too, ends so."""
     root = Path(__file__).parents[2]
     line = ALL[index]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from hopscope.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *line], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, (line, done.stderr)
     assert not tree(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -67,9 +68,14 @@ def benchmark_of(request) -> Benchmark:
     return catalogue.chosen("language.benchmarks", request.param)
 
 
+@functools.cache
+def asked(benchmark: Benchmark) -> list[Exercise]:
+    return [benchmark.question(5, index) for index in range(25)]
+
+
 @pytest.fixture
 def exercises(benchmark_of) -> list[Exercise]:
-    return [benchmark_of.question(5, index) for index in range(25)]
+    return asked(benchmark_of)
 
 
 def test_the_right_answer_scores_one(exercises):

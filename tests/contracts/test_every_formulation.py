@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -38,9 +39,14 @@ def wording(request) -> Formulation:
     return catalogue.find("formulations", request.param)()
 
 
+@functools.cache
+def asked(name: str) -> list[tuple[Formulation, Question]]:
+    return [(formulation, formulation.question(5, i)) for formulation in wordings(name) for i in range(25)]
+
+
 @pytest.fixture(params=NAMES)
 def questions(request) -> list[tuple[Formulation, Question]]:
-    return [(formulation, formulation.question(5, i)) for formulation in wordings(request.param) for i in range(25)]
+    return asked(request.param)
 
 
 def stands_for(word: str, symbol: str) -> bool:

@@ -59,7 +59,7 @@ def run(commands: Path, *arguments: str) -> subprocess.CompletedProcess:
     """The installed command line, away from any checkout."""
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [commands / "hopscope", *arguments]
-    return subprocess.run(command, cwd=commands, env=without, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=commands, env=without, capture_output=True, text=True, timeout=300)
 
 
 def test_light_commands_answer_as_they_do_here(installed, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -16,20 +17,37 @@ ROOT = Path(__file__).parents[2]
 #: Commands that draw, train and measure nothing.
 LIGHT = (["--help"], ["list"], ["list", "--json"], ["sample", "--help"], ["depth", "3"], ["lm", "ask", "equations"])
 RUN = """
-import sys, json, os
-if "WITHOUT_TORCH" in os.environ: sys.modules["torch"] = None
+import sys, json
 from hopscope.cli import main
 code = main(sys.argv[1:])
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """
+#: Several command lines, one after the other, where there is no PyTorch; of each what it says.
+WITHOUT_TORCH = """
+import contextlib, io, json, sys
+sys.modules["torch"] = None
+from hopscope.cli import main
+said = []
+for line in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        main(line)
+    said.append([out.getvalue(), err.getvalue()])
+print(json.dumps(said))
+"""
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    """The command line in a process of its own; the last line of stderr names the modules that it loaded."""
-    command = [sys.executable, "-c", RUN, *arguments]
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess:
+    """A program in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
     )
+
+
+@functools.cache
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    """The command line in a process of its own; the last line of stderr names the modules that it loaded."""
+    return python(RUN, *arguments)
 
 
 @pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
@@ -68,16 +86,17 @@ def test_the_summary_is_the_first_line_of_the_module(folder):
         assert catalogue.summary(folder, name) == catalogue.module(folder, name).__doc__.strip().split("\n")[0]
 
 
-@pytest.mark.parametrize("name", catalogue.names("tasks"))
-def test_without_pytorch_sample_describes_the_task(name):
+def test_without_pytorch_sample_describes_every_task():
     """With the example of the description, where it has one; what must be drawn is refused."""
-    shown = run("sample", name, WITHOUT_TORCH="1").stdout
-    assert len(shown.splitlines()) > 4 and "`" * 3 not in shown
-    assert shown.endswith("To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n")
-    if name == "retrieval":
-        assert "\na1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2\n" in shown
-        refused = run("sample", name, "--hops", "3", WITHOUT_TORCH="1")
-        assert refused.stdout == "" and "drawn by PyTorch, which is not installed; run pip" in refused.stderr
+    names = catalogue.names("tasks")
+    lines = [*(["sample", name] for name in names), ["sample", "retrieval", "--hops", "3"]]
+    *described, (shown, refused) = json.loads(python(WITHOUT_TORCH, json.dumps(lines)).stdout)
+    said = {name: out for name, (out, _) in zip(names, described, strict=True)}
+    where = "To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n"
+    assert [name for name, out in said.items() if len(out.splitlines()) <= 4 or "`" * 3 in out] == []
+    assert [name for name, out in said.items() if not out.endswith(where)] == []
+    assert "\na1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2\n" in said["retrieval"]
+    assert shown == "" and "drawn by PyTorch, which is not installed; run pip" in refused
 
 
 def test_one_walk_through_a_folder_finds_all_its_variants(monkeypatch):

@@ -111,6 +111,7 @@ def test_a_command_that_loads_slowly_is_told_of(monkeypatch):
 def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsys):
     """Drawing says what it draws, before it does; stages in between are bounded by the narrator."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hopscope.drawing.run_pictures.save", lambda figure, stem: [])
     assert main(["draw", "packaged", "--progress"]) == 0
     said = capsys.readouterr().err.splitlines()
     stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]

@@ -197,7 +197,7 @@ def test_the_page_works_in_a_browser(tmp_path):
     file.write_text(page.replace("</body>", PROBE + "</body>"))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
     command += ["--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "CONSOLE" not in done.stderr
     result = json.loads(html.unescape(re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.S)[1]))
     assert result["errors"] == [] and result["broken"] == 0

@@ -292,7 +292,7 @@ def test_an_interrupt_stops_the_workers_too(tmp_path):
     driver.send_signal(signal.SIGINT)
     driver.communicate(timeout=900)
     assert driver.returncode == 130
-    wait_until_gone(workers, 15)
+    wait_until_gone(workers, 60)
 
 
 def test_what_cannot_be_swept_is_refused(tmp_path, capsys):

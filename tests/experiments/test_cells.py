@@ -39,7 +39,7 @@ def cells(monkeypatch):
 
 def command(verb: str, folder: Path, runs: str, *more: str) -> int:
     where = ["--runs", str(folder / runs), "--results", str(folder / "results"), "--scale", "long"]
-    done = subprocess.run([sys.executable, str(SCRIPT), verb, "cells", *where, *more], capture_output=True, timeout=120)
+    done = subprocess.run([sys.executable, str(SCRIPT), verb, "cells", *where, *more], capture_output=True, timeout=600)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode
 

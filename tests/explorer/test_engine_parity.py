@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -82,14 +85,28 @@ def agree(own, theirs, within: float = 1e-5) -> None:
     )
 
 
+def together(keys: Sequence[Hashable], pose: Callable[..., tuple[Any, list]]) -> dict[Hashable, tuple[Any, list]]:
+    """What is posed of each key, with the engine's answers: one process, which takes longer to start than to answer."""
+    posed = {key: pose(key) for key in keys}
+    found = iter(answers(*(one for _, cases in posed.values() for one in cases)))
+    return {key: (about, [next(found) for _ in cases]) for key, (about, cases) in posed.items()}
+
+
 @torch.no_grad()
-def check_as_is(models: list[Transformer], task: Task, within: float = 1e-5, **more) -> None:
-    """Losses, outputs, patterns, named answers and strengths of models as they are."""
+def pose_as_is(models: list[Transformer], task: Task, **more) -> tuple[list[Evaluator], list]:
+    """Models as they are: their evaluators, and a case of each."""
     batch = task.sample(N, 3)
     evaluators = [Evaluator(model, batch) for model in models]
     asked = [ask((), [4, N], evaluator.ground.paths, [0, N - 1]) for evaluator in evaluators]
-    found = answers(*(case(model, batch, [one], **more) for model, one in zip(models, asked, strict=True)))
+    return evaluators, [case(model, batch, [one], **more) for model, one in zip(models, asked, strict=True)]
+
+
+@torch.no_grad()
+def check_as_is(evaluators: list[Evaluator], found: list, within: float = 1e-5) -> None:
+    """Losses, outputs, patterns, named answers and strengths."""
     for evaluator, (answer,) in zip(evaluators, found, strict=True):
+        batch = evaluator.batch
+        task = batch.task
         account = evaluator.accounts([AsIs()])[0]
         agree(totals(answer), account.losses, within)
         own = evaluator.outputs([AsIs()])[0]
@@ -103,13 +120,25 @@ def check_as_is(models: list[Transformer], task: Task, within: float = 1e-5, **m
 TASKS = catalogue.names("tasks")
 
 
+@cache
+def variants() -> dict:
+    """Of every task with every native variant."""
+
+    def pose(name: str) -> tuple[list[Evaluator], list]:
+        pairs = itertools.product(ATTENTION, positions(task := small(name)))
+        return pose_as_is(
+            [drawn(task, i, attention=rule, positions=code) for i, (rule, code) in enumerate(pairs)], task
+        )
+
+    return together(TASKS, pose)
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_with_every_native_variant_gives_the_losses_of_pytorch(name):
-    task = small(name)
-    pairs = itertools.product(ATTENTION, positions(task))
-    models = [drawn(task, i, attention=rule, positions=code) for i, (rule, code) in enumerate(pairs)]
-    assert [fallback(model, task) for model in models] == [None] * len(models)
-    check_as_is(models, task)
+    evaluators, found = variants()[name]
+    assert [fallback(one.model, one.batch.task) for one in evaluators] == [None] * len(evaluators)
+    assert len(evaluators) >= len(ATTENTION)
+    check_as_is(evaluators, found)
 
 
 OPTIONS = [
@@ -121,17 +150,24 @@ OPTIONS = [
 ]
 
 
+@cache
+def options() -> dict:
+    """Of every task with every option."""
+    models = lambda task: [drawn(task, i, **option) for i, option in enumerate(OPTIONS)]  # noqa: E731
+    return together(TASKS, lambda name: pose_as_is(models(task := small(name)), task))
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_option_gives_the_losses_of_pytorch(name):
-    task = small(name)
-    check_as_is([drawn(task, i, **options) for i, options in enumerate(OPTIONS)], task)
+    check_as_is(*options()[name])
 
 
 @pytest.mark.parametrize("name", ["retrieval", "trigger_bigrams"])
 def test_without_simd_the_numbers_are_the_same(name):
     task = small(name)
     rules = [drawn(task, attention=rule, positions="relative") for rule in ATTENTION]
-    check_as_is([*rules, drawn(task, **OPTIONS[-1])], task, plain=True)
+    evaluators, cases = pose_as_is([*rules, drawn(task, **OPTIONS[-1])], task, plain=True)
+    check_as_is(evaluators, answers(*cases))
 
 
 def test_weights_in_float16_are_those_of_pytorch_rounded():
@@ -144,13 +180,23 @@ def test_weights_in_float16_are_those_of_pytorch_rounded():
     agree(totals(answer), Evaluator(rounded, batch).accounts([AsIs()])[0].losses)
 
 
+@cache
+def many_answers() -> dict:
+    """Of every task a model and 200 sequences."""
+
+    def pose(name: str) -> tuple[tuple, list]:
+        model, batch = drawn(small(name), 7), small(name).sample(200, 5)
+        return (model, batch), [case(model, batch, [ask((), [200])])]
+
+    return together(TASKS, pose)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", TASKS)
 def test_right_answers_are_those_that_the_task_counts(name):
     """Near-perfect outputs would all be right: here weights are drawn, so that some are and some are not."""
-    task = small(name)
-    model, batch = drawn(task, 7), task.sample(200, 5)
-    [[answer]] = answers(case(model, batch, [ask((), [200])]))
+    (model, batch), [[answer]] = many_answers()[name]
+    task = batch.task
     scores = answer["scores"][-1]
     right, scored = (torch.tensor(scores[key]).view(-1, len(scores["hops"])).sum(0) for key in ("right", "scored"))
     own = task.correct(model(batch.inputs, at=task.query_positions), batch)
@@ -201,17 +247,28 @@ CHANGED = [name for name in TASKS if name != "associations"]  # one position see
 OTHERS = [(name, rule) for name in ("retrieval", "two_hop", "trigger_bigrams") for rule in ATTENTION[1:]]
 
 
+PAIRS = [*((name, ATTENTION[0]) for name in CHANGED), *OTHERS]
+
+
+@cache
+def changed() -> dict:
+    """Of every task and rule an evaluator and the changes that were tried."""
+
+    def pose(pair: tuple[str, str]) -> tuple[tuple, list]:
+        name, rule = pair
+        evaluator = Evaluator(drawn(small(name), 1, attention=rule, n_layers=3), small(name).sample(N, 4))
+        tried = changes(evaluator, seed=len(name))
+        # As it is first, so that changes of later layers begin from what was kept; then each, on all and by one.
+        asks = [ask((), [N])] + [ask(worded(change), [N], evaluator.ground.paths[:3], [2], N) for change in tried]
+        return (evaluator, tried), [case(evaluator.model, evaluator.batch, asks)]
+
+    return together(PAIRS, pose)
+
+
 @torch.no_grad()
-@pytest.mark.parametrize(("name", "rule"), [*((name, ATTENTION[0]) for name in CHANGED), *OTHERS])
+@pytest.mark.parametrize(("name", "rule"), PAIRS)
 def test_every_change_gives_the_losses_of_the_evaluator(name, rule):
-    task = small(name)
-    batch = task.sample(N, 4)
-    model = drawn(task, 1, attention=rule, n_layers=3)
-    evaluator = Evaluator(model, batch)
-    tried = changes(evaluator, seed=len(name))
-    # As it is first, so that changes of later layers begin from what was kept; then each of them, on all and by one.
-    asks = [ask((), [N])] + [ask(worded(change), [N], evaluator.ground.paths[:3], [2], N) for change in tried]
-    [found] = answers(case(model, batch, asks))
+    (evaluator, tried), [found] = changed()[name, rule]
     for change, answer in zip(tried, found[1:], strict=True):
         account, words = evaluator.accounts([change])[0], f"{type(change).__name__} {change.null}"
         assert totals(answer) == pytest.approx(account.losses.double().tolist(), rel=1e-5, abs=1e-5), words

@@ -146,14 +146,14 @@ def test_it_serves_until_it_is_interrupted(small, number):
         address = serving.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
         opened = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with opened.open(address, timeout=30) as page:
+        with opened.open(address, timeout=300) as page:
             assert page.url == address.partition("?")[0] and b'id="explorer"' in page.read()
-        with opened.open(f"{page.url}bundle.json", timeout=30) as found:
+        with opened.open(f"{page.url}bundle.json", timeout=300) as found:
             assert json.load(found)["runs"][0]["identity"] == small.config.identity
     finally:
         serving.send_signal(number)
         try:
-            _, said = serving.communicate(timeout=60)
+            _, said = serving.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             serving.kill()
             raise

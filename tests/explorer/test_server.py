@@ -43,7 +43,7 @@ def server(builder) -> Iterator[Server]:
 
 def ask(server: Server, path: str, method: str = "GET", known: bool = True, **headers: str) -> Answer:
     """One request, sent as it is written."""
-    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=20)
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=300)
     connection.putrequest(method, path, skip_host="Host" in headers)
     if known:
         headers.setdefault("Cookie", f"{server.cookie}={server.token}")

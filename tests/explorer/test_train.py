@@ -107,7 +107,7 @@ def test_it_pauses_steps_and_pauses_by_itself_when_nobody_looks(train):
     assert "about a minute" in page.page.locator(".knobs").inner_text()
     train_button = page.page.locator("[data-train]")
     train_button.press("Enter")
-    page.page.locator("[data-step='5']").wait_for()
+    page.page.locator("[data-step]:not([data-step='0'])").wait_for()  # it stays so, however fast steps pass
     train_button.press("Enter")
     step = settled(page)
     page.page.get_by_role("button", name="One step").press("Enter")

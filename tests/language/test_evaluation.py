@@ -502,7 +502,7 @@ def start(folder: Path, *more: str) -> subprocess.Popen:
 
 
 def ended(process: subprocess.Popen) -> int:
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     return process.returncode
 
 
@@ -533,7 +533,7 @@ def test_an_interrupt_keeps_what_was_answered(tmp_path):
     while lines(tmp_path) < 50:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130 and b"same command" in err
     before = lines(tmp_path)
     assert ended(start(tmp_path)) == 0 and lines(tmp_path) > before

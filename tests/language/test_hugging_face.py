@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib.util
 import json
 import math
@@ -83,19 +84,24 @@ def requests_of(layout, *formulations):
 MIXED = (Equations(n_hops=1), LivesWith(n_hops=2), Relatives())
 
 
-@torch.no_grad()
 def one_by_one(opened, request):
+    return list(alone(opened.model, opened.tokenizer, request))
+
+
+@functools.cache
+@torch.no_grad()
+def alone(model, tokenizer, request):
     """Log-likelihoods without batch, padding or cache: a whole forward for every answer."""
     text = request.text
     if request.chat:
         said = [{"role": "user", "content": text}]
-        text = opened.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
-    prompt = opened.tokenizer(text, add_special_tokens=False)["input_ids"]
+        text = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    prompt = tokenizer(text, add_special_tokens=False)["input_ids"]
     found = []
     for choice in request.choices:
-        ids = opened.tokenizer(text + choice, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(text + choice, add_special_tokens=False)["input_ids"]
         assert ids[: len(prompt)] == prompt
-        logits = opened.model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        logits = model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
         found.append(sum(float(logits[i - 1, ids[i]]) for i in range(len(prompt), len(ids))))
     return found
 

@@ -184,7 +184,7 @@ def test_the_command_finds_the_task_by_its_entry_point(quiet):
         command = [inspect, "eval", "hopscope/equations", "--model", "openai/loopback", "-T", "hops=2", "-T", "count=4"]
         where = ["--model-base-url", server.url, "-M", "responses_api=false", "--log-dir", "logs", "--display", "plain"]
         environment = {**os.environ, "OPENAI_API_KEY": "none"}
-        done = subprocess.run([*command, *where], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*command, *where], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "accuracy 1.000" in " ".join(done.stdout.split())
 
