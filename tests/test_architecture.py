@@ -110,17 +110,12 @@ def test_studies_do_not_import_each_other():
 
 
 def modules_imported(path: Path) -> set[str]:
-    """The modules of ours that a file imports when it runs, wherever in the file: not what it names for its types."""
-    tree = parsed(path)
-    for_types = [
-        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-    ]
-    left_out = {part for node in for_types for part in ast.walk(node)}
+    """The modules of ours that a file imports, wherever in the file, for its types alone or not."""
     found = set()
-    for node in ast.walk(tree):
-        if node not in left_out and isinstance(node, ast.ImportFrom):
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif node not in left_out and isinstance(node, ast.Import):
+        elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found
 
@@ -130,7 +125,7 @@ def module_of(path: Path) -> str:
 
 
 def test_no_file_is_imported_by_what_it_imports():
-    """Nor by way of others, be it as late as in a function: the import graph has no circle."""
+    """Nor by way of others, be it as late as in a function, or for its types: the import graph has no circle."""
     modules = {module_of(path): path for path in FILES}
     graph = {name: modules_imported(path) & modules.keys() - {name} for name, path in modules.items()}
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError

@@ -15,8 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.changes import Kept, Pattern
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.passes import OUTPUT
+from hopscope.circuits.evaluator import OUTPUT, Evaluator
 from hopscope.circuits.units import Ground, in_layer, row_of
 from hopscope.models.base import Model
 

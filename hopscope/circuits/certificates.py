@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Kept
-from hopscope.circuits.passes import PATTERN
 from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.interventions.engine import PATTERN
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]

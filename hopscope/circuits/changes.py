@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer, row_of
+from hopscope.interventions.engine import Intervention
 from hopscope.interventions.patterns import prescribed
 from hopscope.problem.paths import Path
 
@@ -32,22 +33,14 @@ Pattern = Float[Tensor, "batch head query key"]
 RowPattern = Float[Tensor, "batch query key"] | Callable[[Ground], Float[Tensor, "batch query key"]]
 
 
-class Change(Protocol):
+class Change(Intervention, Protocol):
     """What becomes of attention.
 
-    A change may have a method `key(layer)`: None where the layer stays as it is, else a value such that changes of
-    equal keys do the same to equal patterns. What such changes have in common is computed once.
-
-    It may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then need not
-    be computed. And an attribute `separable`: whether it does the same to
-    every sequence, whatever others there are, so that they can be run in parts. And a method `output(layer, actual,
-    ground)`: what becomes of what heads say, (batch, position, head, d_head).
+    A change may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then
+    need not be computed. And an attribute `separable`: whether it does the same to every sequence, whatever others
+    there are, so that they can be run in parts. And a method `output(layer, actual, ground)`: what becomes of what
+    heads say, (batch, position, head, d_head).
     """
-
-    @property
-    def first_layer(self) -> float:
-        """The first layer whose pattern may change."""
-        ...
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         """The layer's pattern, given the one that was computed."""

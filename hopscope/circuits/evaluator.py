@@ -1,20 +1,18 @@
 """What a model loses when its attention is changed: many changes at once, tiled into one forward pass.
 
-What becomes of attention is said in `changes`, which changes share a pass in `branches`, and what a pass leaves out in
-`passes`.
+What becomes of attention is said in `changes`; passes are those of `hopscope.interventions.engine`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.branches import Branching
 from hopscope.circuits.changes import (
     NULLS,
     AsIs,
@@ -24,25 +22,50 @@ from hopscope.circuits.changes import (
     Pattern,
     RowPattern,
     Silenced,
+    is_blind,
     is_separable,
+    outputs_of,
+    patterns_of,
 )
 from hopscope.circuits.lab import Lab
-from hopscope.circuits.passes import PATTERN, Passes
+from hopscope.circuits.units import Ground
+from hopscope.interventions.branches import Branching, Prefixes
+from hopscope.interventions.engine import PATTERN, Engine
+from hopscope.models.base import Model, Replacement
+from hopscope.models.base_sparing import Blind
 from hopscope.problem.paths import Path
+from hopscope.tasks.base import Batch
 
 #: With the changes that it is asked about.
 __all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "RowPattern", "Silenced"]
 
 #: By which paths of a row have a target, what each of them gets.
 Shares = dict[frozenset[Path], dict[Path, float]]
+OUTPUT = "attn.hook_z"
 MANY = 2  # times as many sequences as stay in a cache: they are run in parts
 
 
-class Evaluator(Passes, Lab[Change]):
+class Evaluator(Engine[Change], Lab[Change]):
     """A model on a set of sequences, whose attention is changed.
 
-    The arguments are those of `Passes`.
+    The arguments are those of `Engine`.
     """
+
+    def __init__(self, model: Model, batch: Batch, tile: int | None = None):
+        super().__init__(model, batch, tile)
+        self.ground = Ground(batch, model.architecture)
+        self.prefixes = Prefixes()
+
+    def changed(self, changes: Sequence[Change], start: int = 0, stop: int | None = None) -> dict[str, Replacement]:
+        """What becomes of some layers' patterns, and of what heads say, one change for each copy of the sequences."""
+        found: dict[str, Replacement] = {}
+        for layer in self.layers[start:stop]:
+            new = partial(patterns_of, changes, layer, ground=self.ground)
+            blind = all(is_blind(change, layer) for change in changes)
+            found[f"blocks.{layer}.{PATTERN}"] = Blind(new) if blind else new
+            if any(hasattr(change, "output") for change in changes):
+                found[f"blocks.{layer}.{OUTPUT}"] = partial(outputs_of, changes, layer, ground=self.ground)
+        return found
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
@@ -51,7 +74,7 @@ class Evaluator(Passes, Lab[Change]):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)
         if self.model.starts_at_layers and changes:
             self.count(len(changes))
-            return Branching(self, changes).answers()
+            return Branching(self, changes, self.prefixes).answers()
         per_tile = max(1, self.tile // len(self.batch))
         tiles = [changes[i : i + per_tile] for i in range(0, len(changes), per_tile)]
         return torch.cat([self.tiled(tile) for tile in tiles])
@@ -85,7 +108,7 @@ class Evaluator(Passes, Lab[Change]):
         """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
         first = self.first_of(change)
         names = [f"blocks.{layer}.{PATTERN}" for layer in self.layers[first:]]
-        stream = self.streams[first] if first else self.batch.inputs
+        stream = self.as_it_is.streams[first] if first else self.batch.inputs
         _, cache = self.through(stream, self.changed([change], first), first, cache=names)
         self.count(1)
         return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names)]
@@ -105,7 +128,7 @@ class Evaluator(Passes, Lab[Change]):
         """One forward pass in which every change has its own copy of the sequences."""
         self.count(len(changes))
         copies = self.batch.inputs.expand(len(changes), *self.batch.inputs.shape)
-        return Branching(self, changes).run(0, len(self.layers), copies, changes)
+        return Branching(self, changes, self.prefixes).run(0, len(self.layers), copies, changes)
 
     def hop_losses(self, change: Change) -> dict[str, float]:
         """The partial losses under one change."""

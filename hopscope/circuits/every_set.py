@@ -18,9 +18,9 @@ from torch import Tensor
 
 from hopscope.circuits.changes import Pattern, nulls
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.passes import PATTERN
 from hopscope.circuits.units import Row
-from hopscope.models.base import Blind, Sparing
+from hopscope.interventions.engine import PATTERN
+from hopscope.models.base_sparing import Blind
 
 Rows = frozenset[Row]
 State = tuple[Row, ...]  # rows that are kept so far
@@ -100,7 +100,7 @@ class EverySet:
         n = len(kept)
         self.evaluator.count(n / len(self.layers))
         new = lambda actual: self.pattern(layer, actual.unflatten(0, (n, -1)), kept).flatten(0, 1)  # noqa: E731
-        replace = Sparing({f"blocks.{layer}.{PATTERN}": new if any(kept) else Blind(new)})
+        replace = {f"blocks.{layer}.{PATTERN}": new if any(kept) else Blind(new)}
         outputs, _ = self.evaluator.through(streams.flatten(0, 1), replace, layer, layer + 1)
         return outputs.unflatten(0, (n, -1))
 

@@ -1,1 +1,1 @@
-"""Interventions: what is done to a model from outside. Patterns in place of attention, clamps, truncated weights."""
+"""Interventions: what is done to a model from outside. Patterns, clamps, truncated weights, and an engine."""

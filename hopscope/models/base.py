@@ -12,7 +12,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Shaped
@@ -25,10 +25,8 @@ from hopscope.tasks.base import Task
 #: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
 Replacement = Tensor | Callable[[Tensor], Tensor]
 Replacements = Mapping[str, Replacement]
-T = TypeVar("T")
 
 ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
-AFTER_PATTERN = ("attn.hook_z", "hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
 
 
 class Cache(dict[str, Tensor]):
@@ -41,66 +39,26 @@ class Cache(dict[str, Tensor]):
         return super().__getitem__(key)
 
 
-class Sparing(dict[str, Replacement]):
-    """Replacements for a pass of which nothing is read but its answers and what it caches.
-
-    A model may then leave out what neither depends on: queries and keys where the pattern is `Blind`, and the last
-    layer where no answer is read off. Fewer numbers are added up in another order: last digits may differ.
-    """
-
-
-@dataclass(frozen=True)
-class Blind:
-    """A replacement that does not look at what it replaces, but for shape and number format.
-
-    Attributes:
-        make: the replacement, given a tensor of that shape, whatever it holds.
-    """
-
-    make: Callable[[Tensor], Tensor]
-
-    def __call__(self, actual: Tensor) -> Tensor:
-        return self.make(actual)
-
-
 class Tap:
     """Reads and replaces the activations of one forward, by name. `Tap()` does neither."""
 
     def __init__(self, replace: Replacements | None = None, keep: Iterable[str] = (), prefix: str = ""):
         self.replace = {} if replace is None else replace
-        self.sparing = isinstance(replace, Sparing)
         self.keep = frozenset(keep)
         self.prefix = prefix
         self.kept: dict[str, Tensor] = {}
-        # At once: a property made when asked has a lock in Python 3.11, which `torch.compile` cannot see through.
-        self.replace_by_block = by_block(self.replace)
-        self.keep_by_block = by_block(dict.fromkeys(self.keep))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What is read or replaced."""
+        return self.keep.union(self.replace)
 
     def within(self, block: int) -> Tap | None:
         """The part that concerns one block, under names local to it; None if there is nothing to do there."""
-        keep = self.keep_by_block.get(block, {})
-        replace: Replacements = self.replace_by_block.get(block, {})
-        replace = Sparing(replace) if self.sparing else replace
-        return Tap(replace, keep, f"blocks.{block}.") if replace or keep else None
-
-    def blind(self, name: str, *behind: str) -> bool:
-        """Whether an activation need not be computed, nor those that nothing but it depends on."""
-        touched = any(other in self.replace or other in self.keep for other in behind)
-        return self.sparing and isinstance(self.replace.get(name), Blind) and not touched
-
-    def unasked(self, name: str) -> bool:
-        """Whether an activation is neither read nor replaced, in a pass that may differ in last digits."""
-        return self.sparing and name not in self.replace and name not in self.keep
-
-    def given(self, name: str, within: str) -> bool:
-        """Whether an activation is given as a tensor, and nothing within what makes it is read or replaced."""
-        touched = any(other.startswith(within) for other in {*self.replace, *self.keep})
-        return self.sparing and isinstance(self.replace.get(name), Tensor) and not touched
-
-    def read_at(self, at: slice | None, block: int) -> slice | None:
-        """Where the last block is computed if answers are read off at some positions; None: everywhere."""
-        names = {f"blocks.{block}.{name}" for name in AFTER_PATTERN}
-        return None if not self.sparing or names & {*self.replace, *self.keep} else at
+        prefix = f"blocks.{block}."
+        replace = {name.removeprefix(prefix): new for name, new in self.replace.items() if name.startswith(prefix)}
+        keep = [name.removeprefix(prefix) for name in self.keep if name.startswith(prefix)]
+        return Tap(replace, keep, prefix) if replace or keep else None
 
     def __call__(self, name: str, actual: Tensor) -> Tensor:
         if name in self.replace:
@@ -109,16 +67,6 @@ class Tap:
         if name in self.keep:
             self.kept[self.prefix + name] = actual
         return actual
-
-
-def by_block(named: Mapping[str, T]) -> dict[int, dict[str, T]]:
-    """What concerns each block, under names local to it."""
-    found: dict[int, dict[str, T]] = {}
-    for name, value in named.items():
-        if name.startswith("blocks."):
-            _, block, local = name.split(".", 2)
-            found.setdefault(int(block), {})[local] = value
-    return found
 
 
 def passes(tap: Tap | None, name: str, actual: Tensor) -> Tensor:

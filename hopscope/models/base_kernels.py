@@ -5,8 +5,9 @@
   of each are computed once, in float32 as x·σ(2u), u = √(2/π)(x + 0.044715 x³), and rounded once, to bfloat16; a step
   looks both up, and keeps the derivative in place of x.
 - *apart*: queries, keys and values are copied to where each lies by itself. Products gain more than copying takes.
-- *last layer*: its queries attend, and its MLP is computed, at the positions that are read off and nowhere else. In
-  float32 both are computed everywhere: fewer rows are added up in another order, and no float32 run shall change a bit.
+- *last layer*: its queries attend, and its MLP is computed, at the positions that are read off and nowhere else
+  (`base_sparing`). In float32 both are computed everywhere: fewer rows are added up in another order, and no float32
+  run shall change a bit.
 """
 
 from __future__ import annotations
@@ -42,13 +43,12 @@ def apart(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
     return x.contiguous() if x.dtype == torch.bfloat16 and x.device.type == "cpu" else x
 
 
-def where_read(at: slice | None, last: nn.Module, device: torch.device) -> slice | None:
-    """Where the last layer is computed if only the positions `at` are read off; None: everywhere.
+def reads_last_layer_in_part(last: nn.Module, device: torch.device) -> bool:
+    """Whether the last layer is computed where it is read off alone.
 
     Compiled blocks are one program for all layers, and the last one stays like the others.
     """
-    low = device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    return at if low and last._compiled_call_impl is None else None
+    return device.type == "cpu" and torch.is_autocast_enabled("cpu") and last._compiled_call_impl is None
 
 
 class Gelu(torch.autograd.Function):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope.models.attention.base import Attention, Heads, Own, Pattern
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import apart, gelu
 from hopscope.models.positions.base import Positions
@@ -90,52 +90,30 @@ class AttentionLayer(Ruled):
     W_K = property(lambda self: self.W_QKV[1], doc="Key weights, (n_heads, d_model, d_head).")
     W_V = property(lambda self: self.W_QKV[2], doc="Value weights, (n_heads, d_model, d_head).")
 
+    @property
+    def own(self) -> Own:
+        """The variant's own parameters, and what it drew for this update."""
+        return {**self.variant, **self.drawn} if self.drawn else self.variant
+
     def forward(
         self,
         x: Float[Tensor, "batch position d_model"],
         mask: Float[Tensor, "query key"],
         tap: Tap | None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
-        at: slice | None = None,
-        onto: Float[Tensor, "batch position d_model"] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the layer adds to the stream, at the positions `at`; `tokens` are the model's inputs, for some rules.
+        """What the layer adds to the stream; `tokens` are the model's inputs, for rules that read them."""
+        q, k, v = self.projected(x, tap)
+        pattern, v = self.rule.attend(q, k, v, self.allowed(mask, tokens), self.own)
+        results, weight = self.read_out(passes(tap, "attn.hook_pattern", pattern), v, x, tap)
+        return F.linear(results, weight.T, self.b_O)
 
-        If `onto` is given, the sum of that and this: which spares passes over memory, and may change last digits.
-        """
-        if at is not None and not self.rule.writes_locally:
-            added = self.forward(x, mask, tap, tokens)[:, at]
-            return added if onto is None else onto + added
-        own = {**self.variant, **self.drawn} if self.drawn else self.variant
-        if tap is not None and self.rule.keeps_values and tap.blind("attn.hook_pattern", "attn.hook_q", "attn.hook_k"):
-            pattern, v = self.unread(x, tap, own)
-        else:
-            pattern, v = self.attended(x, mask, tap, tokens, own, at if tap is None else None)
-        pattern = passes(tap, "attn.hook_pattern", pattern)
-        if at is not None:
-            pattern, x = pattern if tap is None else pattern[:, :, at], x[:, at]
-        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
-        parts, weight = self.rule.read_out(z, x, self.W_O, own)
-        parts, weight = parts.flatten(2), weight.flatten(0, -2)
-        if onto is not None and onto.dtype == parts.dtype == self.b_O.dtype:
-            return (onto + self.b_O).flatten(0, 1).addmm_(parts.flatten(0, 1), weight).view(onto.shape)
-        added = F.linear(parts, weight.T, self.b_O)
-        return added if onto is None else onto + added
-
-    def attended(
-        self,
-        x: Float[Tensor, "batch position d_model"],
-        mask: Float[Tensor, "query key"],
-        tap: Tap | None,
-        tokens: Shaped[Tensor, "batch position ..."] | None,
-        own: Own,
-        at: slice | None = None,
-    ) -> tuple[Pattern, Heads]:
-        """The layer's pattern, its rows `at` only, and the values that it mixes."""
+    def projected(self, x: Float[Tensor, "batch position d_model"], tap: Tap | None = None) -> tuple[Heads, ...]:
+        """Queries, keys and values of every head, with their positions."""
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = (apart(each.transpose(1, 2)) for each in heads.unbind(2))  # each: batch head position d_head
-        v = self.rule.values(v, x, self.b_QKV[2], own)
+        v = self.rule.values(v, x, self.b_QKV[2], self.own)
         if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
             q, k, v = (
                 tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
@@ -143,20 +121,20 @@ class AttentionLayer(Ruled):
         if self.code.turns():
             places = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
             q, k = self.code.turn(q, places), self.code.turn(k, places)
-        allowed: Tensor = self.code.bias(self.positions, mask)
-        if tokens is not None:
-            allowed = self.rule.masked(allowed, tokens, q.shape[1])
-        if at is not None:
-            q, allowed = q[:, :, at], allowed[..., at, :]
-        return self.rule.attend(q, k, v, allowed, own)
+        return q, k, v
 
-    def unread(self, x: Float[Tensor, "batch position d_model"], tap: Tap, own: Own) -> tuple[Pattern, Heads]:
-        """A pattern of the right shape that says nothing, and the values: no query meets a key."""
-        n, length, n_heads = *x.shape[:2], len(self.W_V)
-        v = F.linear(x, self.W_V.transpose(1, 2).flatten(0, 1), self.b_QKV[2].flatten())
-        v = self.rule.values(v.unflatten(-1, (n_heads, -1)).transpose(1, 2), x, self.b_QKV[2], own)
-        v = tap("attn.hook_v", v.transpose(1, 2)).transpose(1, 2)
-        return v.new_zeros(1).expand(n, n_heads, length, length), v
+    def allowed(self, mask: Float[Tensor, "query key"], tokens: Shaped[Tensor, "batch position ..."] | None) -> Mask:
+        """What is added to scores: the mask, with what positions and tokens say."""
+        allowed: Tensor = self.code.bias(self.positions, mask)
+        return allowed if tokens is None else self.rule.masked(allowed, tokens, len(self.W_Q))
+
+    def read_out(
+        self, pattern: Pattern, v: Heads, x: Float[Tensor, "batch query d_model"], tap: Tap | None = None
+    ) -> tuple[Float[Tensor, "batch query result"], Float[Tensor, "result d_model"]]:
+        """What heads mix of their values, side by side, and the matrix by which it is written to the stream."""
+        z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
+        results, weight = self.rule.read_out(z, x, self.W_O, self.own)
+        return results.flatten(2), weight.flatten(0, -2)
 
 
 class MLP(nn.Module):
@@ -191,17 +169,16 @@ class Block(nn.Module):
         mask: Float[Tensor, "query key"],
         tap: Tap | None = None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
-        at: slice | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind the layer, at the positions where anything reads it, `at`: elsewhere nothing asks."""
+        """The stream behind the layer."""
         resid = passes(tap, "hook_resid_pre", resid)
-        onto = resid if at is None else resid[:, at]
-        if tap is not None and at is None and tap.given("hook_attn_out", "attn."):
-            resid = onto + passes(tap, "hook_attn_out", resid)
-        elif tap is not None and tap.unasked("hook_attn_out"):
-            resid = self.attn(self.ln1(resid), mask, tap, tokens, at, onto)
-        else:
-            resid = onto + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens, at))
+        resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens))
+        return self.transformed(resid, tap)
+
+    def transformed(
+        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The stream behind the MLP, where there is one."""
         if self.mlp is not None and self.ln2 is not None:
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))

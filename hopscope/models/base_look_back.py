@@ -8,17 +8,13 @@ could have found; here they are where it begins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
+from hopscope.models.base_layers import Sizes
 from hopscope.tasks.base import Task
-
-if TYPE_CHECKING:
-    from hopscope.models.base_layers import Sizes
 
 #: What the setting is, for `--help`.
 LOOK_BACK = (

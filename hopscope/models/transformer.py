@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +21,10 @@ from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Variant, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
-from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, where_read
+from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, reads_last_layer_in_part
 from hopscope.models.base_layers import Block, LayerNorm, mask_of
 from hopscope.models.base_look_back import LOOK_BACK, check_look_back, look_back
-from hopscope.models.base_loops import looped
+from hopscope.models.base_sparing import spared
 from hopscope.models.positions.base import Positions
 from hopscope.tasks.base import Task
 
@@ -210,12 +209,33 @@ class Transformer(Model):
         return model
 
     @property
-    def layers(self) -> list[nn.Module]:
+    def layers(self) -> list[Block]:
         """The block of every layer."""
-        return [*self.blocks] * self.architecture.loops
+        return [*self.blocks] * self.architecture.loops  # type: ignore[list-item]
 
     def unrolled(self) -> Transformer:
-        return self if self.architecture.loops == 1 else looped(self, 1, self.architecture.n_layers)
+        return self if self.architecture.loops == 1 else self.looped(1, self.architecture.n_layers)
+
+    def looped(self, loops: int, own_layers: int | None = None) -> Transformer:
+        """The same weights in a model with another number of loops, in memory of their own.
+
+        Args:
+            loops: how many times the layers are run, such as more often than in training.
+            own_layers: for how many layers the new model has weights; where it has more than this one, they are copies.
+        """
+        shape = self.architecture
+        own_layers = own_layers or shape.own_layers
+        new = type(self)(
+            shape.but(n_layers=own_layers * loops, loops=loops),
+            n_positions=len(self.mask),
+            d_output=self.W_U.shape[1],
+            d_input=len(self.W_E) if self.b_E is not None else None,
+            d_vocab=len(self.W_E) if self.b_E is None else None,
+            learned_positions=self.W_pos is not None,
+        )
+        weights = self.state_dict()
+        new.load_state_dict({name: weights[in_first_loop(name, shape.own_layers)] for name in new.state_dict()})
+        return new.to(self.device).train(self.training)
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
@@ -262,28 +282,6 @@ class Transformer(Model):
         embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
         return [*embedding, *per_block, *(["ln_final.hook_normalized"] if self.architecture.layer_norm else [])]
 
-    @overload  # type: ignore[override]
-    def forward(
-        self,
-        inputs: Tensor,
-        *,
-        replace: Replacements | None = None,
-        cache: Literal[False] = False,
-        at: slice | None = None,
-        start_at_layer: int = 0,
-        stop_at_layer: int | None = None,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        inputs: Tensor,
-        *,
-        replace: Replacements | None = None,
-        cache: Literal[True] | Iterable[str],
-        at: slice | None = None,
-        start_at_layer: int = 0,
-        stop_at_layer: int | None = None,
-    ) -> tuple[Tensor, Cache]: ...
     def forward(
         self,
         inputs: Shaped[Tensor, "batch position ..."],
@@ -310,16 +308,26 @@ class Transformer(Model):
             BadInput: a name is none of `activation_names`, the sequence is longer than the model's, or a layer's
                 attention reads tokens, which a residual stream does not tell.
         """
-        if not replace and cache is False and not start_at_layer and stop_at_layer is None:
-            read = where_read(at, self.blocks[-1], inputs.device)
-            resid = self.run_blocks(self.embed(inputs, None), None, tokens=inputs, at=read)
-            return self.unembed(resid, at if read is None else None, None)
-        tap = self.tap(replace, cache)
-        resid = inputs if start_at_layer else self.embed(inputs, tap)
-        read = tap.read_at(at, self.architecture.n_layers - 1) if stop_at_layer is None else None
-        resid = self.run_blocks(resid, tap, start_at_layer, stop_at_layer, inputs, read)
-        outputs = self.unembed(resid, at if read is None else None, tap) if stop_at_layer is None else resid
-        return outputs if cache is False else (outputs, Cache(tap.kept))
+        tap = self.tap(replace, cache) if replace or cache is not False else None
+        early = tap is None and reads_last_layer_in_part(self.blocks[-1], inputs.device)
+        outputs = self.through(inputs, tap, at, start_at_layer, stop_at_layer, early)
+        return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+
+    def through(
+        self,
+        inputs: Shaped[Tensor, "batch position ..."],
+        tap: Tap | None,
+        at: slice | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        sparing: bool = False,
+    ) -> Float[Tensor, "batch position d_output"]:
+        """The pass of `forward`, through a tap; `sparing`, without what nothing reads (`base_sparing`)."""
+        resid, layers = inputs if start else self.embed(inputs, tap), range(self.architecture.n_layers)[start:stop]
+        tokens = inputs if self.reads_tokens else None
+        if stop is not None:
+            return self.run_blocks(layers, resid, tap, tokens, None, sparing)
+        return self.unembed(self.run_blocks(layers, resid, tap, tokens, at, sparing), tap)
 
     def embed(
         self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None
@@ -333,37 +341,40 @@ class Transformer(Model):
         return resid + passes(tap, "hook_pos_embed", self.W_pos[: inputs.shape[1]].expand_as(resid))
 
     def run_blocks(
-        self,
-        resid: Tensor,
-        tap: Tap | None,
-        start: int = 0,
-        stop: int | None = None,
-        tokens: Tensor | None = None,
-        at: slice | None = None,
+        self, layers: range, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
     ) -> Float[Tensor, "batch position d_model"]:
-        mask = self.mask[: resid.shape[1], : resid.shape[1]]
-        tokens = tokens if self.reads_tokens else None
-        if start and tokens is not None:
+        """The stream behind some layers, at the positions `at`."""
+        if layers.start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
-        for layer, block in list(enumerate(self.layers))[start:stop]:
-            local = tap.within(layer) if tap is not None else None
-            resid = block(resid, mask, local, tokens, at if layer == self.architecture.n_layers - 1 else None)
-            if tap is not None and local is not None:
-                tap.kept.update(local.kept)
+        for layer in layers:
+            resid = self.run_block(layer, resid, tap, tokens, at if layer == layers[-1] else None, sparing)
+        return resid if layers or at is None else resid[:, at]
+
+    def run_block(
+        self, layer: int, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
+    ) -> Float[Tensor, "batch position d_model"]:
+        """The same of one layer."""
+        block, mask = self.layers[layer], self.mask[: resid.shape[1], : resid.shape[1]]
+        local = None if tap is None else tap.within(layer)
+        if sparing and (local is not None or at is not None):
+            resid = spared(block, resid, mask, local or Tap(), tokens, at)
+        else:
+            resid = block(resid, mask, local, tokens)
+            resid = resid if at is None else resid[:, at]
+        if tap is not None and local is not None:
+            tap.kept.update(local.kept)
         return resid
 
     def unembed(
-        self, resid: Float[Tensor, "batch position d_model"], at: slice | None, tap: Tap | None
+        self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None = None
     ) -> Float[Tensor, "batch position d_output"]:
-        if at is not None:
-            resid = resid[:, at]
         resid = self.ln_final(resid, tap) if isinstance(self.ln_final, LayerNorm) else resid
         return F.linear(resid, self.W_U.T, self.b_U)
 
     def read_off(
         self, stream: Float[Tensor, "batch position d_model"], at: slice | None
     ) -> Float[Tensor, "batch position d_output"]:
-        return self.unembed(stream, at, None)
+        return self.unembed(stream if at is None else stream[:, at])
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
         ours = KERNELS if dtype == "bfloat16" and self.device.type == "cpu" else {}
@@ -374,3 +385,12 @@ class Transformer(Model):
         """Compile a block, once for all layers: they run the same code."""
         for block in self.blocks:
             block.compile()
+
+
+def in_first_loop(name: str, own_layers: int) -> str:
+    """A weight's name in the first loop: in loops of two layers that of `blocks.5.attn.W_O` is `blocks.1.attn.W_O`."""
+    blocks, _, rest = name.partition(".")
+    if blocks != "blocks":
+        return name
+    layer, _, weight = rest.partition(".")
+    return f"blocks.{int(layer) % own_layers}.{weight}"

@@ -12,8 +12,7 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.tasks.base import Task
-from hopscope.tasks.base_batch import Batch
+from hopscope.tasks.base import Batch, Task
 
 
 class RegressionTask(Task):

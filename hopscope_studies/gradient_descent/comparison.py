@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.runs.run import Run
-from hopscope.tasks.base_batch import Batch
+from hopscope.tasks.base import Batch
 from hopscope_studies.gradient_descent.construction import constructed, halfway, repeated
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttention
 from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression

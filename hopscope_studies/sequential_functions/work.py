@@ -13,7 +13,7 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 from hopscope.models.base import Model
-from hopscope.tasks.base_batch import Batch
+from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.construction import descent_by_hand
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
 from hopscope_studies.sequential_functions.theory.references import best_rate, errors, source_errors

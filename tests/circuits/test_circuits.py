@@ -15,7 +15,7 @@ import torch
 from bench.controls import random_sets, with_wrong_chains
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import discovery, passes
+from hopscope.circuits import discovery
 from hopscope.circuits.certificates import certify
 from hopscope.circuits.circuit import Circuit, Completeness
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
@@ -29,6 +29,7 @@ from hopscope.circuits.units import NO_ROLE, Ground, Row, row_of
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
+from hopscope.interventions import branches
 from hopscope.interventions.patterns import ideal, null, visible
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
@@ -419,11 +420,11 @@ def test_a_change_of_the_last_layer_alone_runs_that_layer_alone(monkeypatch):
     lab.outputs([Kept(early | {late[0]})])
     seen = Counter()
     for layer, block in enumerate(run.model.blocks):
-        block.register_forward_pre_hook(lambda *_, layer=layer: seen.update([layer]))
+        block.ln1.register_forward_pre_hook(lambda *_, layer=layer: seen.update([layer]))
     lab.outputs([Kept(early | {late[1]})])
     assert seen == {3: 1}
     [stream] = [stream for keys, (stream, _) in lab.prefixes.streams.items() if len(keys) == 3]
-    monkeypatch.setattr(passes, "ROOM", 2 * stream.nbytes)
+    monkeypatch.setattr(branches, "ROOM", 2 * stream.nbytes)
     lab.outputs([Kept(frozenset(late[:2]))])
     assert len(lab.prefixes.streams) == 2 and lab.prefixes.size == 2 * stream.nbytes
 
@@ -434,7 +435,7 @@ def test_layers_before_the_first_difference_are_run_once(monkeypatch):
     lab = Evaluator(run.model, run.task.sample(4, 3))
     seen = Counter()
     for layer, block in enumerate(run.model.blocks):
-        block.register_forward_pre_hook(lambda _, args, layer=layer: seen.update({layer: len(args[0])}))
+        block.ln1.register_forward_pre_hook(lambda _, args, layer=layer: seen.update({layer: len(args[0])}))
     early = frozenset(p for p in lab.ground.paths if p.layer < 3)
     lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
     assert seen == {0: 4, 1: 4, 2: 4, 3: 80}

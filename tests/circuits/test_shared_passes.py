@@ -14,7 +14,7 @@ from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.units import Row, row_of
 from hopscope.core.seeds import generator
 from hopscope.models.attention.softmax import Softmax
-from hopscope.models.base import Blind, Sparing
+from hopscope.models.base_sparing import Blind
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -69,6 +69,12 @@ def changes_of(evaluator: Evaluator) -> list[Change]:
 
 def as_pattern(change: Change, layer: int, evaluator: Evaluator):
     return lambda actual: change.pattern(layer, actual, evaluator.ground)
+
+
+def sparing(model: Transformer, inputs: torch.Tensor, replace: Any = None, cache: Any = (), at: slice | None = None):
+    """Outputs and activations of a pass without what neither depends on."""
+    tap = model.tap(replace, cache)
+    return model.through(inputs, tap, at, sparing=True), tap.kept
 
 
 def whole(evaluator: Evaluator, change: Change) -> torch.Tensor:
@@ -149,15 +155,15 @@ def test_no_query_meets_a_key_where_patterns_are_set_whatever_they_are(monkeypat
 
 
 def test_only_a_pass_that_asks_for_it_is_spared_anything():
-    """A blind replacement in a plain mapping is one like any other, to the bit."""
+    """To the model itself a blind replacement is one like any other, to the bit."""
     evaluator = lab("relative positions")
     model, inputs = evaluator.model, evaluator.batch.inputs
     name, even = "blocks.1.attn.hook_pattern", lambda actual: torch.full_like(actual, 1 / actual.shape[-1])
     expected, expected_cache = model(inputs, replace={name: even}, cache=True)
     found, cache = model(inputs, replace={name: Blind(even)}, cache=True)
     assert torch.equal(found, expected) and all(torch.equal(cache[n], expected_cache[n]) for n in cache)
-    spared = model(inputs, replace=Sparing({name: Blind(even)}), at=slice(-1, None))
-    torch.testing.assert_close(spared, expected[:, -1:], **CLOSE)
+    found, _ = sparing(model, inputs, {name: Blind(even)}, at=slice(-1, None))
+    torch.testing.assert_close(found, expected[:, -1:], **CLOSE)
 
 
 def test_a_sparing_pass_tells_all_that_is_asked_of_it():
@@ -174,9 +180,25 @@ def test_a_sparing_pass_tells_all_that_is_asked_of_it():
         "hook_resid_post",
     ):
         expected, whole_cache = model(inputs, cache=[last + name], at=at)
-        found, cache = model(inputs, replace=Sparing(), cache=[last + name], at=at)
+        found, cache = sparing(model, inputs, cache=[last + name], at=at)
         torch.testing.assert_close(cache[last + name], whole_cache[last + name], **CLOSE)
         torch.testing.assert_close(found, expected, **CLOSE)
+
+
+class Doubled(Transformer):
+    """A model with a forward pass of its own."""
+
+    def forward(self, inputs, **how):
+        found = super().forward(inputs, **how)
+        return (2 * found[0], found[1]) if isinstance(found, tuple) else 2 * found
+
+
+def test_a_model_with_a_pass_of_its_own_is_run_as_it_says():
+    """Its blocks are those of a transformer, but they are not all that it does."""
+    evaluator = lab("MLP")
+    expected = evaluator.outputs([AsIs(), Kept(frozenset())])
+    evaluator.model.__class__, evaluator.model.starts_at_layers = Doubled, False
+    torch.testing.assert_close(evaluator.outputs([AsIs(), Kept(frozenset())]), 2 * expected, **CLOSE)
 
 
 def test_attention_whose_output_is_given_is_not_computed(monkeypatch):
@@ -188,9 +210,9 @@ def test_attention_whose_output_is_given_is_not_computed(monkeypatch):
     asked = []
     attend = Softmax.attend
     monkeypatch.setattr(Softmax, "attend", lambda *each: asked.append(each) or attend(*each))
-    assert torch.equal(model(inputs, replace=Sparing({name: given})), expected)
+    assert torch.equal(sparing(model, inputs, {name: given})[0], expected)
     assert len(asked) == 3
-    model(inputs, replace=Sparing({name: given}), cache=["blocks.1.attn.hook_q"])
+    sparing(model, inputs, {name: given}, ["blocks.1.attn.hook_q"])
     assert len(asked) == 7
 
 

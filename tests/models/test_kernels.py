@@ -102,7 +102,7 @@ def gradient(trainer: Trainer) -> Tensor:
 
 def as_pytorch_has_it(monkeypatch) -> None:
     monkeypatch.setattr(base_layers, "gelu", lambda x: F.gelu(x, approximate="tanh"))
-    monkeypatch.setattr(transformer, "where_read", lambda *_: None)
+    monkeypatch.setattr(transformer, "reads_last_layer_in_part", lambda *_: False)
 
 
 def test_gradients_differ_from_pytorchs_by_less_than_bfloat16_does_from_float32(monkeypatch):

@@ -8,7 +8,6 @@ import torch
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
-from hopscope.models.base_loops import looped
 from hopscope.models.transformer import Architecture
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.retrieval import Retrieval
@@ -44,8 +43,8 @@ def test_a_shared_weight_gets_the_sum_of_its_copies_gradients():
 
 def test_more_loops_go_on_with_the_stream_of_fewer():
     model, inputs = drawn(), TASK.sample(5, 0).inputs
-    stream = looped(model, 5)(inputs, stop_at_layer=8)
-    once = looped(model, 1)
+    stream = model.looped(5)(inputs, stop_at_layer=8)
+    once = model.looped(1)
     by_hand = once(inputs, stop_at_layer=2)
     for _ in range(3):
         for block in once.blocks:

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from hopscope.circuits.components.graph import Edge, Wiring
 from hopscope.circuits.lab import Lab
-from hopscope.circuits.passes import tile_for
 from hopscope.core.settings import BadInput
+from hopscope.interventions.engine import tile_for
 from hopscope.models.base import Model, Replacement
 from hopscope.tasks.base import Batch
 

@@ -6,16 +6,14 @@ all of them. With n = 1 it is the plain transformer, weight for weight and bit f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.base import Replacements, Tap
+from hopscope.models.base import Tap
 from hopscope.models.base_layers import Block
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.base import Task
@@ -93,52 +91,22 @@ class MultiTokenTransformer(Transformer):
         depth = min(int(name.split(".")[1]), trunk) + 1
         return {"gpt2": (2 * (trunk + 1)) ** -0.5, "early_layers": 1 / depth}.get(self.architecture.init, 1.0)
 
-    def forward(  # type: ignore[override]
-        self,
-        inputs: Shaped[Tensor, "batch position ..."],
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-        start_at_layer: int = 0,
-        stop_at_layer: int | None = None,
-    ) -> Any:
-        """As `Transformer.forward`; with several heads it neither starts nor stops between layers (BadInput)."""
-        if self.architecture.n_futures > 1 and (start_at_layer or stop_at_layer is not None):
-            raise BadInput("a model that foretells several tokens has layers side by side: it runs as a whole alone")
-        between: Any = {"start_at_layer": start_at_layer, "stop_at_layer": stop_at_layer}
-        if cache is False:
-            return super().forward(inputs, replace=replace, at=at, **between)
-        return super().forward(inputs, replace=replace, cache=cache, at=at, **between)
-
     def run_blocks(
-        self,
-        resid: Tensor,
-        tap: Tap | None,
-        start: int = 0,
-        stop: int | None = None,
-        tokens: Tensor | None = None,
-        at: slice | None = None,
+        self, layers: range, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
     ) -> Float[Tensor, "batch position ... d_model"]:
         """The stream behind the one head; or, (batch, position, head, d_model), behind each."""
-        architecture = self.architecture
-        if architecture.n_futures == 1:
-            return super().run_blocks(resid, tap, start, stop, tokens, at)
-        shared = super().run_blocks(resid, tap, 0, architecture.trunk, tokens)
-        mask = self.mask[: resid.shape[1], : resid.shape[1]]
-        read = tokens if self.reads_tokens else None
-        streams = []
-        for layer in range(architecture.trunk, architecture.n_layers):
-            local = tap.within(layer) if tap is not None else None
-            streams.append(self.blocks[layer](shared, mask, local, read, at))
-            if tap is not None and local is not None:
-                tap.kept.update(local.kept)
-        return torch.stack(streams, 2)
+        if self.architecture.n_futures == 1:
+            return super().run_blocks(layers, resid, tap, tokens, at, sparing)
+        if layers != range(self.architecture.n_layers):
+            raise BadInput("a model that foretells several tokens has layers side by side: it runs as a whole alone")
+        shared = super().run_blocks(layers[: self.architecture.trunk], resid, tap, tokens, None, sparing)
+        heads = layers[self.architecture.trunk :]
+        return torch.stack([self.run_block(head, shared, tap, tokens, at, sparing) for head in heads], 2)
 
     def unembed(
-        self, resid: Float[Tensor, "batch position ... d_model"], at: slice | None, tap: Tap | None
+        self, resid: Float[Tensor, "batch position ... d_model"], tap: Tap | None = None
     ) -> Float[Tensor, "batch position d_output"]:
-        outputs = super().unembed(resid, at, tap)
+        outputs = super().unembed(resid, tap)
         return outputs if self.architecture.n_futures == 1 else outputs.flatten(2)
 
     def read_off(

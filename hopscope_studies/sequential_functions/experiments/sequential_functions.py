@@ -19,7 +19,7 @@ from hopscope.core.storage import read_json
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
-from hopscope.tasks.base_batch import Batch
+from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.claims import claims as claims
 from hopscope_studies.sequential_functions.figure import figure as figure
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from hopscope.core.seeds import generator
-from hopscope.tasks.base_batch import Batch
+from hopscope.tasks.base import Batch
 from hopscope.theory.least_squares import least_squares, ridge
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
 

@@ -1,4 +1,4 @@
-"""Many changes of attention in one forward pass that branches where they differ.
+"""Many interventions in one forward pass that branches where they differ.
 
 Changes that leave the first layers alike share them: one copy of the sequences runs until two changes do different
 things to a layer, then one of each kind. What is left out of a late layer costs only the layers after it.
@@ -6,20 +6,49 @@ things to a layer, then one of each kind. What is left out of a late layer costs
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Sequence
+from typing import Generic
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from hopscope.circuits.changes import Change
-from hopscope.circuits.passes import Passes
+from hopscope.interventions.engine import C, Engine, Intervention
 
 Groups = Sequence[Sequence[int]]  # of changes, by their place
+ROOM = 2**26  # bytes, of the streams that are kept of single passes (ours)
 
 
-class Branching:
+class Prefixes:
+    """Residual streams of late passes, by what was done to the layers below: a search tries one change after another.
+
+    Attributes:
+        streams: the oldest first; with the change, whose parts the key may name by their identity.
+    """
+
+    def __init__(self) -> None:
+        self.streams: OrderedDict[tuple[Hashable, ...], tuple[Tensor, Intervention]] = OrderedDict()
+        self.size = 0
+
+    def longest(self, keys: Sequence[Hashable]) -> int:
+        """The number of layers of the longest prefix that is known."""
+        return next((layer for layer in range(len(keys) - 1, 0, -1) if tuple(keys[:layer]) in self.streams), 0)
+
+    def __getitem__(self, keys: Sequence[Hashable]) -> Tensor:
+        self.streams.move_to_end(tuple(keys))
+        return self.streams[tuple(keys)][0]
+
+    def keep(self, keys: Sequence[Hashable], stream: Tensor, change: Intervention) -> None:
+        """Keep a stream; the oldest go where there is no room."""
+        self.streams[tuple(keys)] = stream, change
+        self.size += stream.nbytes
+        while self.size > ROOM:
+            _, (oldest, _) = self.streams.popitem(last=False)
+            self.size -= oldest.nbytes
+
+
+class Branching(Generic[C]):
     """A pass of some changes through a model that can start before any layer, and stop there.
 
     Attributes:
@@ -27,15 +56,15 @@ class Branching:
         found: the answers, by the place of the change.
     """
 
-    def __init__(self, evaluator: Passes, changes: Sequence[Change]):
-        self.evaluator, self.changes = evaluator, changes
-        self.n_layers = len(evaluator.layers)
-        self.keys = [[key_of(change, layer) for layer in evaluator.layers] for change in changes]
+    def __init__(self, engine: Engine[C], changes: Sequence[C], prefixes: Prefixes):
+        self.engine, self.changes, self.prefixes = engine, changes, prefixes
+        self.n_layers = len(engine.layers)
+        self.keys = [[key_of(change, layer) for layer in engine.layers] for change in changes]
         self.found: dict[int, Float[Tensor, "batch query output"]] = {}
 
     def answers(self) -> Float[Tensor, "change batch query output"]:
         """The model's answers under each change."""
-        known, places = self.evaluator.known, [*range(len(self.changes))]
+        known, places = self.engine.known, [*range(len(self.changes))]
         if known is not None:  # what changes nothing need not be run
             self.found = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
         left = [place for place in places if place not in self.found]
@@ -43,7 +72,7 @@ class Branching:
             return self.alone()[None]
         if left:
             start = min(self.first_of(place) for place in left)
-            stream = self.evaluator.streams[start] if start else self.evaluator.batch.inputs
+            stream = self.engine.as_it_is.streams[start] if start else self.engine.batch.inputs
             self.descend(start, stream[None], [left])
         return torch.stack([self.found[place] for place in places])
 
@@ -53,22 +82,22 @@ class Branching:
 
     def alone(self) -> Float[Tensor, "batch query output"]:
         """The answers under a single change, from the last layer up to which some earlier change was like it."""
-        evaluator, keys = self.evaluator, self.keys[0]
-        start, first = evaluator.prefixes.longest(keys), self.first_of(0)
-        stream = evaluator.prefixes[keys[:start]] if start else evaluator.batch.inputs
-        if evaluator.known is not None and first > start:
-            start, stream = first, evaluator.streams[first]
+        engine, keys = self.engine, self.keys[0]
+        start, first = self.prefixes.longest(keys), self.first_of(0)
+        stream = self.prefixes[keys[:start]] if start else engine.batch.inputs
+        if engine.known is not None and first > start:
+            start, stream = first, engine.as_it_is.streams[first]
         names = {f"blocks.{layer}.hook_resid_pre": layer for layer in range(start + 1, self.n_layers)}
-        replace = evaluator.changed(self.changes, start, self.n_layers)
-        answers, streams = evaluator.through(stream, replace, start, cache=list(names))
+        replace = engine.changed(self.changes, start, self.n_layers)
+        answers, streams = engine.through(stream, replace, start, cache=list(names))
         for name, layer in names.items():
-            evaluator.prefixes.keep(keys[:layer], streams[name], self.changes[0])
+            self.prefixes.keep(keys[:layer], streams[name], self.changes[0])
         return answers
 
     def descend(self, layer: int, stream: Shaped[Tensor, "group batch position ..."], groups: Groups) -> None:
         """Go on from a layer with groups of changes that are alike so far; each has its copy of the stream."""
         apart = [(parent, part) for parent, group in enumerate(groups) for part in self.parts(group, layer)]
-        per_tile = max(1, self.evaluator.tile // len(self.evaluator.batch))
+        per_tile = max(1, self.engine.tile // len(self.engine.batch))
         for begin in range(0, len(apart), per_tile):
             some = apart[begin : begin + per_tile]
             parts = [part for _, part in some]
@@ -95,16 +124,14 @@ class Branching:
         later = range(layer + 1, self.n_layers)
         return next((i for i in later if any(len(self.parts(group, i)) > 1 for group in several)), self.n_layers)
 
-    def run(
-        self, start: int, stop: int, stream: Tensor, changes: Sequence[Change]
-    ) -> Shaped[Tensor, "group batch ..."]:
+    def run(self, start: int, stop: int, stream: Tensor, changes: Sequence[C]) -> Shaped[Tensor, "group batch ..."]:
         """Some layers, with a change for each copy of the sequences: the stream after them, or the answers."""
-        replace = self.evaluator.changed(changes, start, stop)
-        outputs, _ = self.evaluator.through(stream.flatten(0, 1), replace, start, stop)
+        replace = self.engine.changed(changes, start, stop)
+        outputs, _ = self.engine.through(stream.flatten(0, 1), replace, start, stop)
         return outputs.unflatten(0, (len(stream), -1))
 
 
-def key_of(change: Change, layer: int) -> Hashable:
+def key_of(change: Intervention, layer: int) -> Hashable:
     """What a change does to a layer, as a value; one that does not say is like no other from its first layer on."""
     if hasattr(change, "key"):
         key: Hashable = change.key(layer)

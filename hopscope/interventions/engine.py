@@ -1,32 +1,32 @@
-"""Passes of a model on some sequences, whole or in part, with what becomes of its attention.
+"""An engine that runs a model's blocks on some sequences, under many interventions.
 
-A pass leaves out what its answers do not depend on: queries and keys of layers whose patterns are set whatever they
-are, the last layer where no answer is read off (`hopscope.models.base.Sparing`), and what the model as it is has told
-already (`AsItIs`).
+- What nobody reads is left out: queries and keys of layers whose patterns are set whatever they are, and the last layer
+  where no answer is read off (`hopscope.models.base_sparing`).
+- What the model as it is has told already is not computed again (`AsItIs`), nor what interventions have in common
+  (`hopscope.interventions.branches`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.changes import Change, Pattern, is_blind, outputs_of, patterns_of
-from hopscope.circuits.units import Ground
-from hopscope.models.base import Blind, Model, Replacements, Sparing
+from hopscope.models.base import Cache, Model, Replacement, Replacements
+from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 
-STREAM, PATTERN, OUTPUT = "hook_resid_pre", "attn.hook_pattern", "attn.hook_z"
+STREAM, PATTERN = "hook_resid_pre", "attn.hook_pattern"
 #: Sequences in one forward pass, at most.
 TILE = 512
 #: Bytes of a layer's widest activation in one pass: enough to keep two cores busy, few enough to stay in their caches.
 CACHED = 2**22
-ROOM = 2**26  # bytes, of the streams that an evaluator keeps (ours)
 
 
 def tile_for(model: Model, batch: Batch) -> int:
@@ -48,46 +48,34 @@ class AsItIs:
 
     outputs: Float[Tensor, "batch query output"]
     streams: list[Float[Tensor, "batch position d_model"]]
-    patterns: list[Pattern]
+    patterns: list[Float[Tensor, "batch head query key"]]
 
     def part(self, some: slice) -> AsItIs:
         """The same of some sequences alone."""
         return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
-class Prefixes:
-    """Residual streams of late passes, by what was done to the layers below: a search tries one change after another.
+class Intervention(Protocol):
+    """What becomes of a model's activations, layer by layer.
 
-    Attributes:
-        streams: the oldest first; with the change, whose parts the key may name by their identity.
+    It may have a method `key(layer)`: None where the layer stays as it is, else a value such that interventions of
+    equal keys do the same to equal activations. What such interventions have in common is computed once.
     """
 
-    def __init__(self) -> None:
-        self.streams: OrderedDict[tuple[Hashable, ...], tuple[Tensor, Change]] = OrderedDict()
-        self.size = 0
-
-    def longest(self, keys: Sequence[Hashable]) -> int:
-        """The number of layers of the longest prefix that is known."""
-        return next((layer for layer in range(len(keys) - 1, 0, -1) if tuple(keys[:layer]) in self.streams), 0)
-
-    def __getitem__(self, keys: Sequence[Hashable]) -> Tensor:
-        self.streams.move_to_end(tuple(keys))
-        return self.streams[tuple(keys)][0]
-
-    def keep(self, keys: Sequence[Hashable], stream: Tensor, change: Change) -> None:
-        """Keep a stream; the oldest go where there is no room."""
-        self.streams[tuple(keys)] = stream, change
-        self.size += stream.nbytes
-        while self.size > ROOM:
-            _, (oldest, _) = self.streams.popitem(last=False)
-            self.size -= oldest.nbytes
+    @property
+    def first_layer(self) -> float:
+        """The first layer that may change."""
+        ...
 
 
-class Passes:
+C = TypeVar("C", bound=Intervention)
+
+
+class Engine(ABC, Generic[C]):
     """A model on a set of sequences.
 
     Args:
-        model: whose attention is changed.
+        model: whose activations are changed.
         batch: the sequences, with a task whose roles are known.
         tile: sequences per forward pass, all changes together; by default as many as stay in a processor's cache.
     """
@@ -95,10 +83,15 @@ class Passes:
     def __init__(self, model: Model, batch: Batch, tile: int | None = None):
         self.model, self.batch = model, batch
         self.tile = tile_for(model, batch) if tile is None else tile
-        self.ground = Ground(batch, model.architecture)
-        self.prefixes = Prefixes()
         self.forwards = 0.0  # forward passes over the whole set, those of its parts by their share; for the accounts
         self.counted: Callable[[float], None] = lambda passes: None  # a part tells the whole
+
+    @abstractmethod
+    def changed(self, changes: Sequence[C], start: int = 0, stop: int | None = None) -> dict[str, Replacement]:
+        """What becomes of some layers' activations, with a change for each copy of the sequences.
+
+        Replacements that do not look at a pattern are `Blind`: it then need not be computed.
+        """
 
     @cached_property
     def as_it_is(self) -> AsItIs:
@@ -120,25 +113,6 @@ class Passes:
         self.forwards += passes
         self.counted(passes)
 
-    @property
-    def streams(self) -> list[Float[Tensor, "batch position d_model"]]:
-        """The residual stream before every layer, of the model as it is."""
-        return self.as_it_is.streams
-
-    def changed(self, changes: Sequence[Change], start: int = 0, stop: int | None = None) -> Sparing:
-        """What becomes of some layers' patterns, and of what heads say, with a change for each copy of the sequences.
-
-        A layer whose pattern no change looks at need not compute it.
-        """
-        found, ground = Sparing(), self.ground
-        for layer in self.layers[start:stop]:
-            new = partial(patterns_of, changes, layer, ground=ground)
-            blind = all(is_blind(change, layer) for change in changes)
-            found[f"blocks.{layer}.{PATTERN}"] = Blind(new) if blind else new
-            if any(hasattr(change, "output") for change in changes):
-                found[f"blocks.{layer}.{OUTPUT}"] = partial(outputs_of, changes, layer, ground=ground)
-        return found
-
     def through(
         self,
         stream: Float[Tensor, "copies position ..."],
@@ -149,11 +123,15 @@ class Passes:
     ) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Some layers, for copies of the sequences: the stream after them or the answers; and activations."""
         last = stop is None or stop == len(self.layers)
+        at, model = self.batch.task.query_positions if last else None, self.model
+        if isinstance(model, Transformer) and type(model).forward is Transformer.forward:
+            tap = model.tap(replace, cache)
+            return model.through(stream, tap, at, start, None if last else stop, sparing=True), Cache(tap.kept)
         where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
-        at = self.batch.task.query_positions if last else None
         if not cache:
-            return self.model(stream, replace=replace, at=at, **where), {}
-        return self.model(stream, replace=replace, cache=list(cache), at=at, **where)
+            return model(stream, replace=replace, at=at, **where), {}
+        found: tuple[Tensor, Cache] = model(stream, replace=replace, cache=list(cache), at=at, **where)
+        return found
 
     @property
     def layers(self) -> range:
