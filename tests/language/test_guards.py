@@ -27,6 +27,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from hopscope.cli.lm.evaluate import ask_all
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.base import Sampling, given_whole
@@ -34,8 +35,11 @@ from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
 from hopscope.language.checkpoints import Opened
 from hopscope.language.echo import Echo, continuations
+from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.layouts.code import Code
 from hopscope.language.lens.attention import Lens
+from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from tests.language import planted
 
@@ -224,6 +228,17 @@ def test_questions_beyond_the_context_are_refused_with_both_lengths():
             one.log_likelihoods([fits, long])
         with pytest.raises(BadInput, match="reads at most 16 tokens, and a question with its answer takes 17"):
             one.generate([fits], [Sampling(0.0, 3, 0)])
+
+
+@pytest.mark.parametrize("protocol", [LogLikelihood(), GreedyStrict()])
+def test_of_several_rows_none_is_asked_where_one_has_a_question_that_is_too_long(protocol, tmp_path):
+    words = characters()
+    shape = {"vocab_size": len(words), "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 128}
+    one = HuggingFace(Opened(GPT2LMHeadModel(GPT2Config(**shape)).eval(), words, "short", {}))
+    cells = [(Equations(n_hops=hops), Code(), protocol) for hops in (1, 9)]
+    with pytest.raises(BadInput, match="reads at most 128 tokens, and a question"):
+        ask_all(one, cells, Evaluation(count=2), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 # F7: tokenizers that set a token behind every text ------------------------------------------------------------------
