@@ -84,7 +84,8 @@ class Asked(LM):
 
     def get_model_info(self) -> dict[str, Any]:
         """What lm-eval keeps beside its results: who was asked, and how the texts came about."""
-        return {**self.endpoint.identity, **self.habits.row, "left_out": self.endpoint.fields.left_out}
+        told = {**self.endpoint.identity, **self.habits.row, "left_out": self.endpoint.fields.left_out}
+        return {"hopscope": told}
 
 
 def arguments_of(requests: Sequence[Instance]) -> list[tuple[Any, ...]]:

@@ -67,7 +67,7 @@ def main(folder: Path) -> dict[str, dict[str, Any]]:
             asked = Asked(server.url)
             asked.endpoint.server.patience = HASTY
             found[habit] = {"ours": scores(tasks, manager, model=asked)}
-            found[habit]["left_out"] = asked.get_model_info()["left_out"]
+            found[habit]["left_out"] = asked.get_model_info()["hopscope"]["left_out"]
             asked.endpoint.close()
             common = {"model": "x", "max_retries": 1}
             chat = {**common, "base_url": f"{server.url}/chat/completions", "tokenizer_backend": None}

@@ -160,16 +160,16 @@ def test_what_cannot_be_right_is_an_error_wherever_it_comes_from(scores, words):
 # F4: logits that are no numbers ---------------------------------------------------------------------------------------
 
 
-def characters(eos: bool = False):
-    """A tokenizer of single characters; with `eos` it sets its end token behind every text."""
+def characters(behind: str = ""):
+    """A tokenizer of single characters, which sets these special tokens behind every text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     vocab = {"<unk>": 0, "<s>": 1, "</s>": 2} | {chr(i): i - 29 for i in range(32, 127)}
     made = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     made.pre_tokenizer, made.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
-    form = "<s> $A </s>" if eos else "<s> $A"
-    made.post_processor = processors.TemplateProcessing(single=form, special_tokens=[("<s>", 1), ("</s>", 2)])
+    special = [("<unk>", 0), ("<s>", 1), ("</s>", 2)]
+    made.post_processor = processors.TemplateProcessing(single=f"<s> $A {behind}".strip(), special_tokens=special)
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
@@ -189,8 +189,8 @@ def bigram(table: dict[str, str], words) -> LlamaForCausalLM:
     return model
 
 
-def backend(eos: bool = False, table: dict[str, str] | None = None) -> HuggingFace:
-    words = characters(eos)
+def backend(behind: str = "", table: dict[str, str] | None = None) -> HuggingFace:
+    words = characters(behind)
     chain = {":": " ", " ": "2", "2": "</s>", "</s>": "3"} if table is None else table
     return HuggingFace(Opened(bigram(chain, words), words, "bigram", {}))
 
@@ -244,10 +244,11 @@ def test_of_several_rows_none_is_asked_where_one_has_a_question_that_is_too_long
 # F7: tokenizers that set a token behind every text ------------------------------------------------------------------
 
 
-def test_a_token_behind_every_text_is_left_out_of_prompts_and_answers():
+@pytest.mark.parametrize(("behind", "ids"), [("</s>", [2]), ("<unk> </s>", [0, 2])])
+def test_a_token_behind_every_text_is_left_out_of_prompts_and_answers(behind, ids):
     """One model, two tokenizers: what it says and what it finds likely must be the same."""
-    assert appended(characters(True)) == [2] and appended(characters()) == []
-    plain, ending = backend(), backend(eos=True)
+    assert appended(characters(behind)) == ids and appended(characters()) == []
+    plain, ending = backend(), backend(behind)
     for one in (plain, ending):
         assert one.generate([ASKED], [Sampling(0.0, 4, 0)]) == [" 2"]
         assert max(zip(one.log_likelihoods([ASKED])[0], ASKED.choices, strict=True))[1] == " 2"
