@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import lm_eval.models  # noqa: F401 - its own models, which it would not look for where one is registered already
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
