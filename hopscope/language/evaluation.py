@@ -162,6 +162,15 @@ class Cell:
         self.check()
         return self.result()
 
+    def check_lengths(self) -> None:
+        """Raise BadInput for a question that is longer than the model reads, before any is asked."""
+        if self.backend.context is None:
+            return
+        for number in range(self.settings.count):
+            question, rendered, _ = self.made(number)
+            text = None if self.protocol.scores else self.protocol.sampling(question, 0).max_tokens
+            self.backend.check_length(rendered, text)
+
     def check(self) -> None:
         """Warn of answers that are none. Raises BadInput where all were cut off: then nothing is known."""
         if not self.protocol.scores:
@@ -169,6 +178,7 @@ class Cell:
 
     def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
         """Ask whatever is missing, batch by batch; every question, judged."""
+        self.check_lengths()
         waiting = self.look_up(records)
         while waiting:
             watch(len(self.done), self.settings.count)

@@ -13,6 +13,7 @@ scores 0 and is counted (`valid`).
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from math import nan
@@ -20,7 +21,16 @@ from typing import Any, TypeVar
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, get_model, modelapi
+from inspect_ai.model import (
+    ChatMessage,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    StopReason,
+    get_model,
+    modelapi,
+)
 from inspect_ai.scorer import (
     CORRECT,
     INCORRECT,
@@ -42,13 +52,16 @@ from hopscope.core.intervals import wilson, wilson_of_mean
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
+from hopscope.language.backends.base import Backend, Sampling
+from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import Known
+from hopscope.language.benchmarking import Marking
 from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.fields import Fields
-from hopscope.language.layouts.base import Layout
-from hopscope.language.protocols.base import text_in
+from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.protocols.base import Protocol, text_in
 from hopscope.language.protocols.resample import Resample
-from hopscope.language.turns import completion
+from hopscope.language.turns import Completion, completion
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
@@ -145,11 +158,11 @@ def benchmark_task(
     """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
     shown: Layout = catalogue.find("language.layouts", layout)()
-    config = GenerateConfig(**BOUNDS, temperature=0.0, max_tokens=max_tokens or benchmark.MAX_TOKENS)
     return Task(
         dataset=MemoryDataset([sample(benchmark, shown, seed, index) for index in range(count)], name=name),
+        solver=likeliest_text(max_tokens or benchmark.MAX_TOKENS),
         scorer=marks(lenient),
-        config=config,
+        config=GenerateConfig(**BOUNDS),
         version=VERSION,
     )
 
@@ -189,7 +202,17 @@ def question_of(made_from: Mapping[str, Any]) -> Question:
 @solver
 def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max_tokens: int = 32) -> Solver:
     """Ask as the protocol `resample` of `hopscope lm evaluate` does, with its seeds and its rule of acceptance."""
-    protocol = Resample(max_tries, temperature, max_tokens)
+    return asked_by(Resample(max_tries, temperature, max_tokens))
+
+
+@solver
+def likeliest_text(max_tokens: int) -> Solver:
+    """Ask once, greedily, as `hopscope lm evaluate --benchmark` does."""
+    return asked_by(Marking(max_tokens))
+
+
+def asked_by(protocol: Protocol) -> Solver:
+    """Ask by a protocol, and judge; without fields that the provider turned out not to take."""
     learnt: dict[str, Fields] = {}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -204,7 +227,7 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
         judged = protocol.judge(question, answers)
         state.store.set("label", judged.label)
         state.store.set("tries", judged.tries)
-        state.store.set("left_out", fields.left_out)
+        state.store.set("left_out", (state.output.metadata or {}).get("left_out", fields.left_out))
         state.messages = [*asked, state.output.message]
         return state
 
@@ -212,7 +235,10 @@ def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max
 
 
 async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields: Fields) -> ModelOutput:
-    """What the model says, asked without the fields that its provider turns out not to take."""
+    """What the model says, asked without the fields that its provider turns out not to take.
+
+    Raises BadInput for what inspect's client cannot read, as content in parts.
+    """
     while True:
         sent = fields.taken(wanted)
         config = {ITS_NAMES.get(name, name): value for name, value in sent.items() if name in wanted and value != []}
@@ -223,6 +249,11 @@ async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields
             said = f"{getattr(refusal, 'provider_message', '')} {getattr(refusal.__cause__, 'body', '')}"
             if not fields.learn(said) and fields.taken(wanted) == sent:  # samples that are asked at once learn once
                 raise
+        except TypeError as error:
+            raise BadInput(
+                f"inspect's client cannot read what {get_model()} answers ({error}); hopscope's own can: "
+                f"--model hopscope/{get_model().name}"
+            ) from error
 
 
 def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
@@ -311,19 +342,33 @@ def marks(lenient: bool = False) -> Scorer:
     return score
 
 
-@modelapi(name="hopscope-known")
-class KnownModel(ModelAPI):
-    """A model of known answer, `hopscope-known/oracle`, to test a runner with: no network, no latency."""
+@modelapi(name="hopscope")
+class AskedModel(ModelAPI):
+    """A model that is asked and read as by `hopscope lm evaluate`: for servers that inspect's own clients cannot read.
 
-    def __init__(self, model_name: str, *args: Any, **more: Any):
-        super().__init__(model_name, *args, **more)
-        self.known = Known(model_name)
-        self.known.questions = ASKED
+    `hopscope/NAME` is behind `model_base_url`; `hopscope/known:oracle` is of known answer, to test a runner with.
+    """
+
+    def __init__(self, model_name: str, base_url: str | None = None, *args: Any, **more: Any):
+        super().__init__(model_name, base_url, *args, **more)
+        behaviour = model_name.removeprefix("known:")
+        known = Known(behaviour) if behaviour != model_name else None
+        if known is not None:
+            known.questions = ASKED
+        self.backend: Backend = known or Endpoint(base_url or "", model_name)
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Its answer to the last message. Tokens are stated, because inspect would fetch a tokeniser to count them."""
-        output = ModelOutput.from_content(self.model_name, self.known.answer(input[-1].text, config.seed or 0))
+        """Its answer to one message. Tokens are stated, because inspect would fetch a tokeniser to count them."""
+        if len(input) != 1 or tools:
+            raise BadInput("the model hopscope answers one message, without tools, as hopscope's own tasks ask it to")
+        asked = Rendered(input[0].text, True, (), (), tuple(config.stop_seqs or ()))
+        how = Sampling(config.temperature or 0.0, config.max_tokens or 32, config.seed or 0)
+        [text] = await asyncio.to_thread(self.backend.generate, [asked], [how])
+        assert isinstance(text, Completion)
+        ended: StopReason = "max_tokens" if text.finish_reason == "length" else "stop"
+        output = ModelOutput.from_content(self.model_name, text, ended)
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        output.metadata = {"left_out": list(text.left_out)}
         return output

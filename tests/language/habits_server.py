@@ -27,6 +27,7 @@ WORDS = {
     "eq": "x = {}",
     "quote": '"{}"',
     "turn end": "{}<|im_end|>\n<|im_start|>user\nAnd 3?",
+    "end token": "{}</s>",
     "unclosed": "<think>\nIt could be {}, or 1",
     "cut": "The value could be {} or 1",
     "cut in thoughts": "<think>\nIt could be {}, or 1",

@@ -1,9 +1,9 @@
-"""lm-eval's own clients on servers with habits; run in the environment of the peers.
+"""lm-eval on servers with habits; run in the environment of the peers.
 
     PYTHONPATH=. .venv-peers/bin/python -m tests.language.lm_eval_served FOLDER
 
 FOLDER holds what `hopscope ask equations --export FOLDER` wrote. Prints a line of JSON: by habit and task lm-eval's
-scores, or the name of the error with which it stops.
+scores, or the sentence with which it stops; by its own clients under `theirs`, by ours under `ours`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none"}
 
@@ -22,7 +23,11 @@ from lm_eval.tasks import TaskManager
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from hopscope.language.lm_eval_model import Asked
+from hopscope.language.server import Patience
 from tests.language.habits_server import HABITS, WORDS, HabitsServer, tokens
+
+HASTY = Patience(timeout=5.0, silence=5.0, pause=0.001, longest=0.01)
 
 
 def tokenizer(folder: Path, texts: list[str]) -> str:
@@ -35,36 +40,45 @@ def tokenizer(folder: Path, texts: list[str]) -> str:
     return str(folder)
 
 
-def scores(task: str, manager: TaskManager, **how: object) -> dict[str, float] | str:
-    """What lm-eval says of one task, or why it says nothing."""
+def scores(tasks: dict[str, str], manager: TaskManager, **how: object) -> dict[str, Any]:
+    """What lm-eval says of each task, or why it says nothing."""
+    names, quiet = list(tasks.values()), {"bootstrap_iters": 0, "log_samples": False}
     try:
-        done = simple_evaluate(tasks=[task], task_manager=manager, bootstrap_iters=0, log_samples=False, **how)
+        found = simple_evaluate(tasks=names, task_manager=manager, **quiet, **how)["results"]
     except Exception as error:
-        return type(error).__name__
-    [found] = done["results"].values()
-    return {name: float(value) for name, value in found.items() if re.match(r"(acc|exact_match),", name)}
+        if len(tasks) == 1:
+            return dict.fromkeys(tasks, str(error) or type(error).__name__)
+        return {key: value for way in tasks.items() for key, value in scores(dict([way]), manager, **how).items()}
+    return {
+        way: {measure: value for measure, value in found[name].items() if re.match(r"(acc|exact_match),", measure)}
+        for way, name in tasks.items()
+    }
 
 
-def main(folder: Path) -> dict[str, dict[str, dict[str, float] | str]]:
+def main(folder: Path) -> dict[str, dict[str, Any]]:
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    chosen, written = (path.stem for way in ("choice", "generate") for path in folder.glob(f"*_{way}.yaml"))
+    tasks = {way: path.stem for way in ("choice", "generate") for path in folder.glob(f"*_{way}.yaml")}
     documents = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.open()]
     texts = [f"{one['continued']} {answer}" for one in documents for answer in one["acceptable"]]
     words = tokenizer(folder / "tokenizer", texts)
     found = {}
     for habit in HABITS:
         with HabitsServer(habit) as server:
+            asked = Asked(server.url)
+            asked.endpoint.server.patience = HASTY
+            found[habit] = {"ours": scores(tasks, manager, model=asked)}
+            found[habit]["left_out"] = asked.get_model_info()["hopscope"]["left_out"]
+            asked.endpoint.close()
             common = {"model": "x", "max_retries": 1}
             chat = {**common, "base_url": f"{server.url}/chat/completions", "tokenizer_backend": None}
-            plain = {**common, "base_url": f"{server.url}/completions", "tokenizer_backend": "huggingface"}
-            plain |= {"tokenizer": words, "tokenized_requests": False}
-            found[habit] = {
-                "generate": scores(
-                    written, manager, model="local-chat-completions", model_args=chat, apply_chat_template=True
-                )
-            }
-            if habit == "plain" or habit not in WORDS:  # whatever is written, scores are the same
-                found[habit]["choice"] = scores(chosen, manager, model="local-completions", model_args=plain)
+            if habit in WORDS:
+                how = {"model": "local-chat-completions", "model_args": chat, "apply_chat_template": True}
+                found[habit]["theirs"] = scores({"generate": tasks["generate"]}, manager, **how)
+            if habit == "plain":  # whatever is written, scores are the same
+                more = {"tokenizer_backend": "huggingface", "tokenizer": words, "tokenized_requests": False}
+                plain = {**common, "base_url": f"{server.url}/completions", **more}
+                how = {"model": "local-completions", "model_args": plain}
+                found[habit]["theirs"] |= scores({"choice": tasks["choice"]}, manager, **how)
     return found
 
 

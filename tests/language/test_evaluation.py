@@ -120,6 +120,9 @@ SAID = {
     "always_1": lambda q: "1",
     "refuses": lambda q: None,
     "chatty": lambda q: f"It must be {q.answer}, I think.",
+    "thinks": lambda q: q.answer,
+    "ends": lambda q: q.answer,
+    "runs_on": lambda q: q.answer,
 }
 
 
@@ -540,6 +543,6 @@ def test_an_interrupt_keeps_what_was_answered(tmp_path):
 
 
 def test_behaviours_are_what_the_docs_say():
-    known = {"oracle", "last_line", "first_value", "uniform", "always_1", "refuses", "chatty", "thinks", "runs_on"}
-    assert set(BEHAVIOURS) == known
+    known = {"oracle", "last_line", "first_value", "uniform", "always_1", "refuses", "chatty"}
+    assert set(BEHAVIOURS) == known | {"thinks", "ends", "runs_on"}
     assert score("uniform", LogLikelihood(), Relatives(), Chat())["chance"] == 1 / 16

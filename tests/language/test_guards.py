@@ -27,6 +27,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from hopscope.cli.lm.evaluate import ask_all
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.base import Sampling, given_whole
@@ -34,8 +35,11 @@ from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
 from hopscope.language.checkpoints import Opened
 from hopscope.language.echo import Echo, continuations
+from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.layouts.code import Code
 from hopscope.language.lens.attention import Lens
+from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from tests.language import planted
 
@@ -156,16 +160,16 @@ def test_what_cannot_be_right_is_an_error_wherever_it_comes_from(scores, words):
 # F4: logits that are no numbers ---------------------------------------------------------------------------------------
 
 
-def characters(eos: bool = False):
-    """A tokenizer of single characters; with `eos` it sets its end token behind every text."""
+def characters(behind: str = ""):
+    """A tokenizer of single characters, which sets these special tokens behind every text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     vocab = {"<unk>": 0, "<s>": 1, "</s>": 2} | {chr(i): i - 29 for i in range(32, 127)}
     made = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     made.pre_tokenizer, made.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
-    form = "<s> $A </s>" if eos else "<s> $A"
-    made.post_processor = processors.TemplateProcessing(single=form, special_tokens=[("<s>", 1), ("</s>", 2)])
+    special = [("<unk>", 0), ("<s>", 1), ("</s>", 2)]
+    made.post_processor = processors.TemplateProcessing(single=f"<s> $A {behind}".strip(), special_tokens=special)
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
@@ -185,8 +189,8 @@ def bigram(table: dict[str, str], words) -> LlamaForCausalLM:
     return model
 
 
-def backend(eos: bool = False, table: dict[str, str] | None = None) -> HuggingFace:
-    words = characters(eos)
+def backend(behind: str = "", table: dict[str, str] | None = None) -> HuggingFace:
+    words = characters(behind)
     chain = {":": " ", " ": "2", "2": "</s>", "</s>": "3"} if table is None else table
     return HuggingFace(Opened(bigram(chain, words), words, "bigram", {}))
 
@@ -226,13 +230,25 @@ def test_questions_beyond_the_context_are_refused_with_both_lengths():
             one.generate([fits], [Sampling(0.0, 3, 0)])
 
 
+@pytest.mark.parametrize("protocol", [LogLikelihood(), GreedyStrict()])
+def test_of_several_rows_none_is_asked_where_one_has_a_question_that_is_too_long(protocol, tmp_path):
+    words = characters()
+    shape = {"vocab_size": len(words), "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 128}
+    one = HuggingFace(Opened(GPT2LMHeadModel(GPT2Config(**shape)).eval(), words, "short", {}))
+    cells = [(Equations(n_hops=hops), Code(), protocol) for hops in (1, 9)]
+    with pytest.raises(BadInput, match="reads at most 128 tokens, and a question"):
+        ask_all(one, cells, Evaluation(count=2), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 # F7: tokenizers that set a token behind every text ------------------------------------------------------------------
 
 
-def test_a_token_behind_every_text_is_left_out_of_prompts_and_answers():
+@pytest.mark.parametrize(("behind", "ids"), [("</s>", [2]), ("<unk> </s>", [0, 2])])
+def test_a_token_behind_every_text_is_left_out_of_prompts_and_answers(behind, ids):
     """One model, two tokenizers: what it says and what it finds likely must be the same."""
-    assert appended(characters(True)) == [2] and appended(characters()) == []
-    plain, ending = backend(), backend(eos=True)
+    assert appended(characters(behind)) == ids and appended(characters()) == []
+    plain, ending = backend(), backend(behind)
     for one in (plain, ending):
         assert one.generate([ASKED], [Sampling(0.0, 4, 0)]) == [" 2"]
         assert max(zip(one.log_likelihoods([ASKED])[0], ASKED.choices, strict=True))[1] == " 2"

@@ -21,10 +21,12 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.known import BEHAVIOURS, Known
 from hopscope.language.benchmarking import ask_benchmark
+from hopscope.language.benchmarks.hypothesis_refinement import HypothesisRefinement
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.protocols.resample import Resample
 from tests.fault_server import FaultServer, oracle, wavering
+from tests.language.habits_server import HabitsServer
 
 #: inspect leaves streams open, which Python says when it sweeps them up, and uses tenacity as it used to be.
 pytestmark = [
@@ -85,7 +87,7 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
     formulation, known = Equations(n_hops=2), Known(behaviour)
     known.learn(formulation, Chat(), 0, range(25))
     mine = ours(known, formulation, 25)
-    log = run(equations(hops=2, count=25), f"hopscope-known/{behaviour}", quiet)
+    log = run(equations(hops=2, count=25), f"hopscope/known:{behaviour}", quiet)
     assert labels(log) == judged(mine)
     theirs = measures(log)
     for name in ("accuracy", "low", "high", "valid", "tries", "run_outs"):
@@ -95,12 +97,12 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
 def test_known_scores_are_those_that_follow_from_what_is_said(quiet):
     from hopscope.language.inspect_tasks import equations
 
-    right = run(equations(hops=3, count=12), "hopscope-known/oracle", quiet)
+    right = run(equations(hops=3, count=12), "hopscope/known:oracle", quiet)
     assert measures(right)["accuracy"] == 1
-    ones = run(equations(hops=3, count=12), "hopscope-known/always_1", quiet)
+    ones = run(equations(hops=3, count=12), "hopscope/known:always_1", quiet)
     answers = [Equations(n_hops=3).question(0, i).answer for i in range(12)]
     assert measures(ones)["accuracy"] == answers.count("1") / 12
-    silent = run(equations(hops=3, count=12, max_tries=3), "hopscope-known/refuses", quiet)
+    silent = run(equations(hops=3, count=12, max_tries=3), "hopscope/known:refuses", quiet)
     assert measures(silent)["run_outs"] == 12
     assert {sample.scores["acceptable_answer"].value for sample in silent.samples} == {"N"}
 
@@ -125,7 +127,7 @@ def test_a_benchmark_gets_the_same_in_both_runners(name, behaviour, quiet):
     benchmark, known = catalogue.find("language.benchmarks", name)(), Known(behaviour)
     known.learn(benchmark, Chat(), 0, range(20))
     mine = ask_benchmark(known, benchmark, Chat(), settings=Evaluation(count=20))
-    log = run(getattr(inspect_tasks, name)(count=20), f"hopscope-known/{behaviour}", quiet)
+    log = run(getattr(inspect_tasks, name)(count=20), f"hopscope/known:{behaviour}", quiet)
     found = {sample.metadata["index"]: sample.scores["marks"] for sample in log.samples}
     for one in mine.judged:
         assert found[one.index].metadata == {**one.mark.measures, "valid": float(one.mark.valid)}
@@ -143,8 +145,19 @@ def test_lenient_reading_is_a_setting(name, quiet):
     from hopscope.language import inspect_tasks
 
     for lenient in (False, True):
-        log = run(getattr(inspect_tasks, name)(count=3, lenient=lenient), "hopscope-known/chatty", quiet)
+        log = run(getattr(inspect_tasks, name)(count=3, lenient=lenient), "hopscope/known:chatty", quiet)
         assert measures(log)["valid"] == float(lenient)
+
+
+def test_a_benchmark_is_asked_without_what_a_server_refuses(quiet):
+    from hopscope.language.inspect_tasks import hypothesis_refinement
+
+    lists = HypothesisRefinement()
+    answers = {Chat().render(lists, one).text: one.answer for one in (lists.question(0, index) for index in range(2))}
+    with HabitsServer("no temperature", answers.__getitem__) as server:
+        log = run(hypothesis_refinement(count=2), "openai-api/local/x", quiet, model_base_url=server.url)
+    assert measures(log)["raw"] == measures(log)["valid"] == 1
+    assert [sample.store["left_out"] for sample in log.samples] == [["temperature"]] * 2
 
 
 def test_what_cannot_be_is_refused_in_a_sentence():

@@ -36,7 +36,7 @@ from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
-from hopscope.language.evaluation import Evaluation, Watch, evaluate, tally, write_table
+from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, evaluate, tally, write_table
 from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
@@ -165,6 +165,8 @@ def ask_all(
 ) -> tuple[list[Row], str | None]:
     """The rows of all cells, written after each; and why the model could not be reached, if it could not."""
     found: list[Row] = []
+    for cell in cells if backend.context is not None else ():
+        AskedCell(backend, *cell, settings).check_lengths()
     with Records.opened(folder) as records, progress() as bar:
         for number, cell in enumerate(cells, 1):
             formulation, layout, _ = cell

@@ -72,6 +72,8 @@ class Backend(ABC):
     model: str
     #: How many requests are best handed over at once.
     batch: int = 16
+    #: How many tokens it reads; None where that is not known beforehand.
+    context: int | None = None
 
     @property
     @abstractmethod
@@ -99,6 +101,10 @@ class Backend(ABC):
 
         Raises Unreachable where the model does not answer.
         """
+
+    def check_length(self, request: Rendered, max_tokens: int | None) -> None:
+        """Raise BadInput where a request, with its choices or `max_tokens` of text, is longer than `context`."""
+        return
 
     def close(self) -> None:
         """Let go of the model."""

@@ -25,6 +25,7 @@ from hopscope.language.turns import THOUGHTS, Completion, completion
 
 #: Continuations that are scored at once: each has its own copy of its prompt's keys and values.
 ROWS = 32
+WITH_ANSWER = "a question with its answer"
 STOPS = 24  # characters at the end of a text among which stop texts are looked for, beyond their own length
 
 
@@ -130,10 +131,19 @@ class HuggingFace(Backend):
                 "hops or chains, or another layout"
             )
 
+    def check_length(self, request: Rendered, max_tokens: int | None) -> None:
+        if max_tokens is None:
+            self.check_scored([self.scored(request)])
+        else:
+            self.check_lengths([len(self.tokens(self.text(request), request)) + max_tokens], WITH_ANSWER)
+
+    def check_scored(self, scored: Sequence[Scored]) -> None:
+        self.check_lengths([len(one.prefix) + max(map(len, one.continuations)) for one in scored], "a question")
+
     @torch.no_grad()
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         scored = [self.scored(request) for request in requests]
-        self.check_lengths([len(one.prefix) + max(map(len, one.continuations)) for one in scored], "a question")
+        self.check_scored(scored)
         found: dict[int, list[float]] = {}
         for batch in self.sorted_batches([len(one.prefix) for one in scored]):
             found.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
@@ -208,7 +218,7 @@ class HuggingFace(Backend):
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
-        self.check_lengths(longest, "a question with its answer")
+        self.check_lengths(longest, WITH_ANSWER)
         found: dict[int, Completion] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
             texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])

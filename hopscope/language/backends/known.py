@@ -25,6 +25,7 @@ BEHAVIOURS = {
     "refuses": "that it cannot say",
     "chatty": "the right answer, in a sentence",
     "thinks": "the right answer, behind thoughts that name the others",
+    "ends": "the right answer, with the token that ends a text behind it",
     "runs_on": "the right answer, and behind its turn's end another question",
 }
 SURE = 0.9  # probability of the answer that a known model would give; the rest is shared by the others
@@ -66,6 +67,7 @@ class Known(Backend):
             "refuses": "I cannot say.",
             "chatty": f"Let me see: it must be {question.answer}, I think.",
             "thinks": f"<think>\n{' or '.join(question.acceptable)}?\n</think>\n\n{question.answer}",
+            "ends": f"{question.answer}</s>",
             "runs_on": f"{question.answer}<|im_end|>\n<|im_start|>user\nAnd {question.acceptable[0]}?",
         }
         if self.behaviour in said:
@@ -83,7 +85,7 @@ class Known(Backend):
     def scores(self, request: Rendered) -> list[float]:
         """The answer that it would give is likely; what it would never say is equally unlikely."""
         question, bare = self.questions.get(request.text), [choice.strip() for choice in request.choices]
-        knows = self.behaviour in ("chatty", "thinks", "runs_on")
+        knows = self.behaviour in ("chatty", "thinks", "ends", "runs_on")
         said = question.answer if question and knows else self.answer(request.text, 0)
         if said not in bare:
             return [log(HESITANT)] * len(bare)

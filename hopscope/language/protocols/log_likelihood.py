@@ -31,7 +31,7 @@ class LogLikelihood(Protocol):
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
         scores, blank = answers[0]["scores"], answers[0]["blank"]
-        check(scores, question)
+        check(scores, question.index)
         label = question.acceptable[best(scores)]
         gains = [score - prior if isfinite(prior) else score for score, prior in zip(scores, blank, strict=True)]
         mass = min(1.0, sum(exp(score) for score in scores))
@@ -39,13 +39,13 @@ class LogLikelihood(Protocol):
         return Judged(question.index, label, label == question.answer, 1, 1, mass=mass, corrected=corrected)
 
 
-def check(scores: Sequence[float], question: Question) -> None:
-    """Raise BadInput for what cannot be log-likelihoods of answers that exclude one another."""
+def check(scores: Sequence[float], index: int) -> None:
+    """Raise BadInput for what cannot be log-likelihoods of a question's answers, which exclude one another."""
     if not all(map(isfinite, scores)):
-        raise BadInput(f"the scores of question {question.index}'s answers are no finite numbers: {list(scores)}")
+        raise BadInput(f"the scores of question {index}'s answers are no finite numbers: {list(scores)}")
     if (mass := sum(map(exp, scores))) > 1 + SLACK:
         raise BadInput(
-            f"the probabilities of question {question.index}'s answers sum to {mass:.3g}, and no more than 1 can be "
+            f"the probabilities of question {index}'s answers sum to {mass:.3g}, and no more than 1 can be "
             f"right; score generated text instead (--protocol greedy_lenient)"
         )
 

@@ -1,0 +1,115 @@
+"""A model for EleutherAI's lm-evaluation-harness that asks a server as `hopscope lm evaluate` does.
+
+    python -m hopscope.language.lm_eval_model run --model hopscope --model_args base_url=http://127.0.0.1:8080/v1 \\
+        --include_path FOLDER --tasks hopscope
+
+lm-eval's own clients stop at a field that a server refuses. They read an answer that was cut off as if it were whole,
+and content in parts as an empty text. This one learns, reads and refuses what hopscope does, so that one server has one
+score in both. It runs where lm-eval and hopscope are both installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import lm_eval.models  # noqa: F401 - its own models, which it would not look for where one is registered already
+from lm_eval.__main__ import cli_evaluate
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+
+from hopscope.core.settings import BadInput
+from hopscope.language.agreement import AGREEING, agreed
+from hopscope.language.backends.base import Sampling, Unreachable
+from hopscope.language.backends.endpoint import Endpoint
+from hopscope.language.layouts.base import Rendered
+from hopscope.language.protocols.base import text_in
+from hopscope.language.protocols.log_likelihood import check
+from hopscope.language.turns import Habits, said_of
+
+
+@register_model("hopscope")
+class Asked(LM):
+    """A model behind an OpenAI-compatible endpoint, for the tasks that `hopscope lm ask --export` writes.
+
+    Args:
+        base_url: the address before /chat/completions.
+        model: the model's name there; may be left out if the server lists just one.
+        chat: whether texts are asked for as chat; log-likelihoods never are.
+        omit: names of fields that are never sent, with blanks between them.
+        **its: lm-eval's settings of batches and devices, which mean nothing to a server.
+    """
+
+    def __init__(self, base_url: str, model: str = "", chat: bool = True, omit: str = "", **its: Any):
+        super().__init__()
+        if alien := sorted(its.keys() - {"batch_size", "max_batch_size", "device"}):
+            raise BadInput(f"--model_args are base_url, model, chat and omit; got {alien[0]!r}")
+        self.endpoint, self.chat, self.habits = Endpoint(base_url, model, omit=omit.split()), chat, Habits()
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Texts without their thoughts; one that was cut off is empty.
+
+        Raises BadInput where all were cut off, and Unreachable.
+        """
+        asked, how = zip(*(self.as_ours(*arguments) for arguments in arguments_of(requests)), strict=True)
+        answers = [said_of(text) for text in self.endpoint.generate(asked, how)]
+        self.habits.note(answers)
+        self.habits.check(self.endpoint.model, accepted=len(answers))
+        return [text_in(answer) for answer in answers]
+
+    def as_ours(self, text: str, how: Mapping[str, Any]) -> tuple[Rendered, Sampling]:
+        """A request for a text, with settings as the exported tasks have them."""
+        return Rendered(text, self.chat, (), (), tuple(how["until"])), Sampling(0.0, how["max_gen_toks"], 0)
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Of each answer, given whole (nats), and whether it is the likeliest to its question.
+
+        Raises BadInput where the server cannot score, or where its texts contradict its scores, and Unreachable.
+        """
+        asked = [
+            Rendered(text, False, tuple(answer for _, answer in answers), ())
+            for text, answers in groupby(arguments_of(requests), key=lambda arguments: arguments[0])
+        ]
+        found = self.endpoint.log_likelihoods(asked)
+        for index, (request, scores) in enumerate(zip(asked, found, strict=True)):
+            check(scores, index)
+            if index < AGREEING:
+                agreed(self.endpoint, request, scores)
+        return [(score, score == max(scores)) for scores in found for score in scores]
+
+    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
+        raise BadInput("hopscope scores answers, and no texts as a whole; take one of lm-eval's own models")
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What lm-eval keeps beside its results: who was asked, and how the texts came about."""
+        told = {**self.endpoint.identity, **self.habits.row, "left_out": self.endpoint.fields.left_out}
+        return {"hopscope": told}
+
+
+def arguments_of(requests: Sequence[Instance]) -> list[tuple[Any, ...]]:
+    """What is asked. Raises BadInput for tasks that are not ours: what they take from a score is not known here."""
+    for request in requests:
+        if not str(request.task_name).startswith("hopscope_"):
+            raise BadInput(
+                f"the model hopscope answers tasks that `hopscope lm ask --export` wrote; got {request.task_name}, for "
+                "which lm-eval has models of its own"
+            )
+    return [request.args for request in requests]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command `lm_eval`, with a model more; what cannot be asked is said in one sentence."""
+    sys.argv[1:] = arguments
+    try:
+        cli_evaluate()
+    except (BadInput, Unreachable) as error:
+        sys.stderr.write(f"hopscope: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
