@@ -145,8 +145,7 @@ def check_patterns(model: Borrowed, inputs: Tensor, at: slice, answers: Tensor) 
     if torch.equal(without, answers):
         raise BadInput(
             "setting every attention pattern to 0 changes no answer: either this model's heads do nothing, or it does "
-            "not read what replaces its patterns, as the TransformerBridge of transformer-lens 3 (take its "
-            "HookedTransformer, or version 4)"
+            "not read what replaces its patterns"
         )
 
 

@@ -120,9 +120,6 @@ class Checkpoints:
 class Resting(Borrowed):
     """A model that is at rest for each pass, whatever mode its owner left it in."""
 
-    def shape_of(self, model: Any) -> Any:
-        return model.architecture
-
     def forward(self, inputs: Tensor, **how: Any) -> Any:  # type: ignore[override]
         with at_rest(self.inner):
             return self.inner(inputs, **how)

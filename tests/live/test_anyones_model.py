@@ -1,4 +1,8 @@
-"""The notebook of 25 lines, run whole in four fresh environments: each library's own model in place of its cell."""
+"""The notebook of 25 lines, run whole in four fresh environments: each library's own model in place of its cell.
+
+What hopscope requires, PyTorch above all, is lent by the environment of these tests: an environment is fresh by what
+stands in it, and four more copies of the same pinned wheels would say nothing more. pip installs all the rest.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,13 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.exported import difference
 
 ROOT = Path(__file__).parents[2]
 CELLS = json.loads((ROOT / "examples" / "anyones_model.ipynb").read_text())["cells"]
@@ -26,8 +34,7 @@ ENVIRONMENTS = {
 }
 #: What is said of all this at the end, as a line of JSON.
 TOLD = """
-import importlib.util, json, sys
-seen = hopscope.find_emergence(weights, x, y, model=model, found=found)
+import importlib.util, json, sys, time
 print(json.dumps({
     "verdict": found.verdict,
     "reason": found.reason,
@@ -38,6 +45,7 @@ print(json.dumps({
     "installed": [name for name in ("transformers", "transformer_lens") if importlib.util.find_spec(name)],
     "from": hopscope.__file__,
     "prefix": sys.prefix,
+    "seconds": time.process_time(),
 }))
 """
 
@@ -48,6 +56,7 @@ def source(name: str) -> str:
     words = "\n".join("".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown")
     models = dict(re.findall(r"^([\w-]+(?: \d)?)[^\n]*:\n\n```python\n(.*?)```", words, re.M | re.S))
     models["PyTorch"] = next(cell for cell in code if "class Model" in cell)
+    code[-1] = f"seen = {code[-1]}"
     return "\n".join(models[name] if cell == models["PyTorch"] else cell for cell in code)
 
 
@@ -61,7 +70,7 @@ def test_it_is_25_lines_of_ones_own(name):
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Of each environment what its last line says, two at a time."""
+    """Of each environment its Python and what the notebook's last line says there, two at a time."""
     folder = tmp_path_factory.mktemp("anyone")
     for package in ("hopscope", "hopscope_studies"):
         shutil.copytree(ROOT / package, folder / "source" / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -69,14 +78,30 @@ def reports(tmp_path_factory):
         shutil.copy(ROOT / name, folder / "source")
     pip(sys.executable, OURS, "wheel", "--no-deps", "--wheel-dir", folder, folder / "source")
     (wheel,) = folder.glob("*.whl")
+    lend(folder / "lent")
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(ENVIRONMENTS, pool.map(lambda name: report(name, folder, wheel), ENVIRONMENTS), strict=True))
 
 
-def report(name: str, folder: Path, wheel: Path) -> dict:
+def lend(folder: Path) -> None:
+    """Links to what hopscope requires, and to what that requires."""
+    folder.mkdir()
+    waiting, lent = ["hopscope"], set()
+    while waiting:
+        if (name := waiting.pop()) not in lent:
+            lent.add(name)
+            needed = map(Requirement, distribution(name).requires or [])
+            waiting += [one.name for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
+    for name in lent - {"hopscope"}:
+        for top in {file.parts[0] for file in distribution(name).files or []} - {"..", "__pycache__"}:
+            (folder / top).symlink_to(distribution(name).locate_file(top))
+
+
+def report(name: str, folder: Path, wheel: Path) -> tuple[Path, dict]:
     place, (packages, pins) = folder / name.replace(" ", "-"), ENVIRONMENTS[name]
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     python = place / "bin" / "python"
+    (next(place.glob("lib/python*/site-packages")) / "lent.pth").write_text(str(folder / "lent"))
     pip(python, pins, "install", "--no-compile", wheel, *packages)
     (place / "cells.py").write_text(source(name) + TOLD)
     without = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -84,7 +109,7 @@ def report(name: str, folder: Path, wheel: Path) -> dict:
     done = subprocess.run(command, cwd=place, env=without, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found: dict = json.loads(done.stdout.strip().split("\n")[-1])
-    return found
+    return python, found
 
 
 def pip(python: str | Path, pins: Path, *arguments: str | Path) -> None:
@@ -94,14 +119,24 @@ def pip(python: str | Path, pins: Path, *arguments: str | Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.installs
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_in_a_fresh_environment_the_circuit_is_found_followed_and_run(reports, name):
-    found = reports[name]
+    _, found = reports[name]
     assert found["verdict"] == "circuit", found["reason"]
     assert {"next->heard", "query->next"} <= set(found["paths"])
     assert all(agrees >= 0.99 * n > 0 for agrees, n in found["right"])
     assert found["onsets"] and all(0 < step < 450 for step in found["onsets"])
     assert found["pictures"] == [True, True]
+    assert found["seconds"] < 300, "five minutes even on one core"
     assert Path(found["from"]).is_relative_to(found["prefix"])
     wanted = {"PyTorch": [], "transformers": ["transformers"]}
     assert found["installed"] == wanted.get(name, ["transformers", "transformer_lens"])
+
+
+@pytest.mark.slow
+@pytest.mark.installs
+def test_what_is_exported_is_loaded_by_version_4(reports, tmp_path):
+    """By a `TransformerBridge`; tests/runs/test_exporting.py has version 3."""
+    python, _ = reports["transformer-lens 4"]
+    assert difference(python, "vectors", tmp_path) < 1e-5

@@ -18,19 +18,26 @@ HEADS, D_HEAD = 4, 12
 #: Where a family's heads end, by layer: what is projected there is all that they say, head by head.
 PROJECTIONS: dict[str, Callable[[nn.Module], list[nn.Module]]] = {
     "GPT-NeoX": lambda model: [layer.attention.dense for layer in model.gpt_neox.layers],
+    "GPT-2": lambda model: [layer.attn.c_proj for layer in model.transformer.h],
     "nanoGPT": lambda model: [layer.project for layer in model.layers],
 }
-#: Those that learn this task with this recipe. Gemma 2 is at a loss of 0.65 after 1,500 steps; GPT-2, Gemma 3 and
-#: OLMo 2 have not been run to the end.
-LEARNING = ("Llama", "Qwen 3", "GPT-NeoX", "Mistral", "Granite", "nanoGPT")
+#: What makes small models of some families quick to learn: first weights as large as so few inputs ask for, where
+#: norms behind attention drown what the embedding says; scores divided for the width of these heads; no dropout.
+WIDE = {"initializer_range": 0.15}
+QUICK: dict[str, dict[str, float]] = {
+    "Gemma 2": {**WIDE, "query_pre_attn_scalar": D_HEAD},
+    "Gemma 3": {**WIDE, "query_pre_attn_scalar": D_HEAD},
+    "OLMo 2": WIDE,
+    "GPT-2": {"initializer_range": 0.1, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+}
 
 
 def of(family: str) -> nn.Module:
     """Windows are as long as hides the first token, and no answer, from the query."""
     if family == "nanoGPT":
         return Nano()
-    windowed = "sliding_window" in FAMILIES[family][2]
-    return of_family(family, **({"sliding_window": 11} if windowed else {}))
+    windowed = {"sliding_window": 11} if "sliding_window" in FAMILIES[family][2] else {}
+    return of_family(family, **QUICK.get(family, {}), **windowed)
 
 
 def without(model, projections, heads, inputs):
@@ -48,7 +55,7 @@ def without(model, projections, heads, inputs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", LEARNING)
+@pytest.mark.parametrize("family", [*(family for family in FAMILIES if family != "gpt-oss"), "nanoGPT"])
 def test_a_trained_induction_circuit_is_found_and_confirmed(family):
     pytest.importorskip("transformers")
     model = trained(of(family))

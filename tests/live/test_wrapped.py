@@ -151,6 +151,22 @@ def test_halves_are_halves():
         assert torch.allclose(hopscope.wrap(model)(data(8)[0]), model(data(8)[0]).logits.float(), atol=5e-3)
 
 
+class Hooked(Plain):
+    """TransformerLens of a version to come, whose hooks are called otherwise."""
+
+    cfg = None
+
+    def run_with_hooks(self, *_, **__):
+        raise KeyError("blocks.0.attn.hook_pattern")
+
+
+def test_a_library_whose_hooks_nobody_knows_is_seen_through_as_any_module():
+    inputs, _ = data(16)
+    ours, cache = hopscope.wrap(Hooked())(inputs, cache=True)
+    known, same = hopscope.wrap(Plain())(inputs, cache=True)
+    assert torch.equal(ours, known) and torch.equal(cache["pattern", 1], same["pattern", 1])
+
+
 # Nothing is left behind ------------------------------------------------------------------------------------------
 
 
