@@ -48,6 +48,21 @@ print(json.dumps({
     "seconds": time.process_time(),
 }))
 """
+#: A model of transformers with grouped keys, and the bridge to it: how far logits and patterns are from each other.
+BRIDGED = """
+import hopscope, torch
+from transformer_lens.model_bridge.sources import build_bridge_from_module
+from transformers import LlamaConfig, LlamaForCausalLM
+heads = dict(num_attention_heads=4, num_key_value_heads=2, attn_implementation="eager")
+config = LlamaConfig(vocab_size=12, hidden_size=48, intermediate_size=96, num_hidden_layers=2, **heads)
+inner, tokens = LlamaForCausalLM(config).eval(), torch.arange(24).view(2, 12) % 12
+with torch.no_grad():
+    known = inner(tokens, output_attentions=True)
+    bridge = build_bridge_from_module(inner, "LlamaForCausalLM", hf_config=config)
+    logits, cache = hopscope.wrap(bridge, tokens)(tokens, cache=True)
+off = [logits - known.logits, *(cache["pattern", layer] - one for layer, one in enumerate(known.attentions))]
+print(max(float(one.abs().max()) for one in off))
+"""
 
 
 def source(name: str) -> str:
@@ -106,7 +121,7 @@ def report(name: str, folder: Path, wheel: Path) -> tuple[Path, dict]:
     (place / "cells.py").write_text(source(name) + TOLD)
     without = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     command = [python, "-W", "ignore", "cells.py"]
-    done = subprocess.run(command, cwd=place, env=without, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=place, env=without, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr
     found: dict = json.loads(done.stdout.strip().split("\n")[-1])
     return python, found
@@ -132,6 +147,17 @@ def test_in_a_fresh_environment_the_circuit_is_found_followed_and_run(reports, n
     assert Path(found["from"]).is_relative_to(found["prefix"])
     wanted = {"PyTorch": [], "transformers": ["transformers"]}
     assert found["installed"] == wanted.get(name, ["transformers", "transformer_lens"])
+
+
+@pytest.mark.slow
+@pytest.mark.installs
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_bridge_is_seen_through(reports, version):
+    """Also that of version 3, which does not read what replaces its patterns by its own hooks."""
+    python, _ = reports[f"transformer-lens {version}"]
+    done = subprocess.run([python, "-W", "ignore", "-c", BRIDGED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) < 1e-5
 
 
 @pytest.mark.slow

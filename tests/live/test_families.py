@@ -62,6 +62,9 @@ def test_a_trained_induction_circuit_is_found_and_confirmed(family):
     projections = PROJECTIONS.get(family, lambda model: [layer.self_attn.o_proj for layer in model.model.layers])(model)
     inputs, targets = again(1024, 99_999)
     targets = targets[:, -1]
+    with torch.no_grad():
+        known, seen = without(model, projections, (), inputs[:64]), hopscope.wrap(model)(inputs[:64])[:, -1]
+    assert (seen - known).abs().max() <= 1e-5 * max(1, known.abs().max())
     found = hopscope.find_circuit(model, inputs, targets, roles=pairs, settings=SMALL)
     assert found.verdict == "circuit", found.reason
     kinds = {(part.path.layer, part.path.query, part.path.key) for part in found.circuit.paths}
