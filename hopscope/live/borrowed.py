@@ -48,6 +48,11 @@ class Borrowed(Model):
             raise BadInput(f"a model's architecture must be a hopscope.models.base.Shape; got a {type(found).__name__}")
         return found
 
+    def __repr__(self) -> str:
+        names = [name for name in self.activation_names if name.startswith("blocks.0.")]
+        kind = type(getattr(self.inner, "inner", self.inner)).__name__
+        return f"{kind}: {self.architecture}; {', '.join(names)}"
+
     @torch.no_grad()
     def check_cache(self, inputs: Tensor) -> None:
         """Raise BadInput where patterns of some rows are not read, or of another number of heads than was said."""

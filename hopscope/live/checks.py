@@ -314,7 +314,8 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
     try:
         given = {name: listed(places) for name, places in naming(row).items()}
     except Exception as error:  # whatever the owner's function raises
-        raise BadInput(f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}") from None
+        told = f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}"
+        raise BadInput(f"{told}; it must be a function that returns positions, whole numbers, by role") from None
     for name, chains in given.items():
         if not isinstance(name, str) or not name or any(c.isspace() for c in name):
             raise BadInput(f"a role must be named by a word without spaces; got {name!r}")

@@ -23,7 +23,9 @@ from packaging.requirements import Requirement
 from tests.exported import difference
 
 ROOT = Path(__file__).parents[2]
-CELLS = json.loads((ROOT / "examples" / "anyones_model.ipynb").read_text())["cells"]
+CELLS, LONGER = (
+    json.loads((ROOT / name).read_text())["cells"] for name in ("examples/anyones_model.ipynb", "docs/your_model.ipynb")
+)
 OURS, THEIRS = ROOT / "constraints.txt", ROOT / "bench" / "peers-constraints.txt"
 #: By name of an environment, what is installed beside hopscope, and what pins it.
 ENVIRONMENTS = {
@@ -158,6 +160,26 @@ def test_a_bridge_is_seen_through(reports, version):
     done = subprocess.run([python, "-W", "ignore", "-c", BRIDGED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[-1]) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.installs
+def test_the_longer_notebook_runs_with_version_4(reports, tmp_path):
+    """docs/your_model.ipynb; tests/live/test_hooked.py has version 3."""
+    python, _ = reports["transformer-lens 4"]
+    code = ["".join(cell["source"]) for cell in LONGER if cell["cell_type"] == "code"]
+    code.append(
+        "for one in (found, named): print(one.verdict, *(str(part.path) for part in one.circuit.paths), sep=';')"
+    )
+    (tmp_path / "cells.py").write_text("\n\n".join(code))
+    command = [python, "-W", "ignore", "cells.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stderr
+    kinds = ({"each->−1", "query->after-same-token"}, {"next->heard", "query->next"})
+    for wanted, (verdict, *paths) in zip(
+        kinds, (line.split(";") for line in done.stdout.splitlines()[-2:]), strict=True
+    ):
+        assert verdict == "circuit" and wanted <= {path.split(" ", 1)[1] for path in paths}
 
 
 @pytest.mark.slow

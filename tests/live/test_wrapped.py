@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 import hopscope
 from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.program_trial import unsaid
 from hopscope.core.settings import BadInput
 
 SMALL = Discovery(discovery=32, selection=48, report=64)
@@ -33,6 +35,9 @@ def test_an_induction_circuit_of_plain_pytorch_is_found_with_who_feeds_whom(how)
     assert fed == [("key", "L0H0 answer->asked", "L1H0 query->answer")]
     assert model.training and all(torch.equal(value, model.state_dict()[name]) for name, value in weights.items())
     assert torch.overrides._get_current_function_mode_stack() == []
+    assert unsaid(found.circuit) == ""
+    weak = dataclasses.replace(found.circuit, verdict="partial")
+    assert unsaid(weak) == "Its paths are no circuit (verdict: partial). "
     told = found.program(longer=(torch.tensor([[*range(20), 7]] * 2), torch.tensor([8, 9])))
     assert [(one.agrees, one.n) for one in told.trials] == [(256, 256), (256, 256), (1, 2)]
     assert "what is right, longer: 1 of 2" in str(told)
@@ -64,7 +69,9 @@ def test_of_an_einsum_queries_keys_and_values_cannot_be_had():
 def test_activations_are_those_that_are_computed_by_hand():
     model = Plain("bmm")
     inputs, _ = data(16)
-    logits, cache = hopscope.wrap(model)(inputs, cache=True)
+    wrapped = hopscope.wrap(model)
+    assert "Plain" in repr(wrapped) and "n_layers=2" in repr(wrapped) and "blocks.0.attn.hook_z" in repr(wrapped)
+    logits, cache = wrapped(inputs, cache=True)
     x = torch.zeros(*inputs.shape, 45)
     x[..., :12], x[..., 12:21] = F.one_hot(inputs, V).float(), torch.eye(9)
     q, k, v = x @ model.first.Q, x @ model.first.K, x @ model.first.V
