@@ -26,10 +26,15 @@ PROJECTIONS: dict[str, Callable[[nn.Module], list[nn.Module]]] = {
 #: (norms behind attention drown what the embedding says), scores divided for the width of these heads, no dropout.
 #: Their heads share the work, which takes longer training, and more rows to tell apart.
 WIDE = {"initializer_range": 0.15}
-OWN: dict[str, dict[str, float]] = {
+TURNS = {"rope_type": "default", "rope_theta": 100.0}  # for 13 places, not for thousands
+OWN: dict[str, dict[str, object]] = {
     "Gemma 2": {**WIDE, "query_pre_attn_scalar": D_HEAD},
-    "Gemma 3": {**WIDE, "query_pre_attn_scalar": D_HEAD},
-    "OLMo 2": WIDE,
+    "Gemma 3": {
+        **WIDE,
+        "query_pre_attn_scalar": D_HEAD,
+        "rope_parameters": {"sliding_attention": TURNS, "full_attention": TURNS},
+    },
+    "OLMo 2": {**WIDE, "rope_parameters": TURNS},
     "GPT-2": {"initializer_range": 0.2, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
 }
 
