@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.circuits.program import Program, Rows, entries_of, rows_of, written
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.program import WIDTH, Program, Rows, entries_of, rows_of, written
 from hopscope.circuits.units import Ground
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput
@@ -60,13 +62,16 @@ class Tried:
     Attributes:
         program: steps and answers.
         trials: `model` first: among answers that the model gets right; then `oracle`: all; then larger sequences.
+        unsaid: what it does not tell of its circuit.
     """
 
     program: Program
     trials: tuple[Trial, ...]
+    unsaid: str = ""
 
     def __str__(self) -> str:
-        title = ["A circuit as a program. Its answers agree with:", "", *(f"    {trial}" for trial in self.trials), ""]
+        begin = textwrap.wrap(f"A circuit as a program. {self.unsaid}Its answers agree with:", WIDTH - 4)
+        title = [*begin, "", *(f"    {trial}" for trial in self.trials), ""]
         return str(replace(self.program, title="\n".join(title)))
 
 
@@ -96,6 +101,13 @@ def program_of(
     trials = [trial("what the model answers rightly", program, fresh, right), trial("what is right", program, fresh)]
     trials += [trial(f"what is right, {name}", program, rows) for name, rows in further.items()]
     return Tried(program, tuple(trials))
+
+
+def unsaid(circuit: Circuit) -> str:
+    """What a program does not tell of a circuit: that it is none, and which rows it needs whole."""
+    none = "" if circuit.accepted else f"Its paths are no circuit (verdict: {circuit.verdict}). "
+    rows = ", ".join(map(str, circuit.rows))
+    return none + (f"The model also needs {rows} whole, which is no step here. " if rows else "")
 
 
 def program_for(paths: Sequence[Path], model: Model, task: Task) -> Tried:

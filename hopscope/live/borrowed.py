@@ -1,14 +1,14 @@
 """Models of others, as the circuit search wants them: nothing is trained, changed or left behind.
 
 Most are taken as they are (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022)
-keeps its activations under the names that are used here, so it needs no more than hooks for the time of a forward pass.
-The library itself is not imported.
+keeps its activations under the names that are used here and starts at any layer, so that hooks for the time of a
+forward pass do, and save passes. The library itself is not imported.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ class Borrowed(Model):
         if not shape.n_layers or not shape.n_heads or not set(patterns) <= set(self.activation_names):
             name = type(model).__name__
             raise BadInput(f"a {name} has no attention patterns (blocks.0.attn.hook_pattern …), of which circuits are")
-        self.starts_at_layers = self.can_start_late()
+        self.starts_at_layers = bool(getattr(model, "starts_at_layers", False))
 
     def shape_of(self, model: Any) -> Shape:
         found = model.architecture
@@ -48,8 +48,10 @@ class Borrowed(Model):
             raise BadInput(f"a model's architecture must be a hopscope.models.base.Shape; got a {type(found).__name__}")
         return found
 
-    def can_start_late(self) -> bool:
-        return bool(getattr(self.inner, "starts_at_layers", False))
+    def __repr__(self) -> str:
+        names = [name for name in self.activation_names if name.startswith("blocks.0.")]
+        kind = type(getattr(self.inner, "inner", self.inner)).__name__
+        return f"{kind}: {self.architecture}; {', '.join(names)}"
 
     @torch.no_grad()
     def check_cache(self, inputs: Tensor) -> None:
@@ -81,63 +83,40 @@ class Borrowed(Model):
         **late: int,
     ) -> Any:
         replace = {name: fitted(new) for name, new in (replace or {}).items()}
-        found = self.inner(inputs, replace=replace, cache=cache, at=at, **late)
+        found = self.run(inputs, replace, cache, at, **late)
         if "stop_at_layer" in late:  # a stream, which goes on into the model as it is
             return found
         return (whole(found[0]), *found[1:]) if isinstance(found, tuple) else whole(found)
 
+    def run(self, inputs: Tensor, replace: Replacements, cache: Any, at: slice | None, **late: int) -> Any:
+        """A pass of the owner's model."""
+        return self.inner(inputs, replace=replace, cache=cache, at=at, **late)
+
 
 class Hooked(Borrowed):
-    """A HookedTransformer; hooks stand for the length of a forward pass, at a level of their own."""
+    """A HookedTransformer that runs from any layer on; hooks stand for the length of a pass, apart from its owner's."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__(model)
+        self.starts_at_layers = True
 
     def shape_of(self, model: Any) -> BorrowedShape:
         c = model.cfg
-        if getattr(c, "n_key_value_heads", None) not in (None, c.n_heads):
-            raise BadInput("heads that share their keys and values are not supported; every head needs its own")
-        if getattr(c, "use_local_attn", False):
-            raise BadInput("attention within a window is not supported; every position must see all before it")
         causal = getattr(c, "attention_dir", "causal") == "causal"
         return BorrowedShape(c.n_layers, c.n_heads, c.d_model, not getattr(c, "attn_only", False), causal)
-
-    def can_start_late(self) -> bool:
-        named = {"start_at_layer", "stop_at_layer"} <= inspect.signature(self.inner.forward).parameters.keys()
-        padded = getattr(getattr(self.inner, "tokenizer", None), "padding_side", "right") == "left"  # masked by tokens
-        plain = getattr(self.inner.cfg, "positional_embedding_type", "") != "shortformer"
-        return named and not padded and plain and self.takes_a_stream()
-
-    @torch.no_grad()
-    def takes_a_stream(self) -> bool:
-        """Whether the model goes on from the stream before its last layer: the bridge of version 3 names the argument,
-        and refuses it."""
-        like = next(self.inner.parameters())
-        stream = torch.zeros(1, 1, self.architecture.d_model, dtype=like.dtype, device=like.device)  # type: ignore[attr-defined]
-        try:
-            self.inner(stream, start_at_layer=self.architecture.n_layers - 1)
-        except NotImplementedError:
-            return False
-        return True
 
     @property
     def activation_names(self) -> list[str]:
         return list(self.inner.hook_dict)  # type: ignore[arg-type]
 
-    def forward(
-        self,
-        inputs: Tensor,
-        *,
-        replace: Replacements | None = None,
-        cache: bool | Iterable[str] = False,
-        at: slice | None = None,
-        **late: int,
-    ) -> Any:
-        tap = self.tap({name: fitted(new) for name, new in (replace or {}).items()}, cache)
+    def run(self, inputs: Tensor, replace: Replacements, cache: Any, at: slice | None, **late: int) -> Any:
+        tap = self.tap(replace, cache)
         # By the name that was asked for: TransformerLens 4 calls a hook by another, which it has for the same place.
         hooks = [(n, lambda actual, hook, n=n: tap(n, actual)) for n in {*tap.replace, *tap.keep}]
         outputs = self.inner.run_with_hooks(  # type: ignore[operator]
             inputs, return_type="logits", fwd_hooks=hooks, **late
         )
         outputs = outputs if at is None else outputs[:, at]
-        outputs = outputs if "stop_at_layer" in late else whole(outputs)
         return outputs if cache is False else (outputs, Cache(tap.kept))
 
 
@@ -149,6 +128,23 @@ def fitted(new: Replacement) -> Replacement:
 def whole(outputs: Tensor) -> Tensor:
     """Outputs in single precision at least, so that losses are."""
     return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in HALVES else outputs
+
+
+@torch.no_grad()
+def starts_late(model: Any) -> bool:
+    """Whether TransformerLens runs a model from a layer on, with patterns of all heads.
+
+    It does not with shared keys, windows and left padding, nor does the bridge of version 3; a version to come may not.
+    Such a model is as good as any other module, and only slower to search.
+    """
+    with suppress(Exception):  # whatever a library that changes raises
+        c, like = model.cfg, next(model.parameters())
+        shared = getattr(c, "n_key_value_heads", None) not in (None, c.n_heads) or getattr(c, "use_local_attn", False)
+        padded = getattr(getattr(model, "tokenizer", None), "padding_side", "right") == "left"  # masked by tokens
+        stream = torch.zeros(1, 1, c.d_model, dtype=like.dtype, device=like.device)
+        model.run_with_hooks(stream, start_at_layer=c.n_layers - 1, stop_at_layer=c.n_layers)
+        return not (shared or padded or getattr(c, "positional_embedding_type", "") == "shortformer")
+    return False
 
 
 def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
@@ -163,7 +159,7 @@ def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
     """
     if isinstance(model, Borrowed):
         return model
-    if hasattr(model, "run_with_hooks") and hasattr(model, "cfg"):
+    if hasattr(model, "run_with_hooks") and starts_late(model):
         return Hooked(model)
     if hasattr(model, "architecture") and hasattr(model, "activation_names"):
         return Borrowed(model)

@@ -140,6 +140,5 @@ def unseen(model: nn.Module, calls: Sequence[Call]) -> str:
     words = f"no attention was seen in a {type(model).__name__}: {seen}, scaled_dot_product_attention on no sequence"
     if hasattr(model, "set_attn_implementation"):
         return f"{words}; call model.set_attn_implementation('eager') first"
-    return f"{words}; attend by torch.nn.functional.softmax over (row, head, query, key), or keep the contract of " + (
-        "hopscope.models.base.Model"
-    )
+    asked = "attend by torch.nn.functional.softmax over (row, head, query, key), rows of inputs first"
+    return f"{words}; {asked}, or keep the contract of hopscope.models.base.Model"

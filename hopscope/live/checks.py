@@ -145,8 +145,7 @@ def check_patterns(model: Borrowed, inputs: Tensor, at: slice, answers: Tensor) 
     if torch.equal(without, answers):
         raise BadInput(
             "setting every attention pattern to 0 changes no answer: either this model's heads do nothing, or it does "
-            "not read what replaces its patterns, as the TransformerBridge of transformer-lens 3 (take its "
-            "HookedTransformer, or version 4)"
+            "not read what replaces its patterns"
         )
 
 
@@ -315,7 +314,8 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
     try:
         given = {name: listed(places) for name, places in naming(row).items()}
     except Exception as error:  # whatever the owner's function raises
-        raise BadInput(f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}") from None
+        told = f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}"
+        raise BadInput(f"{told}; it must be a function that returns positions, whole numbers, by role") from None
     for name, chains in given.items():
         if not isinstance(name, str) or not name or any(c.isspace() for c in name):
             raise BadInput(f"a role must be named by a word without spaces; got {name!r}")

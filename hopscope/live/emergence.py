@@ -16,7 +16,6 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file, write_json
 from hopscope.emergence.record import LEAST, measured
 from hopscope.live.borrowed import Borrowed, borrowed
-from hopscope.live.checks import one_line
 from hopscope.live.find import FoundCircuit, beside, find_circuit
 from hopscope.live.wrapped import at_rest
 from hopscope.problem.paths import Path
@@ -111,7 +110,7 @@ class Checkpoints:
             try:
                 self.copy.load_state_dict(one)
             except (RuntimeError, TypeError) as error:
-                words = one_line(error)
+                words = str(error).strip().splitlines()[-1].strip()  # which names a tensor
                 raise BadInput(f"the weights of step {step} are not of a {type(self.copy).__name__}: {words}") from None
             one = self.copy
         return Resting(borrowed(one, self.inputs))
@@ -119,9 +118,6 @@ class Checkpoints:
 
 class Resting(Borrowed):
     """A model that is at rest for each pass, whatever mode its owner left it in."""
-
-    def shape_of(self, model: Any) -> Any:
-        return model.architecture
 
     def forward(self, inputs: Tensor, **how: Any) -> Any:  # type: ignore[override]
         with at_rest(self.inner):

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +191,7 @@ class FoundCircuit:
             BadInput: there is no circuit, its sequences are no symbols, or no program does what it does.
         """
         from hopscope.circuits.program import Rows
-        from hopscope.circuits.program_trial import TRIED_ON, WRITTEN_ON, program_of
+        from hopscope.circuits.program_trial import TRIED_ON, WRITTEN_ON, program_of, unsaid
 
         assert self.model is not None
         places, rows = self.task.query_positions, self.task.deck.whole
@@ -199,7 +199,8 @@ class FoundCircuit:
         with at_rest(self.model), beside(self.task.data.inputs.device):
             more = {name: Rows.of(inputs, targets, places) for name, (inputs, targets) in further.items()}
             paths = [part.path for part in self.circuit.paths]
-            return program_of(paths, self.model, (batches[0], batches[1]), more)
+            tried = program_of(paths, self.model, (batches[0], batches[1]), more)
+        return replace(tried, unsaid=unsaid(self.circuit))
 
     def _repr_html_(self) -> str:
         from hopscope.drawing.style import rendered

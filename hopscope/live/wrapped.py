@@ -173,7 +173,9 @@ class Wrapped(Model):
             )
         first = patterns[names[0]]
         if any((turned[name].flip(0) - one).abs().max() > bound for name, one in patterns.items()):
-            raise BadInput("the attention of a row depends on other rows of the batch, or rows are not the first axis")
+            raise BadInput(
+                "the attention of a row depends on other rows of the batch, or patterns are not (row, head, query, key)"
+            )
         if any(one.shape != first.shape for one in patterns.values()):
             raise BadInput("the layers of the model differ in their number of heads, which is not supported")
         causal = all(not bool(one.triu(1).any()) for one in patterns.values())

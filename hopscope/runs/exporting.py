@@ -1,8 +1,8 @@
 """A model for TransformerLens: weights, configuration, and the lines that load them (Nanda & Bloom, 2022).
 
-`HookedTransformer(HookedTransformerConfig(**config)).load_state_dict(weights)` then computes what ours does. Where
-inputs are vectors there are no tokens to embed: they are projected by the matrix in `inputs.safetensors`, and the model
-is run from its first layer on.
+`HookedTransformer(HookedTransformerConfig(**config)).load_state_dict(weights)` then computes what ours does; from
+version 4 on, a `TransformerBridge` does. Where inputs are vectors there are no tokens to embed: they are projected by
+the matrix in `inputs.safetensors`, and the model is run from its first layer on.
 """
 
 from __future__ import annotations
@@ -20,17 +20,28 @@ from hopscope.models.transformer import Transformer
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.base import Task
 
-LOAD = '''"""Loads this model: python -i load.py (pip install "transformer-lens<4" safetensors)."""
+LOAD = '''"""Loads this model: python -i load.py (pip install transformer-lens safetensors)."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 from safetensors.torch import load_file
-from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 here = Path(__file__).parent
-model = HookedTransformer(HookedTransformerConfig(**json.load((here / "config.json").open())))
-model.load_state_dict({**model.state_dict(), **load_file(here / "weights.safetensors")})
+config, weights = json.load((here / "config.json").open()), load_file(here / "weights.safetensors")
+if int(version("transformer-lens").split(".")[0]) < 4:
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    model = HookedTransformer(HookedTransformerConfig(**config))
+    model.load_state_dict({**model.state_dict(), **weights})
+else:
+    from transformer_lens import TransformerBridge, TransformerBridgeConfig
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+    shape = TransformerBridgeConfig(**config)
+    model = TransformerBridge.boot_native(shape)
+    model.load_state_dict(convert_tl_checkpoint(weights, shape))
 '''
 VECTORS = """
 # Inputs are vectors (batch, position, d_input): outputs = run(inputs).

@@ -32,8 +32,8 @@ def empty(**changes) -> HookedTransformer:
 
 
 @torch.no_grad()
-def induction(dtype: torch.dtype = torch.float32) -> HookedTransformer:
-    model = empty(dtype=dtype)
+def induction(dtype: torch.dtype = torch.float32, **changes) -> HookedTransformer:
+    model = empty(dtype=dtype, **changes)
     for parameter in model.parameters():
         parameter.zero_()
     model.embed.W_E[:, TOKEN] = torch.eye(V, dtype=dtype)
@@ -41,13 +41,14 @@ def induction(dtype: torch.dtype = torch.float32) -> HookedTransformer:
     model.unembed.W_U[ANSWER] = torch.eye(V, dtype=dtype) * 12
     first, second = (block.attn for block in model.blocks)
     scale = SHARP * WIDTH**0.5
+    keys, values = ("_W_K", "_W_V") if "n_key_value_heads" in changes else ("W_K", "W_V")
     first.W_Q[0, PLACE, :N] = scale * torch.eye(N, dtype=dtype).roll(-1, 1).tril(-1)
-    first.W_K[0, PLACE, :N] = torch.eye(N, dtype=dtype)
-    first.W_V[0, TOKEN, :V] = torch.eye(V, dtype=dtype)
+    getattr(first, keys)[0, PLACE, :N] = torch.eye(N, dtype=dtype)
+    getattr(first, values)[0, TOKEN, :V] = torch.eye(V, dtype=dtype)
     first.W_O[0, :V, BEFORE] = torch.eye(V, dtype=dtype)
     second.W_Q[0, TOKEN, :V] = scale * torch.eye(V, dtype=dtype)
-    second.W_K[0, BEFORE, :V] = torch.eye(V, dtype=dtype)
-    second.W_V[0, TOKEN, :V] = torch.eye(V, dtype=dtype)
+    getattr(second, keys)[0, BEFORE, :V] = torch.eye(V, dtype=dtype)
+    getattr(second, values)[0, TOKEN, :V] = torch.eye(V, dtype=dtype)
     second.W_O[0, :V, ANSWER] = torch.eye(V, dtype=dtype)
     return model
 
@@ -107,6 +108,8 @@ def main() -> None:
         "float64": found(induction(torch.float64), roles=pairs),
         "bfloat16": found(induction(torch.bfloat16), roles=pairs),
         "watched": found(watched, roles=pairs),
+        "grouped keys": found(induction(n_heads=2, n_key_value_heads=1), roles=pairs),
+        "windows": found(induction(use_local_attn=True, window_size=N, attn_types=["local"] * 2), roles=pairs),
         "torn": found(torn, roles=pairs),
         "untrained": found(empty(normalization_type="LN", init_weights=True)),
     }

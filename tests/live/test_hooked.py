@@ -40,7 +40,9 @@ def report(python):
     return run(python, ROOT / "tests" / "live" / "hooked.py")
 
 
-@pytest.mark.parametrize("case", ["relations", "roles", "own loss", "float64", "bfloat16", "watched"])
+@pytest.mark.parametrize(
+    "case", ["relations", "roles", "own loss", "float64", "bfloat16", "watched", "grouped keys", "windows"]
+)
 def test_an_induction_circuit_written_by_hand_is_found(report, case):
     found = report[case]
     assert found["verdict"] == "circuit", found["reason"]

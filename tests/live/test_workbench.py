@@ -337,6 +337,8 @@ def test_a_path_that_is_ablated_leaves_its_attention_to_the_rest():
     [rows] = [torch.arange(len(clean))]
     known = 12 * (z[rows, right] - z[rows, wrong]).mean()
     assert held(found, "L1H0 query->answer", "ablated") == pytest.approx(float(known), abs=1e-3)
+    named = workbench.ablation(model, clean, ["L1H0 query->value[1]"], (right, wrong))  # as `attention` suggests
+    assert held(named, "L1H0 query->value[1]", "ablated") == pytest.approx(float(known), abs=1e-3)
 
 
 def test_attention_by_roles_that_tokens_suggest():
@@ -422,7 +424,7 @@ ERRORS = {
     "answers": (lambda c, r: workbench.nodes(Plain(), c, c, (r + V, r)), "must number the 12 outputs"),
     "no heads": (
         lambda c, r: workbench.edges(Plain("einsum"), c, c, (r, r)),
-        "queries, keys and values of single heads",
+        r"queries, keys and values of single heads .*not of two tensors.*matmul's are",
     ),
     "null": (lambda c, r: workbench.ablation(Plain(), c, ["L0"], (r, r), null="noise"), "null must be one of zero"),
     "no part": (lambda c, r: workbench.ablation(Plain(), c, ["L7"], (r, r)), "this model has 2 layers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 import hopscope
 from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.program_trial import unsaid
 from hopscope.core.settings import BadInput
 
 SMALL = Discovery(discovery=32, selection=48, report=64)
@@ -33,6 +35,9 @@ def test_an_induction_circuit_of_plain_pytorch_is_found_with_who_feeds_whom(how)
     assert fed == [("key", "L0H0 answer->asked", "L1H0 query->answer")]
     assert model.training and all(torch.equal(value, model.state_dict()[name]) for name, value in weights.items())
     assert torch.overrides._get_current_function_mode_stack() == []
+    assert unsaid(found.circuit) == ""
+    weak = dataclasses.replace(found.circuit, verdict="partial")
+    assert unsaid(weak) == "Its paths are no circuit (verdict: partial). "
     told = found.program(longer=(torch.tensor([[*range(20), 7]] * 2), torch.tensor([8, 9])))
     assert [(one.agrees, one.n) for one in told.trials] == [(256, 256), (256, 256), (1, 2)]
     assert "what is right, longer: 1 of 2" in str(told)
@@ -64,7 +69,9 @@ def test_of_an_einsum_queries_keys_and_values_cannot_be_had():
 def test_activations_are_those_that_are_computed_by_hand():
     model = Plain("bmm")
     inputs, _ = data(16)
-    logits, cache = hopscope.wrap(model)(inputs, cache=True)
+    wrapped = hopscope.wrap(model)
+    assert "Plain" in repr(wrapped) and "n_layers=2" in repr(wrapped) and "blocks.0.attn.hook_z" in repr(wrapped)
+    logits, cache = wrapped(inputs, cache=True)
     x = torch.zeros(*inputs.shape, 45)
     x[..., :12], x[..., 12:21] = F.one_hot(inputs, V).float(), torch.eye(9)
     q, k, v = x @ model.first.Q, x @ model.first.K, x @ model.first.V
@@ -149,6 +156,22 @@ def test_halves_are_halves():
     model = of_family("Llama").to(torch.bfloat16)
     with torch.no_grad():
         assert torch.allclose(hopscope.wrap(model)(data(8)[0]), model(data(8)[0]).logits.float(), atol=5e-3)
+
+
+class Hooked(Plain):
+    """TransformerLens of a version to come, whose hooks are called otherwise."""
+
+    cfg = None
+
+    def run_with_hooks(self, *_, **__):
+        raise KeyError("blocks.0.attn.hook_pattern")
+
+
+def test_a_library_whose_hooks_nobody_knows_is_seen_through_as_any_module():
+    inputs, _ = data(16)
+    ours, cache = hopscope.wrap(Hooked())(inputs, cache=True)
+    known, same = hopscope.wrap(Plain())(inputs, cache=True)
+    assert torch.equal(ours, known) and torch.equal(cache["pattern", 1], same["pattern", 1])
 
 
 # Nothing is left behind ------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,35 +19,11 @@ from hopscope.core.storage import enlist, listed
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.runs.exporting import transformer_lens_files
 from hopscope.runs.importing import import_model, read_weights
-from hopscope.tasks.induction import Induction
-from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import train
-from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
+from tests.exported import TASKS, difference, drawn, write_transformer_lens
 from tests.small_runs import trained
 
 ROOT = Path(__file__).parents[2]
-TASKS = {
-    "vectors": Retrieval(n_hops=1, n_chains=2),
-    "vectors without positions": LinearRegression(),
-    "tokens": Induction(length=8, d_vocab=9),
-}
-
-
-def drawn(task, **shape):
-    """A model far from linear."""
-    model, random = (
-        Transformer.for_task(Architecture(n_layers=2, n_heads=2, d_model=16, **shape), task),
-        generator(3, "x"),
-    )
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(0.4 * torch.randn(parameter.shape, generator=random) + name.endswith(".w"))
-    return model.eval()
-
-
-def write_transformer_lens(model, task, folder):
-    for name, data in transformer_lens_files(model, task).items():
-        (folder / name).write_bytes(data)
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -126,22 +101,6 @@ def test_a_refused_export_takes_nothing_off_a_runs_list(tmp_path, capsys):
     assert "pictures/mine.png" in listed(run)
 
 
-COMPARE = """
-import json, sys
-from pathlib import Path
-import torch
-from safetensors.torch import load_file
-sys.argv = ["load.py"]
-code = Path("load.py").read_text()
-names = {"__file__": str(Path("load.py").resolve())}
-exec(compile(code, "load.py", "exec"), names)
-given = load_file("given.safetensors")
-with torch.no_grad():
-    found = names["run"](given["inputs"]) if "run" in names else names["model"](given["inputs"])
-print(float((found - given["outputs"]).abs().max()))
-"""
-
-
 @pytest.mark.peers
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_hooked_transformer_computes_the_same(kind, tmp_path):
@@ -149,10 +108,4 @@ def test_a_hooked_transformer_computes_the_same(kind, tmp_path):
     python = Path(os.environ.get("HOPSCOPE_PEERS_PYTHON", ROOT / ".venv-peers" / "bin" / "python"))
     if not python.exists():
         pytest.skip(f"there is no {python}; `make peers` builds the environment that TransformerLens lives in")
-    model, inputs = drawn(TASKS[kind]), TASKS[kind].sample(5, 0).inputs
-    write_transformer_lens(model, TASKS[kind], tmp_path)
-    with torch.no_grad():
-        safetensors.torch.save_file({"inputs": inputs, "outputs": model(inputs)}, tmp_path / "given.safetensors")
-    done = subprocess.run([python, "-c", COMPARE], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout.split()[-1]) < 1e-5
+    assert difference(python, kind, tmp_path) < 1e-5

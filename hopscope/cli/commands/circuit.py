@@ -104,12 +104,12 @@ def check_unit(unit: str, open_it: bool, program: Path | None) -> None:
 
 def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> None:
     """Write the circuit as a program, and tell how it stood its trial. Raises BadInput, CannotSave."""
-    from hopscope.circuits.program_trial import program_for
+    from hopscope.circuits.program_trial import program_for, unsaid
 
     tried = program_for([found.path for found in circuit.paths], model, source.task)
     with clear_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, str(tried).encode())
+    write_file(file, str(replace(tried, unsaid=unsaid(circuit))).encode())
     say(f"{file}\n    the circuit as a program, which agrees with:")
     for one in tried.trials:
         say(f"    {one}")

@@ -15,6 +15,7 @@ from hopscope.interventions.parts import Part
 from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import Naming, roles_of
 from hopscope.live.given import slice_of
+from hopscope.live.workbench.attention import suggested
 from hopscope.live.workbench.base import Asked, Metric, Pair, Shown, largest, mean_of
 from hopscope.live.workbench.patching import batch_of
 from hopscope.live.wrapped import at_rest
@@ -51,7 +52,7 @@ def ablation(
         at: the position that answers.
         null: what a part says instead: `zero`, its `mean` over rows, or what it says on another row (`resample`). A
             path's attention goes evenly to the rest of what its head sees.
-        roles: of positions, for paths; by default relations.
+        roles: of positions, for paths; by default relations or, where a path names a number, those that tokens suggest.
 
     Returns:
         A row for each part, and for all of them together: ablated, mean (the metric), low, high, and change.
@@ -63,6 +64,8 @@ def ablation(
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
     if isinstance(what, str) or not what:
         raise BadInput("name what to ablate in a list, such as ['L1H0', 'm0', 'L1H0 query->same-token']")
+    if roles is None and any("[" in str(one) for one in what):
+        roles = suggested(inputs, at=at)
     lent = borrowed(model, inputs)
     with at_rest(lent):
         asked = Asked(lent, inputs, at, metric)

@@ -28,6 +28,12 @@ Metric = Callable[[Tensor], Tensor]
 Pair = tuple[Tensor, Tensor]
 STRANGE = 1e-3  # relative, by how much a map may miss one that is linear but for its scale (ours)
 LARGE = 1e3  # of vectors by which maps are tried, so that what norms add to the scale is nothing
+#: Why an activation is not to be had of a model whose stream is known.
+HEADS = "its products are not of two tensors, head by head, as those of einsum are not; matmul's are"
+LACKING = {
+    "hook_resid_mid": "its MLPs read what its attention reads (parallel layers)",
+    **dict.fromkeys(("attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z"), HEADS),
+}
 CHUNK = 256  # rows in a pass by which a map is tried
 
 
@@ -110,7 +116,7 @@ class Asked:
         """Raises BadInput where activations are not to be had."""
         for short in shorts:
             if not self.has(short):
-                why = getattr(self.model.inner, "unstreamed", "") if "attn.hook" not in short else ""
+                why = LACKING.get(short) or getattr(self.model.inner, "unstreamed", "")
                 kind = type(getattr(self.model.inner, "inner", self.model.inner)).__name__
                 what = "the residual stream" if "attn.hook" not in short else "queries, keys and values of single heads"
                 raise BadInput(f"{what} of a {kind} cannot be had (blocks.0.{short})" + (f": {why}" if why else ""))
