@@ -19,7 +19,6 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
 from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, without_prior
-from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
 
@@ -43,7 +42,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         for run in runs
         for row in run.rows
     ]
-    return hop_curves_of(runs, prior=prior_of).merge(DataFrame(trained), on=["run", "step"])
+    return hop_curves_of(runs).merge(DataFrame(trained), on=["run", "step"])
 
 
 @styled
