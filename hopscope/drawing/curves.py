@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy
@@ -38,7 +37,7 @@ def hop_curves(
     run_lines(ax, table, "train_loss", color=GREY, label="training loss, all hops", lw=0.8, alpha=0.5)
     for index, hop in enumerate(hop_names):
         draw_hop(ax, table, "step", hop, hop, colour(index))
-    finish(ax, "step", "hop_loss", log=True)
+    finish(ax, "step", "hop_loss")
     name_baselines(ax, baselines)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, borderaxespad=0.3)
     return figure
@@ -87,13 +86,7 @@ def run_lines(
 
 @styled
 def compared_curves(
-    table: DataFrame,
-    by: str,
-    baselines: Mapping[str, float] = MappingProxyType({}),
-    *,
-    x: str = "step",
-    y: str = "hop_loss",
-    log: bool = True,
+    table: DataFrame, by: str, baselines: Mapping[str, float] | None = None, x: str = "step", y: str = "hop_loss"
 ) -> Figure:
     """A panel for each value of a column; in it a thin line per run and hop, and the median over runs.
 
@@ -103,8 +96,7 @@ def compared_curves(
         by: the column.
         baselines: loss by name, drawn as lines.
         x: what is drawn against, such as the factor that activations are multiplied by.
-        y: what is drawn.
-        log: whether its axis is logarithmic.
+        y: what is drawn; over training on a logarithmic axis.
     """
     values = list(dict.fromkeys(table[by]))
     figure = picture(4.6 * len(values), 3.8)
@@ -115,18 +107,18 @@ def compared_curves(
         part = table[table[by] == value]
         for hop, rows in part.groupby("hop"):
             draw_hop(ax, rows, x, y, str(hop), colour(hops.index(hop)))
-        finish(ax, x, y, log)
-        ax.legend(loc="lower left" if log else "best")
+        finish(ax, x, y)
+        ax.legend(loc="lower left" if x == "step" else "best")
         ax.set_title(f"{by}: {value} ({part['run'].nunique()} runs)")
         shared = shared or ax
     for ax in figure.axes:
-        name_baselines(ax, baselines, named=ax is figure.axes[-1])
+        name_baselines(ax, baselines or {}, named=ax is figure.axes[-1])
     return figure
 
 
-def finish(ax: Axes, x: str, y: str, log: bool) -> None:
-    """Names of both axes; on a logarithmic one both the plateaus near chance and the last steps to 0 can be read."""
-    ax.set_yscale("log" if log else "linear")
+def finish(ax: Axes, x: str, y: str) -> None:
+    """Names of both axes; over training a logarithmic one, for plateaus near chance as for the last steps to 0."""
+    ax.set_yscale("log" if x == "step" else "linear")
     ax.set_xlabel(WORDS.get(x, x))
     ax.set_ylabel(WORDS.get(y, y))
 

@@ -85,7 +85,7 @@ def test_compared_curves_of_what_is_changed_at_test_time():
         for layer in (0, 1)
         for factor in (0.0, 1.0, 2.0)
     ]
-    first, second = compared_curves(DataFrame(rows), "layer", x="factor", y="loss", log=False).axes
+    first, second = compared_curves(DataFrame(rows), "layer", x="factor", y="loss").axes
     assert (second.get_xlabel(), second.get_ylabel(), second.get_yscale()) == ("factor", "loss", "linear")
     assert [line.get_ydata().tolist() for line in second.lines] == [[0, 1, 2], [0, 2, 4], [0, 6, 12], [0, 2, 4]]
     assert [text.get_text() for text in first.get_legend().get_texts()] == ["x1, median"]
