@@ -76,9 +76,9 @@ def run_lines(
         thick: its width in points.
         line: settings of the thin lines; by default `lw=0.6` and `alpha=0.4`.
     """
-    line = {"lw": 0.6, "alpha": 0.4, "color": color} | line
+    style: Any = {"lw": 0.6, "alpha": 0.4, "color": color} | line
     for number, (_, run) in enumerate(rows.groupby("run")):
-        ax.plot(run[x], run[y], label="_" if number or middle else label, **line)  # an underscore: not in the legend
+        ax.plot(run[x], run[y], label="_" if number or middle else label, **style)  # an underscore: not in the legend
     if middle:
         found = rows.groupby(x)[y].agg(middle)
         ax.plot(found.index, found, color=color, lw=thick, label=label)
