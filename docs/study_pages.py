@@ -16,7 +16,7 @@ from mkdocs.structure.pages import Page
 
 from hopscope.core import catalogue
 from hopscope.experiments.counting import Claim, at_last, counted, is_control
-from hopscope.experiments.overview import by_study, show, title_of
+from hopscope.experiments.overview import by_study, noted, notes_markdown, show, title_of
 from hopscope.experiments.results import all_claims
 from hopscope.explorer.building import Builder
 from hopscope.explorer.page import export
@@ -89,14 +89,17 @@ def claims_of(claims: Sequence[Claim]) -> str:
     """What of a study was judged, at the end of its page."""
     if not claims:
         return ""
+    notes: list[str] = []
     lines = ["| verdict | claim | our number | spread |", "|---|---|---|---|"]
     for row in at_last(claims):
         low, high = (show(x) for x in row["spread"])
         kind = "control, " if is_control(row) else ""
         number = f"{show(row['number'])} | {low} to {high}"
-        lines.append(f"| **{row['verdict']}** | {row['sentence']} *({kind}{row['section']})* | {number} |")
-    table = "\n".join(lines)
-    return f"\n\n## Every claim of this study\n\n{counted(claims)} ([how](contracts.md#results))\n\n{table}\n"
+        lines.append(
+            f"| **{row['verdict']}** | {noted(row['sentence'], notes)} *({kind}{row['section']})* | {number} |"
+        )
+    table = "\n".join(lines) + "\n" + notes_markdown(notes)
+    return f"\n\n## Every claim of this study\n\n{counted(claims)} ([how](contracts.md#results))\n\n{table}"
 
 
 def linked(text: str, study: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, canvas, colour, picture, styled
 
+#: What axes are called; another column has its own name.
+WORDS = {"step": "optimizer steps", "hop_loss": "partial validation loss"}
 LABEL_GAP = 0.05  # least distance between the baselines' names, as a share of the axis
 
 
@@ -30,36 +33,70 @@ def hop_curves(
         ax: where to draw; by default in a new figure.
     """
     figure, ax = canvas(ax, 7.6, 3.8)
-    runs = [run for _, run in table.groupby("run", sort=False)] if "run" in table else [table]
-    for index, run in enumerate(runs):
-        words = "_" if index else "training loss, all hops"  # an underscore keeps a line out of the legend
-        ax.plot(run["step"], run["train_loss"], color=GREY, lw=0.8, alpha=0.5, label=words)
+    table = table if "run" in table else table.assign(run="")
+    run_lines(ax, table, "train_loss", color=GREY, label="training loss, all hops", lw=0.8, alpha=0.5)
     for index, hop in enumerate(hop_names):
-        curves = [(run["step"], run[hop]) for run in runs]
-        draw_hop(ax, curves, table.groupby("step")[hop].median(), hop, colour(index))
-    finish(ax)
+        draw_hop(ax, table, "step", hop, hop, colour(index))
+    finish(ax, "step", "hop_loss")
     name_baselines(ax, baselines)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, borderaxespad=0.3)
     return figure
 
 
-def draw_hop(ax: Axes, curves: Sequence[tuple[Series, Series]], median: Series, name: str, tint: str) -> None:
+def draw_hop(ax: Axes, rows: DataFrame, x: str, y: str, name: str, tint: str) -> None:
     """One hop's line; of several runs their thin lines, and over them the median."""
-    if len(curves) > 1:
-        for steps, losses in curves:
-            ax.plot(steps, losses, color=tint, lw=0.7, alpha=0.45)
-        name = f"{name}, median"
-    ax.plot(median.index, median, color=tint, lw=2, label=name)
+    if rows["run"].nunique() > 1:
+        run_lines(ax, rows, y, x, color=tint, label=f"{name}, median", middle="median", lw=0.7, alpha=0.45)
+    else:
+        run_lines(ax, rows, y, x, color=tint, label=name, lw=2, alpha=1)
+
+
+def run_lines(
+    ax: Axes,
+    rows: DataFrame,
+    y: str = "value",
+    x: str = "step",
+    *,
+    color: str,
+    label: str,
+    middle: Literal["median", "mean"] | None = None,
+    thick: float = 2,
+    **line: Any,
+) -> None:
+    """A thin line per run (or seed), named once; or, over them, their median or mean, which then has the name.
+
+    Args:
+        ax: where to draw.
+        rows: tidy, with columns run, x and y.
+        y: which column is drawn.
+        x: against which.
+        color: of all lines.
+        label: what the legend says.
+        middle: what of the runs is drawn over them.
+        thick: its width in points.
+        line: settings of the thin lines; by default `lw=0.6` and `alpha=0.4`.
+    """
+    style: Any = {"lw": 0.6, "alpha": 0.4, "color": color} | line
+    for number, (_, run) in enumerate(rows.groupby("run")):
+        ax.plot(run[x], run[y], label="_" if number or middle else label, **style)  # an underscore: not in the legend
+    if middle:
+        found = rows.groupby(x)[y].agg(middle)
+        ax.plot(found.index, found, color=color, lw=thick, label=label)
 
 
 @styled
-def compared_curves(table: DataFrame, by: str, baselines: Mapping[str, float]) -> Figure:
+def compared_curves(
+    table: DataFrame, by: str, baselines: Mapping[str, float] | None = None, x: str = "step", y: str = "hop_loss"
+) -> Figure:
     """A panel for each value of a column; in it a thin line per run and hop, and the median over runs.
 
     Args:
-        table: tidy, as `hopscope.experiments.curves.hop_curves_of` makes it: run, step, hop, hop_loss and the column.
+        table: tidy, with columns run, hop, `by`, `x` and `y`: as `hopscope.experiments.curves.hop_curves_of` makes it,
+            or `hopscope.experiments.tables.rows_of` of what is changed at test time.
         by: the column.
         baselines: loss by name, drawn as lines.
+        x: what is drawn against, such as the factor that activations are multiplied by.
+        y: what is drawn; over training on a logarithmic axis.
     """
     values = list(dict.fromkeys(table[by]))
     figure = picture(4.6 * len(values), 3.8)
@@ -68,24 +105,22 @@ def compared_curves(table: DataFrame, by: str, baselines: Mapping[str, float]) -
     for index, value in enumerate(values):
         ax = figure.add_subplot(1, len(values), index + 1, sharey=shared)
         part = table[table[by] == value]
-        for hop, curves in part.groupby("hop"):
-            tint = colour(hops.index(hop))
-            runs = [(curve["step"], curve["hop_loss"]) for _, curve in curves.groupby("run")]
-            draw_hop(ax, runs, curves.groupby("step")["hop_loss"].median(), hop, tint)
-        finish(ax)
-        ax.legend(loc="lower left")
+        for hop, rows in part.groupby("hop"):
+            draw_hop(ax, rows, x, y, str(hop), colour(hops.index(hop)))
+        finish(ax, x, y)
+        ax.legend(loc="lower left" if x == "step" else "best")
         ax.set_title(f"{by}: {value} ({part['run'].nunique()} runs)")
         shared = shared or ax
     for ax in figure.axes:
-        name_baselines(ax, baselines, named=ax is figure.axes[-1])
+        name_baselines(ax, baselines or {}, named=ax is figure.axes[-1])
     return figure
 
 
-def finish(ax: Axes) -> None:
-    """A logarithmic axis, on which both the plateaus near chance and the last steps to 0 can be read; names of both."""
-    ax.set_yscale("log")
-    ax.set_xlabel("optimizer steps")
-    ax.set_ylabel("partial validation loss")
+def finish(ax: Axes, x: str, y: str) -> None:
+    """Names of both axes; over training a logarithmic one, for plateaus near chance as for the last steps to 0."""
+    ax.set_yscale("log" if x == "step" else "linear")
+    ax.set_xlabel(WORDS.get(x, x))
+    ax.set_ylabel(WORDS.get(y, y))
 
 
 def name_baselines(ax: Axes, baselines: Mapping[str, float], named: bool = True) -> None:
@@ -93,9 +128,10 @@ def name_baselines(ax: Axes, baselines: Mapping[str, float], named: bool = True)
     losses = {name: loss for name, loss in sorted(baselines.items(), key=lambda item: -item[1]) if loss > 0}
     for loss in losses.values():
         ax.axhline(loss, color=GREY, lw=0.8, ls="--", zorder=0)
-    low, high = numpy.log(ax.get_ylim())
+    scaled = numpy.log if ax.get_yscale() == "log" else float
+    low, high = map(scaled, ax.get_ylim())
     ceiling = float("inf")
     for name, loss in losses.items() if named else ():
-        ceiling = min((numpy.log(loss) - low) / (high - low), ceiling - LABEL_GAP)
+        ceiling = min((scaled(loss) - low) / (high - low), ceiling - LABEL_GAP)
         words = f"{loss:.3g}  {name}"
         ax.text(1.01, ceiling, words, transform=ax.transAxes, va="center", fontsize=7, color=GREY)

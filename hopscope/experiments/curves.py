@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
+
+#: The column, or columns, whose values name a run.
+By = str | Sequence[str]
 
 
 def hop_curves_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
     """Validation losses over training, one row per run, step and hop.
 
-    Columns: run, version, seed, then one per keyword (a function of the configuration), step, val_loss, hop, hop_loss.
+    Columns: run, version, seed, prior, then one per keyword (a function of the configuration), step, val_loss, hop,
+    hop_loss.
     """
-    rows = []
-    for run in runs:
-        about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-            **{name: of(run.config) for name, of in columns.items()},
-        }
+
+    def course(run: Run) -> Iterator[dict[str, Any]]:
+        settings = {name: of(run.config) for name, of in columns.items()}
         for row in run.rows:
             for hop, loss in row["hop_losses"].items():
-                rows.append({**about, "step": row["step"], "val_loss": row["val_loss"], "hop": hop, "hop_loss": loss})
-    return DataFrame(rows)
+                yield {**settings, "step": row["step"], "val_loss": row["val_loss"], "hop": hop, "hop_loss": loss}
+
+    return rows_of(runs, course)
 
 
 #: Partial losses: of the paper's section 7.2, which has four chains (of others `Task.learnt_below`), and ours.
@@ -40,13 +41,13 @@ LEARNT, SOLVED = 0.5, 0.05
 def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
     """How each run ended, one row per run and hop.
 
-    Columns: run, version, seed, one per keyword (a function of the configuration), hop, k (of x_k; of hops without a
-    number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below the task's
-    threshold of learning; NaN: never), solved (whether the loss ended below 0.05), steps (trained).
+    Columns: run, version, seed, prior, one per keyword (a function of the configuration), hop, k (of x_k; of hops
+    without a number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below
+    the task's threshold of learning; NaN: never), solved (whether the loss ended below 0.05), steps (trained).
     """
     runs = list(runs)
     curves = hop_curves_of(runs, **columns)
-    found = curves[["run", "version", "seed", *columns, "hop"]].drop_duplicates().set_index(["run", "hop"])
+    found = curves.drop(columns=["step", "val_loss", "hop_loss"]).drop_duplicates().set_index(["run", "hop"])
     below = {run.config.identity: run.task.learnt_below for run in runs}
     found = found.assign(loss=final(curves), learnt=first_below(curves, below)).reset_index()
     places = found.groupby("run").cumcount() + 1
@@ -56,23 +57,43 @@ def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataF
     return found.assign(solved=found.loss < SOLVED)
 
 
-def final(curves: DataFrame, value: str = "hop_loss", last: int = 100) -> pandas.Series:
-    """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100)."""
+def final(curves: DataFrame, value: str = "hop_loss", last: int = 100, by: By = "run") -> pandas.Series:
+    """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100).
+
+    `by` as of `first_below`, with its ValueError.
+    """
     recent = curves[curves.step > curves.groupby("run").step.transform("max") - last]
-    return recent.groupby(["run", "hop"])[value].mean()
+    return recent.groupby([*naming(recent, by), "hop"])[value].mean()
 
 
-def first_below(curves: DataFrame, threshold: float | Mapping[str, float]) -> pandas.Series:
+def first_below(curves: DataFrame, threshold: float | Mapping[str, float], by: By = "run") -> pandas.Series:
     """Per run and hop the step at which the loss first goes below a threshold, linearly interpolated; NaN if never.
 
-    The threshold is one for all, or one for each run.
+    Args:
+        curves: as `hop_curves_of` makes them.
+        threshold: one for all, or one for each run.
+        by: the column, or columns, that name a run in the index. Series by `"seed"` are paired by seed when one is
+            divided by another, or subtracted. By `("decay", "seed")`, `found[1.0] / found[0.0]` compares two settings.
+
+    Raises:
+        ValueError: several runs have the same name.
     """
     found = {}
-    for key, curve in curves.sort_values("step").groupby(["run", "hop"]):
-        bound = threshold if isinstance(threshold, float) else threshold[str(key[0])]
+    names = naming(curves, by)
+    for key, curve in curves.sort_values("step").groupby([*names, "hop"]):
+        bound = threshold if isinstance(threshold, float) else threshold[str(curve.run.iloc[0])]
         found[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), bound)
-    index = pandas.MultiIndex.from_tuples(list(found), names=["run", "hop"])
+    index = pandas.MultiIndex.from_tuples(list(found), names=[*names, "hop"])
     return pandas.Series(list(found.values()), index=index, dtype=float)
+
+
+def naming(curves: DataFrame, by: By) -> list[str]:
+    """The columns that name a run. Raises ValueError where they name several."""
+    names = [by] if isinstance(by, str) else list(by)
+    if (curves.groupby(names).run.nunique() > 1).any():
+        told = ", ".join(names)
+        raise ValueError(f"two runs or more have the same {told}; name what they differ in: by=('setting', 'seed')")
+    return names
 
 
 def crossing(steps: list[float], losses: list[float], threshold: float) -> float:

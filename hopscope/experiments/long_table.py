@@ -10,6 +10,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 
 #: What a configuration is a run of, in a word.
@@ -29,13 +30,8 @@ def namer(named: Mapping[str, C], cell: Callable[[C, int, str], Config], scale: 
 
 
 def about(run: Run, named: Named) -> dict[str, Any]:
-    """The columns that all of a run's rows share: run, version, seed, condition."""
-    return {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "condition": named(run.config),
-    }
+    """The columns that all of a run's rows share: run, version, seed, prior, condition."""
+    return {**columns_of(run), "condition": named(run.config)}
 
 
 def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: int = 0) -> dict[str, Any]:
@@ -46,10 +42,9 @@ def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: i
 def courses_of(runs: Iterable[Run], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]) -> DataFrame:
     """Losses and measures over training, and when the loss passed the task's threshold of learning.
 
-    Columns: run, version, seed, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`, its
-    accuracy, where training may stop by it; `seen`, what
-    `streamed` makes of a row's measures; `learnt`, the first step with a loss below `Task.learnt_below`, interpolated
-    (NaN: never), at the last step.
+    Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`, its
+    accuracy, where training may stop by it; `seen`, what `streamed` makes of a row's measures; `learnt`, the first
+    step with a loss below `Task.learnt_below`, interpolated (NaN: never), at the last step.
     """
     return DataFrame(row for run in runs for row in course(run, about(run, named), streamed))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hopscope.core import catalogue
 from hopscope.experiments.counting import HOW_COUNTED, VERDICTS, Claim, counted
+from hopscope.experiments.priors import WITH_PRIOR
 
 experiment_of = itemgetter("experiment")
 FOUND = "Found: "  # how the paragraph begins
@@ -58,8 +59,9 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
     claims = list(claims)
     parts = [
         f"# All claims\n\n{counted(claims)} {HOW_COUNTED}\n",
-        "Each is judged from the committed table of its experiment alone. The spread is over what the number is the "
-        "middle of, mostly seeds, and n counts it.\n",
+        "Each is judged from the committed table of its experiment alone. The spread is from the lowest to the highest "
+        "value, mostly one per seed. If every value must meet a limit, the number is at the end of the spread that "
+        "decides. n counts the runs or samples behind the number.\n",
     ]
     for study, some in by_study(claims):
         parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n\n{counted(some)}\n")
@@ -69,14 +71,30 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
 
 
 def claims_markdown(claims: Iterable[Claim]) -> str:
-    """Claims as a table."""
+    """Claims as a table; priors are said once, below it."""
+    notes: list[str] = []
     lines = ["| claim | section | scale | our number | spread | n | verdict |", "|---|---|---|---|---|---|---|"]
     for row in claims:
         low, high = (show(x) for x in row["spread"])
         numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
-        cells = (row["sentence"], row["section"], row["scale"], *numbers)
+        cells = (noted(row["sentence"], notes), row["section"], row["scale"], *numbers)
         lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + notes_markdown(notes)
+
+
+def noted(sentence: str, notes: list[str]) -> str:
+    """A claim's sentence with the number of a note in place of its prior; a note that is new is added."""
+    said, found, prior = sentence.removesuffix(")").partition(WITH_PRIOR)
+    if not found:
+        return sentence
+    if prior not in notes:
+        notes.append(prior)
+    return f"{said}<sup>{notes.index(prior) + 1}</sup>"
+
+
+def notes_markdown(notes: list[str]) -> str:
+    """What stands below a table of such sentences."""
+    return "".join(f"\n<sup>{number}</sup> With a prior: {prior}\n" for number, prior in enumerate(notes, 1))
 
 
 def show(number: object) -> str:

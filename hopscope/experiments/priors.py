@@ -14,6 +14,7 @@ from hopscope.models.positions.relative import Relative, entries, where_of
 
 NONE = "none"  # as the paper's own runs have it
 COLUMN = "prior"
+WITH_PRIOR = " (With a prior: "  # after a claim's sentence
 
 
 def prior_of(config: Config) -> str:
@@ -31,4 +32,4 @@ def under_prior(sentence: str, rows: DataFrame) -> str:
     found = set(rows[COLUMN]) - {NONE} if COLUMN in rows else set()
     if len(found) != 1 or not isinstance(prior := found.pop(), str):
         return sentence
-    return f"{sentence.removesuffix('.')}. (With a prior: {prior}.)"
+    return f"{sentence.removesuffix('.')}.{WITH_PRIOR}{prior}.)"

@@ -19,6 +19,7 @@ from hopscope.core.places import TABLE
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import read_json, write_json
 from hopscope.experiments.results import table_in, today
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 
@@ -141,13 +142,13 @@ def table_of(
 ) -> DataFrame:
     """Reports and, by `of_run`, trained models as a tidy table.
 
-    Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, and what reports add.
+    Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, what reports add, and, of
+    trained models, prior.
     """
     rows: list[Row] = []
     for run in runs:
         if isinstance(run, Run):
-            version, seed = run.sessions[-1]["environment"]["code"], run.config.training.seed
-            about, found = {"run": run.config.identity, "version": version, "seed": seed}, of_run(run)
+            about, found = columns_of(run), of_run(run)
         else:
             assert isinstance(run.work, Report)
             about = {"run": run.work.identity, "version": run.version, **run.work.about()}

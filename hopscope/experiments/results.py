@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +37,7 @@ from hopscope.core.strangers import misfit
 from hopscope.drawing.style import rendered
 from hopscope.experiments.base import CELL_BY_CELL, SCALES, declared, experiment
 from hopscope.experiments.judging import Claim
+from hopscope.experiments.priors import COLUMN, prior_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 
@@ -105,6 +106,16 @@ def make_ready(results: Path, name: str) -> None:
         table_in(results / name)
 
 
+def measured(source: ModuleType, done: Sequence[Run | Finished], scale: str) -> DataFrame:
+    """An experiment's table of what is finished; the frame adds the scale, and the prior of runs where it is left out.
+
+    So no claim can be silent about a prior.
+    """
+    table = source.table(done, scale).assign(scale=scale)
+    priors = {run.config.identity: prior_of(run.config) for run in done if isinstance(run, Run)}
+    return table.assign(**{COLUMN: table.run.map(priors)}) if priors and COLUMN not in table else table
+
+
 def publish(name: str, table: DataFrame, results: Path) -> Path:
     """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
     scales = set(table.scale)
@@ -116,7 +127,7 @@ def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
 
     Raises TypeError if the experiment's table has no rows of it, or rows of others.
     """
-    table = experiment(name).table([cell], CELL_BY_CELL).assign(scale=CELL_BY_CELL)
+    table = measured(experiment(name), [cell], CELL_BY_CELL)
     identity = (cell.work if isinstance(cell, Finished) else cell.config).identity
     if set(table.get("run", ())) != {identity}:
         raise TypeError(f"the experiment {name} offers {CELL_BY_CELL}: each run must have rows of its own in the table")

@@ -13,7 +13,7 @@ from typing import Any
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.base import CELL_BY_CELL, declared, experiment
-from hopscope.experiments.results import make_ready, publish, publish_cell, publish_rows, standing
+from hopscope.experiments.results import make_ready, measured, publish, publish_cell, publish_rows, standing
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Watcher, train
@@ -96,7 +96,7 @@ def reproduce(
     if spent():
         return Outcome(name, scale, [run.path for run in finished], 0, None)
     with telling(f"measuring {name}, drawing and judging"):
-        table = source.table(finished, scale).assign(scale=scale)
+        table = measured(source, finished, scale)
         return Outcome(name, scale, [run.path for run in finished], 0, publish(name, table, results))
 
 
@@ -133,7 +133,7 @@ def as_far_as_it_got(
     left = len(folders) - len(done)
     if not (begun and getattr(source, "PARTIAL", False)):
         return Outcome(name, scale, done, left, None)
-    return Outcome(name, scale, done, left, publish(name, source.table(begun, scale).assign(scale=scale), results))
+    return Outcome(name, scale, done, left, publish(name, measured(source, begun, scale), results))
 
 
 def carry_out(

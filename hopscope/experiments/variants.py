@@ -1,9 +1,8 @@
-"""What experiments that change one setting share: the packaged run's recipe with a change, and how that is judged.
+"""What experiments that change one setting share: the packaged run's recipe with a change.
 
 The packaged run's model (4 layers of one head, D = 2, nearest first) is learnt in a minute; whatever is changed is
 changed there, and the runs that change nothing are `packaged_seeds`, which many experiments share. None of this is in
-the paper, whose models differ in several settings at once. A setting that is a number is judged by rank correlation,
-with a permutation test.
+the paper, whose models differ in several settings at once.
 """
 
 from __future__ import annotations
@@ -11,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
-from hopscope.emergence.order import tau_b
-from hopscope.experiments.judging import Claim, Evidence, significant
 from hopscope.models.transformer import Architecture
 
 SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
@@ -25,7 +21,6 @@ SEEDS = {"quick": 1, "cpu": 2, "paper": 8}
 EARLIER = Architecture(init="early_layers", mlp=True, positions="input")
 TINY_MODEL = {"n_layers": 2, "d_model": 16}
 TINY_TRAINING = {"steps": 10, "batch": 8, "log_every": 5, "val_size": 16, "checkpoints": "10", "decay_steps": 5}
-PERMUTATIONS = 2000
 
 Changes = Mapping[str, Any]
 
@@ -52,51 +47,3 @@ def variants(
 def seeds_of(table: DataFrame) -> tuple[int, ...]:
     """Of all runs, each once."""
     return tuple(sorted(table.seed.unique().tolist()))
-
-
-def share_solved(table: DataFrame, column: str) -> Any:
-    """Of the runs of each setting, the share that ended with every hop solved."""
-    return table.groupby([column, "run"], sort=False).solved.all().groupby(column, sort=False).mean()
-
-
-def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "0.05") -> Claim:
-    """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05, or as `level` says."""
-    share = share_solved(table, column)
-    words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
-    return Evidence(table, "beyond").claim(
-        "every_setting_can",
-        f"{sentence} (Runs that did, by {column}: {words}.)",
-        share,
-        f"share of runs with all hops below {level}",
-        above=0,
-    )
-
-
-def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: int = 1) -> Claim:
-    """Whether hops are learnt the later (`sign` 1) or sooner (−1) the greater a setting: mean Kendall's τ over hops."""
-    hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
-    never = table.steps.max() * 2.0
-    pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
-    taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
-    mean = float(numpy.mean(taus)) if taus else float("nan")
-    chance, contrary = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
-    return Evidence(table, "beyond").claim(
-        name,
-        f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
-        f"with probability {chance:.2g}.)",
-        taus,
-        number=mean,
-        also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],
-    )
-
-
-def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], mean: float, sign: int) -> float:
-    """How often settings shuffled over runs reach a mean τ as far on this side; 1 where there is nothing to shuffle."""
-    if not pairs or not numpy.isfinite(mean):
-        return 1.0
-    random, hits = numpy.random.default_rng(0), 0
-    for _ in range(PERMUTATIONS):
-        order = random.permutation(len(pairs[0][0]))  # of runs: their hops stay together
-        shuffled = [tau_b(setting[order].tolist(), learnt.tolist()) for setting, learnt in pairs]
-        hits += sign * float(numpy.mean(shuffled)) >= sign * mean - 1e-12
-    return (hits + 1) / (PERMUTATIONS + 1)

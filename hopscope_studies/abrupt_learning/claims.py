@@ -102,10 +102,12 @@ def fall(losses: Series) -> float:
 
 
 def head_times(table: DataFrame) -> list[float]:
-    """Per run, when the query attends to its label by half, over when the loss is learnt."""
-    heads = curves(values(table, "context", "seen", "TILA2"))
-    times = learnt(table, "context").values()
-    return [first(head, lambda share: share > HALF) / time for head, time in zip(heads, times, strict=True)]
+    """By seed, when the query attends to its label by half, over when the loss is learnt."""
+    times, heads = learnt(table, "context"), values(table, "context", "seen", "TILA2").sort_values("step")
+    return [
+        first(head.set_index("step").value, lambda share: share > HALF) / times[int(str(seed))]
+        for seed, head in heads.groupby("seed")
+    ]
 
 
 def even(table: DataFrame) -> Iterator[Claim]:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.long_table import values
 from hopscope_studies.abrupt_learning.cells import ABRUPT, TRADE
@@ -31,10 +32,9 @@ def figure(table: DataFrame) -> Figure:
     return shown
 
 
-def lines(ax: Axes, rows: DataFrame, tint: str, label: str, scale: float = 1.0) -> None:
+def lines(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
     """A line per run, named once."""
-    for number, (_, run) in enumerate(rows.groupby("run")):
-        ax.plot(run.step, run.value / scale, color=tint, lw=0.9, alpha=0.7, label="_" if number else label)
+    run_lines(ax, rows, color=tint, label=label, lw=0.9, alpha=0.7)
 
 
 def draw_course(ax: Axes, table: DataFrame) -> None:

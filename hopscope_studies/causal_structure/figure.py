@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 KINDS = {"sgd": "SGD", "adamw": "AdamW", "two parents": "two parents, AdamW"}
@@ -29,10 +30,7 @@ def figure(table: DataFrame) -> Figure:
 def draw_course(ax: Axes, table: DataFrame, kind: str, words: str, index: int) -> None:
     """Each seed thin, their mean thick."""
     rows = table[(table.kind == kind) & (table.quantity == "course attention")]
-    for _, run in rows.groupby("run"):
-        ax.plot(run.step, run.value, color=colour(index), lw=0.6, alpha=0.4)
-    mean = rows.groupby("step").value.mean()
-    ax.plot(mean.index, mean, color=colour(index), lw=1.8, label=words)
+    run_lines(ax, rows, color=colour(index), label=words, middle="mean", thick=1.8)
 
 
 def draw_map(ax: Axes, table: DataFrame, kind: str) -> None:

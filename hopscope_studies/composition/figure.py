@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 
@@ -17,9 +18,8 @@ def figure(table: DataFrame) -> Figure:
     curves = table[table.kind == "curve"]
     fresh = curves[curves.pool == 0]
     for index, layers in enumerate((1, 2)):
-        for number, (_, run) in enumerate(fresh[fresh.layers == layers].groupby("run")):
-            label = f"{layers} layer{'s' * (layers > 1)}" if not number else None
-            depth.plot(run.step, run.ood_error, lw=1.0, color=colour(index), label=label)
+        part, label = fresh[fresh.layers == layers], f"{layers} layer{'s' * (layers > 1)}"
+        run_lines(depth, part, "ood_error", color=colour(index), label=label, lw=1, alpha=1)
     depth.set(xlabel="steps", ylabel="error", ylim=(0, 1), title="Out of distribution, each run")
     depth.legend()
     movement(together, fresh[(fresh.layers == 2)])

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope_studies.gradient_descent.claims import of
 
@@ -33,9 +34,8 @@ def figure(table: DataFrame) -> Figure:
 def draw_training(ax: Axes, table: DataFrame) -> None:
     """Validation loss of every run; one step of descent, in closed form."""
     for index, system in enumerate(SYSTEMS):
-        for number, (_, run) in enumerate(of(table, "validation loss", system).groupby("run")):
-            label = system if number == 0 else "_"
-            ax.plot(run["at"], run.model, lw=0.9, alpha=0.8, color=colour(index), label=label)
+        rows = of(table, "validation loss", system)
+        run_lines(ax, rows, "model", "at", color=colour(index), label=system, lw=0.9, alpha=0.8)
     if len(rows := of(table, "validation loss")):
         ax.axhline(rows.descent.iloc[0], color=GREY, ls="--", lw=1, label="one step of descent")
     ax.set(xlabel="optimizer steps", ylabel="half squared error", title="Training", ylim=(0, None))

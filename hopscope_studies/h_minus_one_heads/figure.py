@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 WAYS = ("plain", "dropout", "jointly", "in turn")
@@ -28,8 +29,7 @@ def figure(table: DataFrame) -> Figure:
 def courses(ax: Axes, curves: DataFrame, best: float) -> None:
     """A line for each run."""
     for way in WAYS:
-        for number, (_, run) in enumerate(curves[curves.trained == way].groupby("run")):
-            ax.plot(run.step, run.loss, lw=1.0, color=COLOURS[way], label=None if number else way)
+        run_lines(ax, curves[curves.trained == way], "loss", color=COLOURS[way], label=way, lw=1, alpha=1)
     ax.axhline(best, color=GREY, lw=0.8, ls="--")
     ax.set(xlabel="steps", ylabel="held-out loss (nats)", title="Both kinds together, each run")
     ax.legend(fontsize=7)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
+
 
 def curves(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
     """A thin line per run and the median."""
-    for _, run in rows.groupby("run"):
-        ax.plot(run.step, run.hop_loss, color=tint, lw=0.6, alpha=0.4)
-    median = rows.groupby("step").hop_loss.median()
-    ax.plot(median.index, median, color=tint, lw=2, label=label)
+    run_lines(ax, rows, "hop_loss", color=tint, label=label, middle="median")
 
 
 def costs(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 LABELS: dict[Any, str] = {
@@ -40,8 +41,7 @@ def figure(table: DataFrame) -> Figure:
 def courses(ax: Axes, curves: DataFrame, value: str, title: str, label: str) -> None:
     """A line for each run."""
     for cell, part in curves.groupby(["attention", "layers"]):
-        for number, (_, run) in enumerate(part.groupby("run")):
-            ax.plot(run.step, run[value], lw=1.0, color=colour(COLOURS[cell]), label=None if number else LABELS[cell])
+        run_lines(ax, part, value, color=colour(COLOURS[cell]), label=LABELS[cell], lw=1, alpha=1)
     ax.set(xlabel="steps", ylabel=label, title=title)
     ax.legend(fontsize=7)
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 KINDS = ("n-gram heads", "softmax", "linear")
@@ -31,10 +32,7 @@ def draw_course(ax: Axes, table: DataFrame, quantity: str) -> None:
     """Each seed thin, the mean thick; n-gram models as grey lines."""
     for index, kind in enumerate(KINDS):
         rows = table[(table.kind == kind) & (table.quantity == f"course {quantity}")]
-        for _, run in rows.groupby("run"):
-            ax.plot(run.step, run.value, color=colour(index), lw=0.6, alpha=0.4)
-        mean = rows.groupby("step").value.mean()
-        ax.plot(mean.index, mean, color=colour(index), lw=1.8, label=kind)
+        run_lines(ax, rows, color=colour(index), label=kind, middle="mean", thick=1.8)
     for order, style in DASHES.items():
         level = table[table.quantity == f"{order}-gram {quantity}"].value.mean()
         ax.axhline(level, color=GREY, lw=0.9, ls=style, label=f"{order}-gram model")

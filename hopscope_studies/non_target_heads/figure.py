@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope_studies.non_target_heads.cells import CONDITIONS
 
@@ -48,8 +49,7 @@ def draw_courses(ax: Axes, table: DataFrame) -> None:
     """A line for each run."""
     curves = table[table.kind == "curve"]
     for index, (name, words) in enumerate(LABELS.items()):
-        for number, (_, run) in enumerate(curves[curves.condition == name].groupby("run")):
-            ax.plot(run.step, run.value, color=colour(index), lw=0.9, label="_" if number else words)
+        run_lines(ax, curves[curves.condition == name], color=colour(index), label=words, lw=0.9, alpha=1)
     ax.set(xlabel="optimizer steps", ylabel="accuracy on what is asked", title="Training, each run")
     ax.legend(fontsize=7)
 

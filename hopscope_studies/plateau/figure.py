@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope_studies.plateau.course import hop_times
 from hopscope_studies.plateau.law import PLATEAU, Theory, central, theory_of
@@ -59,8 +60,7 @@ def side_by_side(figure: SubFigure, table: DataFrame, starts: list[float]) -> No
 
 def lines(ax: Axes, table: DataFrame, column: str, tint: str, label: str) -> None:
     """A line per run, named once."""
-    for index, (_, run) in enumerate(table.groupby("run")):
-        ax.plot(run.step, run[column], color=tint, lw=1, alpha=0.7, label="_" if index else label)
+    run_lines(ax, table, column, color=tint, label=label, lw=1, alpha=0.7)
 
 
 def draw_portrait(ax: Axes, table: DataFrame) -> None:

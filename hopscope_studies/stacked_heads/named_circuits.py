@@ -21,7 +21,7 @@ from hopscope.emergence.onset import Onset, onset
 from hopscope.emergence.record import attention
 from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -35,10 +35,7 @@ def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
     task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
     about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "prior": prior_of(run.config),
+        **columns_of(run),
         "D": task.n_hops,
         "order": task.order,
         "layers": run.config.model.n_layers,

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 MODELS = ("experts", "many maps", "wide maps", "narrow maps", "wide experts", "widest maps")
@@ -35,9 +36,8 @@ def legend(ends: DataFrame, part: str) -> dict[str, str]:
 def courses(ax: Axes, curves: DataFrame, title: str, labels: dict[str, str]) -> None:
     """A line for each run."""
     for model in (m for m in MODELS if m in labels):
-        for number, (_, run) in enumerate(curves[curves.model == model].groupby("run")):
-            label = None if number else labels[model]
-            ax.plot(run.step, run.hop_loss, lw=1.0, color=COLOURS[model], label=label)
+        part = curves[curves.model == model]
+        run_lines(ax, part, "hop_loss", color=COLOURS[model], label=labels[model], lw=1, alpha=1)
     ax.set(xlabel="steps", ylabel="loss (nats)", title=title)
     ax.legend(fontsize=7)
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope_studies.two_hop.cells import CONDITIONS
 from hopscope_studies.two_hop.claims import GUESS, curve
@@ -33,8 +34,7 @@ def figure(table: DataFrame) -> Figure:
 
 def lines(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
     """A line for each run, named once."""
-    for number, (_, run) in enumerate(rows.groupby("run")):
-        ax.plot(run.step, run.value, color=tint, lw=0.9, alpha=0.8, label="_" if number else label)
+    run_lines(ax, rows, color=tint, label=label, lw=0.9, alpha=0.8)
 
 
 def mass(ax: Axes, rows: DataFrame, condition: str) -> None:

@@ -9,11 +9,13 @@ import matplotlib
 import numpy
 import pytest
 import torch
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from pandas import DataFrame
 
 from hopscope.drawing import attention_maps, compared_curves, hop_curves, mean_role_attention, problem_diagram, save
 from hopscope.drawing.attention_maps import groups
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import picture, rendered
 from hopscope.problem.roles import path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
@@ -73,6 +75,29 @@ def test_compared_curves_have_a_panel_per_value_and_a_median():
     ]
     median = next(line for line in figure.axes[0].lines if line.get_label() == "x1, median")
     assert median.get_ydata().tolist() == [1, 0.2]
+
+
+def test_compared_curves_of_what_is_changed_at_test_time():
+    """A panel for each layer, a thin line for each seed; where the axis is another than steps it is read linearly."""
+    rows = [
+        {"run": str(seed), "layer": layer, "factor": factor, "hop": "x1", "loss": factor * (layer + seed)}
+        for seed in (0, 1, 5)
+        for layer in (0, 1)
+        for factor in (0.0, 1.0, 2.0)
+    ]
+    first, second = compared_curves(DataFrame(rows), "layer", x="factor", y="loss").axes
+    assert (second.get_xlabel(), second.get_ylabel(), second.get_yscale()) == ("factor", "loss", "linear")
+    assert [line.get_ydata().tolist() for line in second.lines] == [[0, 1, 2], [0, 2, 4], [0, 6, 12], [0, 2, 4]]
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["x1, median"]
+
+
+def test_lines_of_runs_are_named_once():
+    rows = DataFrame([{"run": run, "step": t, "value": v} for run, v in (("a", 1), ("b", 3)) for t in (0, 1)])
+    ax = Figure().subplots()
+    run_lines(ax, rows, color="red", label="each")
+    run_lines(ax, rows, color="red", label="all", middle="mean")
+    assert ax.get_legend_handles_labels()[1] == ["each", "all"]
+    assert [line.get_ydata()[0] for line in ax.lines] == [1, 3, 1, 3, 2]
 
 
 def test_maps_are_the_patterns_and_axes_name_roles():

@@ -23,6 +23,7 @@ from hopscope.experiments import runner, work
 from hopscope.experiments.curves import LEARNT, crossing, endings_of, final, first_below, hop_curves_of
 from hopscope.experiments.results import publish, room
 from hopscope.experiments.runner import run_folder
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
@@ -62,6 +63,39 @@ def test_first_below_by_run_and_hop():
     assert math.isnan(found["b", "x2"])
 
 
+def test_paired_by_seed_or_refused():
+    """Runs stand in the order of their names, in which the second setting's seeds are turned about: 10 / 1, 20 / 2."""
+    names = {("long", 0): "d", ("long", 1): "c", ("short", 0): "a", ("short", 1): "b"}
+    losses = {("long", 0): 10.0, ("long", 1): 20.0, ("short", 0): 1.0, ("short", 1): 2.0}
+    table = DataFrame(
+        [row for (way, seed), run in names.items() for row in curve(run, seed, way, "x1", [losses[way, seed]] * 5)]
+    )
+    found = final(table, by=("curriculum", "seed"))
+    assert (found["long"] / found["short"]).to_dict() == {(0, "x1"): 10.0, (1, "x1"): 10.0}
+    steps = first_below(table, 1.5, by=("curriculum", "seed")).unstack("hop").x1
+    assert steps["short", 0] == 0 and math.isnan(steps["short", 1])
+    for of in (final, lambda *table, by: first_below(*table, 0.5, by=by)):
+        with pytest.raises(ValueError, match="two runs or more have the same seed; name what they differ in"):
+            of(table, by="seed")
+
+
+def made_up_run(identity: str, seed: int, positions: str = "input") -> SimpleNamespace:
+    """A run of a Transformer, as tables read it."""
+    model = SimpleNamespace(positions=positions)
+    config = SimpleNamespace(identity=identity, training=SimpleNamespace(seed=seed, steps=100), model=model)
+    return SimpleNamespace(config=config, sessions=[{"environment": {"code": "v"}}], rows=[])
+
+
+def test_rows_of_says_of_which_run_a_row_is_and_which_prior_it_had():
+    one, other = made_up_run("a", 0), made_up_run("b", 1, "relative(start='L0 1:4')")
+    found = rows_of([one, other], lambda run: [{"layer": layer, "of": run.config.identity} for layer in (0, 1)])
+    assert list(found.columns) == ["run", "version", "seed", "prior", "layer", "of"]
+    assert found.run.tolist() == found.of.tolist() == ["a", "a", "b", "b"]
+    assert found.seed.tolist() == [0, 0, 1, 1] and set(found.version) == {"v"}
+    assert found.prior.tolist() == ["none"] * 2 + ["attention's bias by distance starts at 4 for distance 1 in L0"] * 2
+    assert rows_of([one], lambda run: []).empty
+
+
 def test_what_is_learnt_is_relative_to_what_a_guess_costs():
     """Two thirds of 1 − 1/N, or of ln N, which is the paper's 0.5 at N = 4; where no guess is left, half of chance."""
     expected = {1: 0.5, 2: 1 / 3, 4: 0.5, 8: 7 / 12}
@@ -77,9 +111,8 @@ def test_what_is_learnt_is_relative_to_what_a_guess_costs():
 def test_endings_of_two_chains_ask_for_less_than_a_guess():
     """At N = 2 a loss of 0.45 is below the paper's 0.5, and hardly below the 0.5 of a guess: it is learnt at 1/3."""
     rows = [{"step": 50 * i, "val_loss": x, "hop_losses": {"x1": x}} for i, x in enumerate((1.0, 0.45, 0.3))]
-    config = SimpleNamespace(identity="i", training=SimpleNamespace(seed=0, steps=100))
-    session = {"environment": {"code": "v"}}
-    of = lambda n: SimpleNamespace(config=config, sessions=[session], rows=rows, task=Retrieval(n_chains=n))  # noqa: E731
+    run = made_up_run("i", 0)
+    of = lambda n: SimpleNamespace(**vars(run) | {"rows": rows, "task": Retrieval(n_chains=n)})  # noqa: E731
     assert endings_of([of(2)]).learnt[0] == pytest.approx(50 + 50 * (0.45 - 1 / 3) / 0.15)
     assert endings_of([of(4)]).learnt[0] == pytest.approx(50 * 0.5 / 0.55)
 
@@ -258,6 +291,32 @@ def test_a_page_needs_a_place_and_a_device_a_name(tmp_path, capsys):
     assert main(["report", *results, "--html", str(tmp_path)]) == 2
     assert main(["reproduce", "curriculum", "--device", "cpu:x", "--runs", str(tmp_path / "runs")]) == 2
     assert "device must be auto, cpu or cuda" in capsys.readouterr().err
+
+
+def test_no_table_hides_the_prior(tmp_path: Path, monkeypatch):
+    """A study that says run, version and seed alone: the frame says which prior each had, and claims tell of it."""
+    from hopscope import Architecture, Config, Training
+
+    training = Training(steps=2, batch=4, val_size=4)
+    configs = [
+        Config(Retrieval(n_hops=1), Architecture(n_layers=1, d_model=8, positions=code), training)
+        for code in ("input", "relative(start='L0 1:4')")
+    ]
+    source = SimpleNamespace(
+        runs=lambda scale: configs,
+        table=lambda runs, scale: DataFrame({"run": [run.config.identity for run in runs], "version": "v", "seed": 0}),
+        **dict.fromkeys(("figure", "claims")),
+        SECONDS={"cpu": 1},
+    )
+    declare(monkeypatch, source)
+    published = []
+    monkeypatch.setattr(runner, "publish", lambda name, table, results: published.append(table) or results)
+    assert runner.reproduce("tiny", "cpu", runs=tmp_path / "runs", results=tmp_path / "results").done
+    told = "attention's bias by distance starts at 4 for distance 1 in L0"
+    assert dict(zip(published[0].run, published[0].prior, strict=True)) == {
+        configs[0].identity: "none",
+        configs[1].identity: told,
+    }
 
 
 def test_a_long_run_is_told_of_as_far_as_it_got(tmp_path: Path, monkeypatch):

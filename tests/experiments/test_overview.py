@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.core import catalogue
 from hopscope.core.storage import Damaged
-from hopscope.experiments.overview import claims_page, found_by, studies_markdown
+from hopscope.experiments.overview import claims_markdown, claims_page, found_by, studies_markdown
 from hopscope.experiments.results import claims_in, room
 
 
@@ -67,6 +67,7 @@ def test_all_scales_of_a_claim_are_shown_and_one_is_counted():
 
 def test_the_page_has_every_claim_once_below_its_study():
     page = claims_page(CLAIMS, "{}.md")
+    assert "is at the end of the spread that decides" in page and "middle of" not in page
     assert page.startswith("# All claims\n") and "4 claims: 2 hold, 1 fails and 1 is undecided. " in page
     assert [line for line in page.splitlines() if line.startswith("##")] == [
         "## [The paper, claim by claim](stacked_heads.md)",
@@ -81,6 +82,21 @@ def test_the_page_has_every_claim_once_below_its_study():
         "| birth says.": 1,
     }
     assert "| fig4 says. | 7 | cpu | none | 0.1 to none | 3 | **undecided** |" in page
+
+
+def test_a_prior_is_said_once_below_the_table():
+    some = "A model learns. (With a prior: attention's bias by distance starts at 4 for distance 1 in L0.)"
+    other = "Another learns. (With a prior: attention's bias by distance starts at 2 for distance 1 in L0.)"
+    rows = [claim("birth", "holds") | {"sentence": sentence} for sentence in (some, "None has one.", other, some)]
+    *table, first, second = [line for line in claims_markdown(rows).splitlines() if line][2:]
+    assert [line.split(" | ")[0] for line in table] == [
+        "| A model learns.<sup>1</sup>",
+        "| None has one.",
+        "| Another learns.<sup>2</sup>",
+        "| A model learns.<sup>1</sup>",
+    ]
+    assert first == "<sup>1</sup> With a prior: attention's bias by distance starts at 4 for distance 1 in L0."
+    assert second == "<sup>2</sup> With a prior: attention's bias by distance starts at 2 for distance 1 in L0."
 
 
 @pytest.mark.parametrize("study", catalogue.studies(), ids=lambda root: root.path.name)

@@ -17,7 +17,7 @@ from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.abrupt_learning.answers import judged
 from hopscope_studies.abrupt_learning.by_hand import induction
 from hopscope_studies.abrupt_learning.cells import TASK
-from hopscope_studies.abrupt_learning.claims import BY_HAND
+from hopscope_studies.abrupt_learning.claims import BY_HAND, head_times
 from hopscope_studies.abrupt_learning.experiments import abrupt_learning
 from hopscope_studies.abrupt_learning.measures.progress import progress
 from hopscope_studies.abrupt_learning.models.attention_classifier import ClassifierArchitecture
@@ -168,3 +168,15 @@ def test_the_forward_pass_is_its_formula():
     hidden = (x @ model.W[0] + model.b[0]).clamp(min=0)
     hidden = (hidden @ model.W[1] + model.b[1]).clamp(min=0)
     assert torch.allclose(model(inputs)[0], hidden @ model.W[2] + model.b[2])
+
+
+def test_a_head_is_timed_by_the_loss_of_its_own_run():
+    """Runs stand in the order of their seeds, and their names in another: steps 20 / 10 and 80 / 40."""
+    rows = []
+    for run, seed, loss, head in (("z", 0, 10, 20), ("a", 1, 40, 80)):
+        about = {"run": run, "seed": seed, "condition": "context"}
+        rows.append({**about, "kind": "learnt", "name": "all", "step": 100, "value": loss})
+        rows += [
+            {**about, "kind": "seen", "name": "TILA2", "step": s, "value": float(s >= head)} for s in range(0, 101, 10)
+        ]
+    assert head_times(DataFrame(rows)) == [2.0, 2.0]

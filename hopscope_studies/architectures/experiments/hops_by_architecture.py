@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
+from hopscope.experiments.tables import columns_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
@@ -55,7 +56,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     config, rows, shape = run.config, run.rows, run.config.model
     assert isinstance(shape, Architecture)
     candidate, below = cells.candidate_of(config), learnt_below(run.task)
-    about = {"run": config.identity, "version": run.sessions[-1]["environment"]["code"], "seed": config.training.seed}
+    about = columns_of(run)
     about |= {"candidate": candidate.name, "attention": candidate.attention, "positions": candidate.positions or ""}
     about |= {"mlp": candidate.mlp, "optimizer": candidate.optimizer}
     about |= {"task": cells.task_of(config), "D": hops_of(run.task), "layers": shape.n_layers}

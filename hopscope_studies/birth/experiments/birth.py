@@ -17,6 +17,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.configuration.freezing import parse_frozen
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -124,8 +125,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             about["model"] = "three steps" if work.blocks else "three whole steps"
             rows += [about | row for row in long(read_json(run.path / "rows.json"))]
         else:
-            version, config = run.sessions[-1]["environment"]["code"], run.config
-            about = {"run": config.identity, "version": version, "seed": config.training.seed, "model": name_of(config)}
+            about = columns_of(run) | {"model": name_of(run.config)}
             rows += [about | row for row in long(rows_of(run, scale))]
     return DataFrame(rows)
 

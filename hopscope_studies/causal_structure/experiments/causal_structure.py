@@ -17,6 +17,7 @@ from hopscope.circuits import kept as circuits
 from hopscope.circuits.discovery import Discovery
 from hopscope.configuration.config import Config, Training
 from hopscope.core.storage import read_json
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.runs.run import Run
@@ -111,8 +112,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             about["kind"] = run.work.way if isinstance(run.work, Construction) else run.work.label.split("_")[1]
             rows += [about | row for row in named(read_json(run.path / "numbers.json"))]
         else:
-            version, config = run.sessions[-1]["environment"]["code"], run.config
-            about = {"run": config.identity, "version": version, "seed": config.training.seed, "kind": kind_of(config)}
+            about = columns_of(run) | {"kind": kind_of(run.config)}
             rows += [about | row for row in [*course(run), *ending(run, scale)]]
     return DataFrame(rows)
 

@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named, passes_by_hand
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.classes import written
@@ -50,10 +50,7 @@ def row(run: Run, scale: str) -> dict[str, Any]:
     task, training = run.task, run.config.training
     assert isinstance(task, Retrieval) and run.report is not None
     about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": training.seed,
-        "prior": prior_of(run.config),
+        **columns_of(run),
         "D": task.n_hops,
         "layers": run.config.model.n_layers,
         "order": task.order,

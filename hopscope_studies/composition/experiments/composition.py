@@ -15,6 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.circuit_tables import circuit_numbers
+from hopscope.experiments.tables import columns_of
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
@@ -51,8 +52,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     for run in runs:
         task, model = run.config.task, run.config.model
         assert isinstance(task, RepeatedSegment)
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "layers": model.n_layers, "pool": task.pool}
+        about = columns_of(run) | {"layers": model.n_layers, "pool": task.pool}
         rows += [about | row for row in rows_of(run, task, scale)]
     return DataFrame(rows)
 

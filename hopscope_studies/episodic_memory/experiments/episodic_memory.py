@@ -18,6 +18,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
@@ -65,8 +66,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
             about = {"run": one.work.identity, "version": one.version, "seed": 0}
             rows += [about | row for row in simulation_rows(fitter, scale)]
         else:
-            about = {"run": one.config.identity, "version": one.sessions[-1]["environment"]["code"]}
-            about |= {"seed": one.config.training.seed, "heads": one.config.model.n_heads}
+            about = columns_of(one) | {"heads": one.config.model.n_heads}
             rows += [about | row for row in model_rows(one, fitter, scale)]
     return DataFrame(rows)
 

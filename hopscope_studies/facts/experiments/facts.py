@@ -16,6 +16,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.experiments.capacity import capacity, highest_accuracy, tries_of
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
 from hopscope_studies.facts.capacity import FactCapacity, one_layer
@@ -131,9 +132,8 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
         if isinstance(one, Finished):
             rows += tried(one)
         else:
-            version, config = one.sessions[-1]["environment"]["code"], one.config
-            about = {"run": config.identity, "version": version, "seed": config.training.seed}
-            rows += [about | row for row in (curve if isinstance(config.model, LinearArchitecture) else recalled)(one)]
+            measure = curve if isinstance(one.config.model, LinearArchitecture) else recalled
+            rows += [columns_of(one) | row for row in measure(one)]
     return DataFrame(rows)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope_studies.gradient_descent.claims import claims as claims
 from hopscope_studies.gradient_descent.comparison import course_rows, one_layer_rows, several_layers_rows
@@ -70,12 +71,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and quantity, its own beside gradient descent's; and validation losses over training."""
     rows = []
     for run in runs:
-        about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-        }
-        about["system"] = system_of(run.config)
+        about = columns_of(run) | {"system": system_of(run.config)}
         compare = one_layer_rows if run.config.model.n_layers == 1 else several_layers_rows
         rows += [about | row for row in compare(run, SIZE[scale])]
         rows += [about | row for row in course_rows(run)]

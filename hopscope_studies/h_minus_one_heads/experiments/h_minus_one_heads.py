@@ -15,6 +15,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
@@ -52,8 +53,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             rows += [about | row for row in read_json(run.path / "numbers.json")]
             continue
         trained = name_of(run.config, scale)
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "trained": trained}
+        about = columns_of(run) | {"trained": trained}
         rows += [about | row for row in rows_of(run, scale, trained in GATED)]
         if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})

@@ -20,6 +20,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.tables import columns_of
 from hopscope.measures import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -69,8 +70,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and k: run, version, seed, layers, k, error (share of defined answers that are wrong), answers."""
     rows = []
     for run in runs:
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "layers": run.config.model.n_layers}
+        about = columns_of(run) | {"layers": run.config.model.n_layers}
         rows += [about | row for row in errors(run, FRESH[scale])]
     return DataFrame(rows)
 

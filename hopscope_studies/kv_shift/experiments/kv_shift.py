@@ -16,6 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
@@ -56,8 +57,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             rows += theory_rows(run)
             continue
         part, attention, layers = name_of(run.config, scale)
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "part": part, "attention": attention, "layers": layers}
+        about = columns_of(run) | {"part": part, "attention": attention, "layers": layers}
         rows += [about | row for row in rows_of(run, scale, part)]
         if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})

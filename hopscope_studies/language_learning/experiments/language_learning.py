@@ -15,6 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.models.transformer import Architecture
@@ -87,9 +88,8 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     rows: list[dict[str, Any]] = []
     for run in runs:
         assert isinstance(run, Run) and run.report is not None
-        version, config = run.sessions[-1]["environment"]["code"], run.config
-        kind = next(kind for kind, attention in KINDS.items() if attention == config.model.as_dict()["attention"])
-        about = {"run": config.identity, "version": version, "seed": config.training.seed, "kind": kind}
+        attention = run.config.model.as_dict()["attention"]
+        about = columns_of(run) | {"kind": next(kind for kind, its in KINDS.items() if its == attention)}
         rows += [about | row for row in course(run)]
         rows += [about | {"step": run.report["step"]} | row for row in ending(run, SEQUENCES[scale])]
     return DataFrame(rows)

@@ -17,6 +17,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import crossing
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.multi_token.by_hand import by_hand
@@ -59,8 +60,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             rows += identity_rows(run)
             continue
         problem, asked, note = named[run.config.identity]
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "problem": problem, "asked": asked, "note": note}
+        about = columns_of(run) | {"problem": problem, "asked": asked, "note": note}
         rows += [about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale))]
         if about["seed"] < CIRCUITS[scale] and (problem, asked) in SEARCHED:
             rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Index
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
 NAMES = {"last": "last feed-forward trained", "both": "both trained", "all": "everything trained"}
@@ -73,10 +74,7 @@ def blank(ax: Axes, words: str) -> None:
 def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
     """Numbers over training, every run a thin line, and means."""
     for index, (column, label) in enumerate(names.items()):
-        for _, run in rows.groupby("run"):
-            ax.plot(run.step, run[column], color=colour(index), lw=0.6, alpha=0.4)
-        mean = rows.groupby("step")[column].mean()
-        ax.plot(mean.index, mean, color=colour(index), lw=1.8, label=label)
+        run_lines(ax, rows, column, color=colour(index), label=label, middle="mean", thick=1.8)
     ax.set(xlabel="optimizer steps", title=title)
     ax.legend(loc="best")
 

@@ -22,6 +22,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
@@ -151,12 +152,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 def rows_of_run(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """The curves of one transformer, and its truncations."""
     task, training = run.task, run.config.training
-    about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": training.seed,
-        "alpha": task.as_dict()["alpha"],
-    }
+    about = columns_of(run) | {"alpha": task.as_dict()["alpha"]}
     if isinstance(task, NoisyCharacters):
         yield from rows_of_official(run, about, SEQUENCES["quick" if scale == "quick" else "official"])
         return

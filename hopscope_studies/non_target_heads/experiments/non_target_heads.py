@@ -14,6 +14,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.tables import columns_of
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.non_target_heads.by_hand import by_hand
@@ -46,8 +47,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     named = {config.identity: name for name, config in cells(scale)}
     rows = list(hand_rows(scale))
     for run in runs:
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "condition": named[run.config.identity]}
+        about = columns_of(run) | {"condition": named[run.config.identity]}
         rows += [about | row for row in rows_of(run, scale)]
         if about["seed"] < CIRCUITS[scale] and about["condition"] in SEARCHED:
             rows.append(about | circuit_row(run, scale))

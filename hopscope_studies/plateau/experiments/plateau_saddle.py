@@ -17,6 +17,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import bias, cell, start_of
 from hopscope_studies.plateau.conditions import held
@@ -52,9 +53,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     for run in runs:
         batch = run.config.task.sample(SEQUENCES[scale], generator(run.config.training.seed, "saddle"))
         about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
+            **columns_of(run),
             "start": start_of(run.config),
             "early": run.config.training.stop_below is None,
         }

@@ -19,6 +19,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.tables import columns_of
 from hopscope.measures.base import observe
 from hopscope.measures.lag_attention import by_lag
 from hopscope.models.base import Model
@@ -84,9 +85,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         repeated = training.steps * training.batch * task.pool_share
         rows.append(
             {
-                "run": run.config.identity,
-                "version": run.sessions[-1]["environment"]["code"],
-                "seed": training.seed,
+                **columns_of(run),
                 "pool": task.pool,
                 "alone": training.batch < TRAININGS[scale]["batch"],
                 "width": model.architecture.d_model,

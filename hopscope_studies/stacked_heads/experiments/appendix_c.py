@@ -19,7 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig5
 
@@ -48,10 +48,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 def about(run: Run) -> dict[str, Any]:
     """A run's columns."""
     return {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "prior": prior_of(run.config),
+        **columns_of(run),
         "layers": run.config.model.n_layers,
         "heads": run.config.model.n_heads,
     }

@@ -15,7 +15,7 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
@@ -40,12 +40,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     rows = []
     for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
-        about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-            "prior": prior_of(run.config),
-        }
+        about = columns_of(run)
         own = set(paths_by_hand(run, scale))
         for followed in emergence.paths:
             for step, strength in zip(emergence.steps, followed.strength, strict=True):

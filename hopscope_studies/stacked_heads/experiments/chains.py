@@ -15,8 +15,9 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
-from hopscope.experiments.variants import grows_with, somebody_solves, variants
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 330, "paper": 15_000}

@@ -104,11 +104,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def learnt(table: DataFrame, clamp: str) -> DataFrame:
     """The step at which each hop goes below 0.5, by seed; infinite where it had not when training ended."""
-    part = table[table.clamp == clamp]
-    seeds = part.groupby("run").seed.first()
-    steps = first_below(part, 0.5).unstack("hop").fillna(math.inf)
-    steps.index = seeds[steps.index]
-    return steps
+    return first_below(table[table.clamp == clamp], 0.5, by="seed").unstack("hop").fillna(math.inf)
 
 
 def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, sooner: bool, table: DataFrame) -> Claim:

@@ -21,6 +21,7 @@ from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import final, first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.models.transformer import Architecture
@@ -64,17 +65,14 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     it is), threshold.
     No circuit is searched for without the prior.
     """
-    curves = hop_curves_of(runs, prior=prior_of, order=order_of, below=lambda config: config.task.learnt_below)
+    curves = hop_curves_of(runs, order=order_of, below=lambda config: config.task.learnt_below)
     rows: list[Any] = curves.assign(kind="loss").to_dict("records")
     for run in runs:
         if prior_of(run.config) == NONE:
             continue
         circuit = circuit_of(run, scale)
         about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-            "prior": prior_of(run.config),
+            **columns_of(run),
             "order": order_of(run.config),
             "kind": "path",
             "verdict": circuit.verdict,

@@ -21,7 +21,6 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.priors import prior_of
 from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -89,7 +88,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     found = endings_of(
         runs,
-        prior=prior_of,
         curriculum=lambda config: config.task.as_dict()["curriculum"],
         D=lambda config: config.task.as_dict()["n_hops"],
         order=lambda config: config.task.as_dict()["order"],

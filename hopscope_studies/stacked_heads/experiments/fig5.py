@@ -24,7 +24,7 @@ from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.judging import Claim, Evidence, bound, without_prior
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -73,10 +73,7 @@ def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     circuit = circuit_of(run, scale)
     first, by_hand = without_paths(run, circuit)
     about = {
-        "run": run.config.identity,
-        "version": run.sessions[-1]["environment"]["code"],
-        "seed": run.config.training.seed,
-        "prior": prior_of(run.config),
+        **columns_of(run),
         "D": task.n_hops,
         "order": task.order,
         "layers": run.config.model.n_layers,

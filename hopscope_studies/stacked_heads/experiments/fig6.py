@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
 from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, without_prior
-from hopscope.experiments.priors import prior_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
 
@@ -43,7 +42,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         for run in runs
         for row in run.rows
     ]
-    return hop_curves_of(runs, prior=prior_of).merge(DataFrame(trained), on=["run", "step"])
+    return hop_curves_of(runs).merge(DataFrame(trained), on=["run", "step"])
 
 
 @styled
@@ -52,24 +51,16 @@ def figure(table: DataFrame) -> Figure:
     shown = picture(9.2, 3.6)
     left, right = shown.subplots(1, 2, sharey=True)
     whole = table.drop_duplicates(["run", "step"])
-    draw(left, whole, "train_loss", GREY, "training")
-    draw(left, whole, "val_loss", colour(0), "validation")
+    run_lines(left, whole, "train_loss", color=GREY, label="training", middle="median")
+    run_lines(left, whole, "val_loss", color=colour(0), label="validation", middle="median")
     for index, (hop, part) in enumerate(table.groupby("hop")):
-        draw(right, part, "hop_loss", colour(index), str(hop))
+        run_lines(right, part, "hop_loss", color=colour(index), label=str(hop), middle="median")
     left.set(ylabel="mean squared error", title="Loss, all hops")
     right.set(title="Validation loss of each hop")
     for ax in (left, right):
         ax.set(xlabel="optimizer steps", ylim=(0, None))
         ax.legend(loc="upper right")
     return shown
-
-
-def draw(ax: Axes, rows: DataFrame, column: str, tint: str, label: str) -> None:
-    """A thin line per run and the median over runs."""
-    for _, run in rows.groupby("run"):
-        ax.plot(run.step, run[column], color=tint, lw=0.6, alpha=0.4)
-    median = rows.groupby("step")[column].median()
-    ax.plot(median.index, median, color=tint, lw=2, label=label)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -26,7 +26,7 @@ from hopscope.emergence.order import agreement, first_of_kind
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import circuit_of, emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.values import lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -62,10 +62,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
         circuit = circuit_of(run, scale)
         about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-            "prior": prior_of(run.config),
+            **columns_of(run),
             "n": emergence.protocol["sequences"],
             "model": circuit.losses["model"].mean,
             "circuit": circuit.losses["circuit"].mean,

@@ -16,9 +16,10 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
-from hopscope.experiments.variants import grows_with, somebody_solves, variants
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 200, "paper": 20_000}

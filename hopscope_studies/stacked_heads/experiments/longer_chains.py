@@ -20,7 +20,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Bound, Claim, Evidence, bound
-from hopscope.experiments.priors import NONE, prior_of
+from hopscope.experiments.priors import NONE
 from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
@@ -71,7 +71,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         D=lambda config: config.task.as_dict()["n_hops"],
         steps=lambda config: config.training.steps,
         order=lambda config: config.task.as_dict()["order"],
-        prior=prior_of,
     )
 
 

@@ -21,7 +21,6 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound, significant
-from hopscope.experiments.priors import prior_of
 from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
@@ -79,7 +78,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         D=lambda config: config.task.as_dict()["n_hops"],
         layers=lambda config: config.model.n_layers,
         order=lambda config: config.task.as_dict()["order"],
-        prior=prior_of,
     )
     return found.assign(least=found.D.map(least), least_k=found.k.map(least), paper_bound=found.D.map(paper_bound))
 

@@ -15,10 +15,11 @@ from hopscope.configuration.config import Config
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.experiments.variants import share_solved, variants
+from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
+from hopscope_studies.stacked_heads.one_setting import share_solved
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}

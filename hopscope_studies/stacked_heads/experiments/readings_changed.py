@@ -27,7 +27,6 @@ from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound, sign_test, significant
-from hopscope.experiments.priors import prior_of
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.readings_crossed import ENDS_BELOW, survival, whole
@@ -104,7 +103,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     found = endings_of(
         runs,
-        prior=prior_of,
         order=lambda config: config.task.as_dict()["order"],
         change=name_of,
         batch=lambda config: config.training.batch,

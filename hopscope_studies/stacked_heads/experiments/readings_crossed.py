@@ -26,7 +26,6 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
-from hopscope.experiments.priors import prior_of
 from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.models.transformer import Architecture
@@ -97,7 +96,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     return endings_of(
         runs,
-        prior=prior_of,
         D=lambda config: config.task.as_dict()["n_hops"],
         order=lambda config: config.task.as_dict()["order"],
         base=lambda config: config.task.as_dict()["position_base"],

@@ -19,7 +19,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.experiments.priors import prior_of
+from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
@@ -46,13 +46,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     rows = []
     for run, emergence in zip(runs, emergence_of(runs, scale), strict=True):
-        about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
-            "prior": prior_of(run.config),
-        }
-        rows += [about | row for row in rows_of(emergence, set(map(str, paths_by_hand(run, scale))))]
+        rows += [columns_of(run) | row for row in rows_of(emergence, set(map(str, paths_by_hand(run, scale))))]
     return DataFrame(rows)
 
 

@@ -19,6 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.reach_map import reach_map
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.tables import columns_of
 from hopscope.probes.breach import breach
 from hopscope.probes.reach import probe
 from hopscope.runs.run import Run
@@ -59,9 +60,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     parts = []
     for run in runs:
         about = {
-            "run": run.config.identity,
-            "version": run.sessions[-1]["environment"]["code"],
-            "seed": run.config.training.seed,
+            **columns_of(run),
             "last_hop_learnt": last_hop_learnt(run),
             "hops": run.config.task.as_dict()["n_hops"],
         }

@@ -13,7 +13,7 @@ from pandas import DataFrame
 from hopscope.configuration.presets import recipe
 from hopscope.experiments import circuit_tables
 from hopscope.experiments.priors import prior_of
-from hopscope.experiments.variants import grows_with, packaged_seeds, somebody_solves, variants
+from hopscope.experiments.variants import packaged_seeds, variants
 from hopscope.problem import paths
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, hop_by_hop, merged_heads, spare_heads
 from hopscope_studies.stacked_heads.experiments import (
@@ -30,6 +30,7 @@ from hopscope_studies.stacked_heads.experiments import (
     pair_order,
     reuse,
 )
+from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
 from tests.small_runs import trained
 
 NAN = float("nan")

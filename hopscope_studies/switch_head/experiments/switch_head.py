@@ -16,6 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
+from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures import observe
 from hopscope.measures.induction_score import induction_score
@@ -58,8 +59,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
             rows += [about | {"kind": "by hand", **row} for row in read_json(run.path / "numbers.json")]
             continue
         part, model = name_of(run.config, scale)
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "part": part, "model": model}
+        about = columns_of(run) | {"part": part, "model": model}
         rows += [about | row for row in rows_of(run, scale)]
         if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})

@@ -17,6 +17,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.experiments.circuit_tables import circuit_numbers
+from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.two_hop import TwoHop
@@ -46,8 +47,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     rows: list[dict[str, Any]] = []
     for run in runs:
         condition = condition_of(run.config, scale)
-        about = {"run": run.config.identity, "version": run.sessions[-1]["environment"]["code"]}
-        about |= {"seed": run.config.training.seed, "condition": condition}
+        about = columns_of(run) | {"condition": condition}
         rows += [about | row for row in (*curves(run), *looked_at(run, scale))]
         if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)})
