@@ -2,10 +2,10 @@
 
     python docs/make_explorer_images.py [--runs runs]
 
-Beside the demo stands the same training, shorter and with other seeds: runs/demo-seed-1, trained if it is not there.
-The model of three hops is runs/demo, which `hopscope demo --out runs/demo` trains. That of five is hardly trained, and
-its circuit is written by hand, as in tests. Claims are those of the studies. Pictures are quantised to few colours,
-which flat pages bear well.
+Beside the packaged run stands the same training, shorter and with other seeds: runs/demo-seed-1. The model of three
+hops is runs/three-hops. Both are trained if they are not there. That of five is hardly trained, and its circuit is
+written by hand, as in tests. Claims are those of the studies. Pictures are quantised to few colours, which flat pages
+bear well.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from hopscope import Config, load, train  # noqa: E402
+from hopscope import Architecture, Config, Training, load, train  # noqa: E402
 from hopscope.explorer.building import Builder  # noqa: E402
 from hopscope.explorer.page import export  # noqa: E402
+from hopscope.tasks.retrieval import Retrieval  # noqa: E402
 from tests.explorer.chromium import Opened, chromium  # noqa: E402
 from tests.explorer.hops import page_of_hops  # noqa: E402
+from tests.explorer.test_learning import PRIOR  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = (1280, 860)
-SIZES = {"train": (1440, 1160), "train_narrow": (360, 1640)}  # of tall pages
+SIZES = {"train": (1440, 900), "train_narrow": (360, 1640), "scene_narrow": (360, 800)}
 COLOURS = 256
 SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
-    "scene": "tell=3",
+    "scene": "tell=2",
+    "scene_narrow": "view=scene",
+    "one_layer": "tell=3&off=L0H0.value[1].key[1].same",
+    "facts_join": "tell=5",
     "train": "view=train&trained=160",
     "train_narrow": "view=train&trained=160",
     "run": "view=run&step=240",
@@ -46,7 +51,6 @@ STATES = {
     "compare": "view=compare",
     "census": "view=census",
     "claims": "view=claims&study=The paper, claim by claim&find=fig4 hop&claim=fig4.later_hops_are_harder@cpu",
-    "tour": "tour=4",
     "three_hops": "tell=4",
     "three_hops_narrow": "tell=4",
     "five_hops": "view=scene",
@@ -71,12 +75,23 @@ def other_run(runs: Path) -> Path:
     return folder
 
 
+def three_hops(runs: Path) -> Path:
+    """A model of three hops that begins with attention to the token before, trained unless it is there."""
+    task = Retrieval(n_hops=3, position_base=100.0)
+    shape = Architecture(n_layers=4, n_heads=1, init="early_layers", positions=PRIOR)
+    recipe = Training(steps=800, batch=128, schedule="linear", decay_steps=400, checkpoints="20:400,100")
+    folder = runs / "three-hops"
+    if not folder.exists() or not load(folder).done:
+        train(Config(task, shape, recipe), folder)
+    return folder
+
+
 def settle(opened: Opened, name: str) -> None:
     """Wait until all that a view computes is there."""
     page = opened.page
     if name == "circuit":
         opened.losses()
-    if name == "scene" or name in HOPS:
+    if name in ("scene", "scene_narrow", "one_layer", "facts_join") or name in HOPS:
         page.locator("[data-answered=yes]").wait_for()
     if name.startswith("train"):
         page.locator(".outcome", has_text="Learnt").wait_for()
@@ -116,7 +131,7 @@ def pages_of(names: list[str], runs: Path, folder: Path) -> Iterator[tuple[str, 
     for hops in (3, 5):
         if wanted := [name for name in names if name in HOPS and HOPS[name][0] == hops]:
             if hops == 3:
-                export(Builder([runs / "demo"], which="tour"), folder / "three.html")
+                export(Builder([three_hops(runs)], which="tour"), folder / "three.html")
             yield (folder / "three.html").as_uri() if hops == 3 else page_of_hops(hops, folder), wanted
 
 

@@ -12,7 +12,7 @@ const ROW = 18;
 const MOST = 24; // rows
 /** The room for names, the same in the curves above. */
 export const NAMES = 200;
-export const NARROW_NAMES = 112;
+export const NARROW_NAMES = 118;
 
 export function Strip({
   run,

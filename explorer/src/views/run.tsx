@@ -24,7 +24,7 @@ export function RunView() {
           Validation loss, logarithmic, over training steps. x1 is the answer after one step, and so on. Drag to scrub
           through training. Dotted:{" "}
           {[...Object.entries(run.task.baselines), ["solved", run.task.solved_below] as const]
-            .map(([text, loss]) => `${text} (${short(loss)})`)
+            .flatMap(([text, loss]) => (loss > 0 ? [`${text} (${short(loss)})`] : []))
             .join("; ")}
           .
         </p>

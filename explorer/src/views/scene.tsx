@@ -92,10 +92,9 @@ export function HowToRead({ children }: { children: preact.ComponentChildren }) 
         <summary>More on this picture</summary>
         <p class="hint">
           Columns are positions of the sequence, and layers go up. key[1] and value[1] are the two tokens of the first
-          fact, key[2] and value[2] those of the next; L1H0 is head 0 of layer 1; a box such as +6 stands for six tokens
-          of other facts and queries. {children} With a question mark it is read in more than half of them only. Struck
-          out: the decoder no longer reads it there. At the top stands what the model answers: the name whose vector is
-          nearest to its output.
+          fact; L1H0 is head 0 of layer 1; +6 stands for six tokens of other facts and queries. {children} With a
+          question mark it is right in more than half of them. Struck out: it is no longer read there. At the top stands
+          the answer: the name whose vector is nearest to the model's output.
         </p>
       </details>
     </>
@@ -202,35 +201,20 @@ function shownOf(store: Store, run: Run, scene: Scene): Shown[] {
 }
 
 /** A way that this model does not go, on the same tokens; it cannot be touched. */
-function Sketch({
-  run,
-  scene,
-  problem: asked,
-  wires,
-}: Omit<Parameters<typeof Tokens>[0], "lit"> & { wires: readonly Wire[] }) {
-  const layers = 1 + Math.max(...wires.map(({ layer }) => layer));
-  const small = useMemo(() => ({ ...run, model: { ...run.model, n_layers: layers } }), [run.identity, layers]);
-  const chain = useMemo(() => chainOf(scene), [scene]);
-  const shown = useMemo(
-    () =>
-      wires.map((wire): Shown => {
-        const path = { ...wire, head: 0, name: `sketch ${wire.layer} ${wire.query}` };
-        return { path, ours: true, label: "sketch", strength: 1, notes: [] };
-      }),
-    [wires],
-  );
-  const all = useMemo(() => [shown], [shown]);
-  const chips = useMemo(
-    () =>
-      (after: number, role: string): Chip[] =>
-        heldIn(wires, symbolOf, after, role)
-          .filter((symbol) => symbol !== symbolOf(role))
-          .map((symbol) => ({ text: nameOf(asked, symbol, CHAIN), symbol, state: "held" })),
-    [wires],
-  );
+function Sketch(of: { run: Run; problem: Problem; scene: Scene; wires: readonly Wire[] }) {
+  const { run, problem: asked, scene, wires } = of;
+  const small = { ...run, model: { ...run.model, n_layers: 1 + Math.max(...wires.map(({ layer }) => layer)) } };
+  const shown = wires.map((wire): Shown => {
+    const path = { ...wire, head: 0, name: `sketch ${wire.layer} ${wire.query}` };
+    return { path, ours: true, label: "sketch", strength: 1, notes: [] };
+  });
+  const chips = (after: number, role: string): Chip[] =>
+    heldIn(wires, symbolOf, after, role)
+      .filter((symbol) => symbol !== symbolOf(role))
+      .map((symbol) => ({ text: nameOf(asked, symbol, CHAIN), symbol, state: "held" }));
   return (
     <div class="sketch" inert>
-      <Drawing run={small} chain={chain} all={all} shown={shown} chips={chips} />
+      <Drawing run={small} chain={chainOf(scene)} all={[shown]} shown={shown} chips={chips} />
     </div>
   );
 }
