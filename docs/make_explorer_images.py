@@ -2,10 +2,9 @@
 
     python docs/make_explorer_images.py [--runs runs]
 
-Beside the packaged run stands the same training, shorter and with other seeds: runs/demo-seed-1. The model of three
-hops is runs/three-hops. Both are trained if they are not there. That of five is hardly trained, and its circuit is
-written by hand, as in tests. Claims are those of the studies. Pictures are quantised to few colours, which flat pages
-bear well.
+The model of three hops, which also stands beside the packaged run, is runs/three-hops, trained if it is not there.
+That of five is hardly trained, and its circuit is written by hand, as in tests. Claims are those of the studies. Pictures
+are quantised to few colours, which flat pages bear well.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,7 +33,6 @@ IMAGES = Path(__file__).parent / "images"
 SIZE = (1280, 860)
 SIZES = {"train": (1440, 900), "train_narrow": (360, 1640), "scene_narrow": (360, 800)}
 COLOURS = 256
-SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
     "scene": "tell=2",
@@ -63,16 +60,6 @@ HOPS = {
     "five_hops": (5, (900, 900)),
     "five_hops_narrow": (5, (360, 1300)),
 }
-
-
-def other_run(runs: Path) -> Path:
-    """The demo's training, shorter and with other seeds, trained unless it is there."""
-    demo = load("packaged").config
-    config = Config(demo.task, demo.model, replace(demo.training, steps=500, **SEEDS))
-    folder = runs / "demo-seed-1"
-    if not folder.exists() or not load(folder).done:
-        train(config, folder)
-    return folder
 
 
 def three_hops(runs: Path) -> Path:
@@ -125,7 +112,7 @@ def pages_of(names: list[str], runs: Path, folder: Path) -> Iterator[tuple[str, 
     """Addresses of pages, each with the pictures that are taken of it."""
     if usual := [name for name in names if name not in HOPS]:
         beside = {"compare", "census"} & set(usual)
-        shown = ["packaged", *([other_run(runs)] if beside else [])]
+        shown = ["packaged", *([three_hops(runs)] if beside else [])]
         export(Builder(shown, which="all", results=ROOT / "hopscope_studies"), folder / "page.html")
         yield (folder / "page.html").as_uri(), usual
     for hops in (3, 5):
@@ -139,7 +126,7 @@ def main() -> None:
     """All of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=STATES, default=list(STATES), help="these pictures alone")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the other run is, or is to be trained")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where three-hops is, or is to be trained")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, chromium() as browser:
         made = [
