@@ -3,8 +3,8 @@
     python docs/make_explorer_images.py [--runs runs]
 
 The model of three hops, which also stands beside the packaged run, is runs/three-hops, trained if it is not there.
-That of five is hardly trained, and its circuit is written by hand, as in tests. Claims are those of the studies. Pictures
-are quantised to few colours, which flat pages bear well.
+That of five is hardly trained, and its circuit is written by hand, as in tests. Claims are those of the studies.
+Pictures are quantised to few colours, which flat pages bear well.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ STATES = {
     "compare": "view=compare",
     "census": "view=census",
     "claims": "view=claims&study=The paper, claim by claim&find=fig4 hop&claim=fig4.later_hops_are_harder@cpu",
-    "three_hops": "tell=4",
-    "three_hops_narrow": "tell=4",
+    "three_hops": "tell=5",
+    "three_hops_narrow": "tell=5",
     "five_hops": "view=scene",
     "five_hops_narrow": "view=scene",
 }

@@ -36,8 +36,9 @@ export function paragraphs(run: Run, asked: Problem): Paragraph[] {
 function meet({ routes, names }: Told, { sheet }: Problem): Paragraph {
   const [x0, x1] = names;
   const facts = sheet.n_chains * sheet.steps.length;
-  const met = routes.joins.length
-    ? `Here ${listed(routes.joins.map(reading))}. So ${x1} (value[1]) now also holds ${x0}: see the name on its line. It is marked as what follows ${x0}. Such a head is called a previous-token head.`
+  const own = routes.joins.find(({ query }) => query === "value[1]");
+  const met = own
+    ? `Here ${reading(own)}. So ${x1} (value[1]) now also holds ${x0}: see the name on its line. It is marked as what follows ${x0}. Such a head is called a previous-token head.`
     : "In this model's circuit no single arrow does that.";
   return {
     title: "The two tokens of a fact meet",
@@ -112,7 +113,7 @@ function joined({ routes, names }: Told): Paragraph {
     text: [
       own.length
         ? `${way} Here ${listed(own.map(reading))}: this model has learned this way.`
-        : `${way} The picture is a sketch: this model has not learned this way. The one that you can train here, with seed 0, does.`,
+        : `${way} The picture is a sketch: this model has not learned this way. The one to train here with seed 0 does.`,
       "Either way a step stands on what a layer below has done. A layer can at most double how far along its chain a position's contents reach: two layers can do one step, three layers three, four layers seven.",
       "Now click any arrow yourself, or train a model.",
     ],
