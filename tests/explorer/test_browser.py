@@ -171,7 +171,7 @@ def test_by_keyboard_alone_a_page_with_the_last_weights_alone(demo, opened):
 
 def assert_shared(first: Opened, seen: dict[str, list[float]], path: str, word: str, address: str, opened: Any) -> None:
     """By keyboard the link is copied; a browser that knows nothing of the first opens the same state from it."""
-    first.tab_to(".tools button.quiet:not([disabled]):nth-of-type(2)")
+    first.tab_to(".tools button.quiet:first-of-type")
     first.page.keyboard.press("Enter")
     first.page.get_by_text("Copied", exact=True).wait_for()
     link = first.page.evaluate("navigator.clipboard.readText()")
