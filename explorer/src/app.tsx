@@ -71,7 +71,7 @@ function Shell() {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that work wherever one is, beside controls that do the same
     <div class="shell" onKeyDown={(event) => keys(event, store)}>
-      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+      <button type="button" class="hidden" onClick={() => main.current?.focus()}>
         Skip to the view
       </button>
       <Header />

@@ -269,7 +269,7 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
-      aria-label={`${label}: ${[kindOf(path), SAID[state], ...notes].join(", ")}`}
+      aria-label={`${[label, ...notes].join(" ")}: ${kindOf(path)}, ${SAID[state]}`}
       data-path={path.name}
       onClick={toggle}
       onKeyDown={(event) => {
