@@ -2,10 +2,9 @@
 
     python docs/make_explorer_images.py [--runs runs]
 
-Beside the demo stands the same training, shorter and with other seeds: runs/demo-seed-1, trained if it is not there.
-The model of three hops is runs/demo, which `hopscope demo --out runs/demo` trains. That of five is hardly trained, and
-its circuit is written by hand, as in tests. Claims are those of the studies. Pictures are quantised to few colours,
-which flat pages bear well.
+The model of three hops, which also stands beside the packaged run, is runs/three-hops, trained if it is not there.
+That of five is hardly trained, and its circuit is written by hand, as in tests. Claims are those of the studies.
+Pictures are quantised to few colours, which flat pages bear well.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,20 +21,24 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from hopscope import Config, load, train  # noqa: E402
+from hopscope import Architecture, Config, Training, load, train  # noqa: E402
 from hopscope.explorer.building import Builder  # noqa: E402
 from hopscope.explorer.page import export  # noqa: E402
+from hopscope.tasks.retrieval import Retrieval  # noqa: E402
 from tests.explorer.chromium import Opened, chromium  # noqa: E402
 from tests.explorer.hops import page_of_hops  # noqa: E402
+from tests.explorer.test_learning import PRIOR  # noqa: E402
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = (1280, 860)
-SIZES = {"train": (1440, 1160), "train_narrow": (360, 1640)}  # of tall pages
+SIZES = {"train": (1440, 900), "train_narrow": (360, 1640), "scene_narrow": (360, 800)}
 COLOURS = 256
-SEEDS = {"seed": 1, "seed_init": 1, "seed_data": 1}
 #: By picture the state that it shows, as it stands in the page's address.
 STATES = {
-    "scene": "tell=3",
+    "scene": "tell=2",
+    "scene_narrow": "view=scene",
+    "one_layer": "tell=3&off=L0H0.value[1].key[1].same",
+    "facts_join": "tell=5",
     "train": "view=train&trained=160",
     "train_narrow": "view=train&trained=160",
     "run": "view=run&step=240",
@@ -46,9 +48,8 @@ STATES = {
     "compare": "view=compare",
     "census": "view=census",
     "claims": "view=claims&study=The paper, claim by claim&find=fig4 hop&claim=fig4.later_hops_are_harder@cpu",
-    "tour": "tour=4",
-    "three_hops": "tell=4",
-    "three_hops_narrow": "tell=4",
+    "three_hops": "tell=5",
+    "three_hops_narrow": "tell=5",
     "five_hops": "view=scene",
     "five_hops_narrow": "view=scene",
 }
@@ -61,13 +62,14 @@ HOPS = {
 }
 
 
-def other_run(runs: Path) -> Path:
-    """The demo's training, shorter and with other seeds, trained unless it is there."""
-    demo = load("packaged").config
-    config = Config(demo.task, demo.model, replace(demo.training, steps=500, **SEEDS))
-    folder = runs / "demo-seed-1"
+def three_hops(runs: Path) -> Path:
+    """A model of three hops that begins with attention to the token before, trained unless it is there."""
+    task = Retrieval(n_hops=3, position_base=100.0)
+    shape = Architecture(n_layers=4, n_heads=1, init="early_layers", positions=PRIOR)
+    recipe = Training(steps=800, batch=128, schedule="linear", decay_steps=400, checkpoints="20:400,100")
+    folder = runs / "three-hops"
     if not folder.exists() or not load(folder).done:
-        train(config, folder)
+        train(Config(task, shape, recipe), folder)
     return folder
 
 
@@ -76,7 +78,7 @@ def settle(opened: Opened, name: str) -> None:
     page = opened.page
     if name == "circuit":
         opened.losses()
-    if name == "scene" or name in HOPS:
+    if name in ("scene", "scene_narrow", "one_layer", "facts_join") or name in HOPS:
         page.locator("[data-answered=yes]").wait_for()
     if name.startswith("train"):
         page.locator(".outcome", has_text="Learnt").wait_for()
@@ -110,13 +112,13 @@ def pages_of(names: list[str], runs: Path, folder: Path) -> Iterator[tuple[str, 
     """Addresses of pages, each with the pictures that are taken of it."""
     if usual := [name for name in names if name not in HOPS]:
         beside = {"compare", "census"} & set(usual)
-        shown = ["packaged", *([other_run(runs)] if beside else [])]
+        shown = ["packaged", *([three_hops(runs)] if beside else [])]
         export(Builder(shown, which="all", results=ROOT / "hopscope_studies"), folder / "page.html")
         yield (folder / "page.html").as_uri(), usual
     for hops in (3, 5):
         if wanted := [name for name in names if name in HOPS and HOPS[name][0] == hops]:
             if hops == 3:
-                export(Builder([runs / "demo"], which="tour"), folder / "three.html")
+                export(Builder([three_hops(runs)], which="tour"), folder / "three.html")
             yield (folder / "three.html").as_uri() if hops == 3 else page_of_hops(hops, folder), wanted
 
 
@@ -124,7 +126,7 @@ def main() -> None:
     """All of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=STATES, default=list(STATES), help="these pictures alone")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the other run is, or is to be trained")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where three-hops is, or is to be trained")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, chromium() as browser:
         made = [

@@ -1,10 +1,9 @@
 /** The shell: what run this is, the views, the slider over training, and keys that work everywhere. */
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { sceneable, VIEWS, type View } from "./choice.ts";
 import { Sharing } from "./parts/sharing.tsx";
 import { called, name } from "./parts/words.ts";
 import { type Store, StoreProvider, useStore } from "./store.ts";
-import { hasTour, Tour } from "./tour.tsx";
 import { Transport } from "./transport.tsx";
 import { Census } from "./views/census.tsx";
 import { CircuitView } from "./views/circuit.tsx";
@@ -54,6 +53,8 @@ function Shell() {
   const manifest = store.manifest.value;
   const { view } = store.choice.value;
   const run = store.run.value;
+  const main = useRef<HTMLElement>(null);
+  const began = useRef(false);
   if (!manifest) {
     return (
       <main class="alone">
@@ -61,18 +62,24 @@ function Shell() {
       </main>
     );
   }
+  useEffect(() => {
+    if (document.activeElement === document.body && began.current) main.current?.focus({ preventScroll: true });
+    began.current ||= Boolean(manifest);
+  }, [view, Boolean(manifest)]); // what had led here is gone: focus goes on from the view's beginning
   const Page = PAGES[view === "scene" && !sceneable(run) ? "run" : view];
   const shown = run && !run.error ? true : ["claims", "census", "train"].includes(view);
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that work wherever one is, beside controls that do the same
     <div class="shell" onKeyDown={(event) => keys(event, store)}>
+      <button type="button" class="hidden" onClick={() => main.current?.focus()}>
+        Skip to the view
+      </button>
       <Header />
       <Notes />
-      <main id="view" tabindex={-1}>
+      <main id="view" tabindex={-1} ref={main}>
         {shown ? <Page /> : <p class="empty">{run?.error ?? "There is no run in this page: look at its claims."}</p>}
       </main>
       {run && !run.error && STEPPED.includes(view) && <Transport />}
-      <Tour />
     </div>
   );
 }
@@ -83,7 +90,9 @@ function Header() {
   const { view, run: identity } = store.choice.value;
   const run = store.run.value;
   const views = VIEWS.filter((one) =>
-    one === "claims" ? manifest.claims : run && (one !== "scene" || sceneable(run)),
+    one === "claims"
+      ? manifest.claims
+      : run && (one !== "scene" || sceneable(run)) && (one !== "census" || manifest.runs.length > 1),
   );
   useEffect(() => {
     if (run && !document.title.startsWith(called(run))) document.title = `${called(run)} · hopscope explorer`;
@@ -126,11 +135,6 @@ function Header() {
         ))}
       </nav>
       <div class="tools">
-        {run && hasTour(run) && view !== "scene" && (
-          <button type="button" class="quiet" onClick={() => store.choose({ tour: 1 })}>
-            Tour
-          </button>
-        )}
         <Sharing />
       </div>
     </header>

@@ -200,8 +200,6 @@ export interface Run {
   onsets: Record<string, Onset>;
   learnt: Record<string, Onset>;
   circuit: Circuit | null;
-  /** The steps of the tour's stops (hopscope/explorer/tour.py). */
-  tour: number[] | null;
   decoders: Decoders | null;
   emergence: Emergence | null;
 }

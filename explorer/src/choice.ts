@@ -1,6 +1,6 @@
 /** What is chosen on the page, and how it stands in the address: by names, so that a link survives another order of paths. */
 import type { Claim, Manifest, Path, Run } from "./bundle.ts";
-import { type Curriculum, FIRST, type Lesson, MOST } from "./engine/lesson.ts";
+import { type Curriculum, FIRST, type Lesson, MOST, runOf as taughtBy } from "./engine/lesson.ts";
 
 export const VIEWS = ["scene", "train", "run", "circuit", "heads", "try", "compare", "census", "claims"] as const;
 export type View = (typeof VIEWS)[number];
@@ -16,8 +16,6 @@ export interface Choice {
   off: readonly string[];
   ideal: readonly string[];
   hand: boolean;
-  /** 1–6: a step of the tour; 0: none. */
-  tour: number;
   /** 1–5: a paragraph of the scene; 0: none yet. How the scene's sequence is drawn. */
   tell: number;
   draw: number;
@@ -48,7 +46,6 @@ export const NOTHING: Choice = {
   off: [],
   ideal: [],
   hand: false,
-  tour: 0,
   tell: 0,
   draw: 0,
   lesson: FIRST,
@@ -77,7 +74,6 @@ const OTHERS = [
   "off",
   "ideal",
   "hand",
-  "tour",
   "tell",
   "draw",
   "vs",
@@ -111,27 +107,28 @@ export function lastStep(run: Run): number {
 /** A choice as what stands behind # in an address. Only what differs from the page as it opens is said. */
 export function written(choice: Choice, manifest: Manifest): string {
   const run = runOf(manifest, choice.run);
+  const trains = choice.view === "train";
+  const names = new Map(pathsOf(run, trains ? choice.lesson : null).map((path) => [path.name, dotted(path)]));
   const said: [string, string][] = [["view", choice.view]];
   const say = (name: string, value: string | number, unless: unknown): void => {
     if (value !== unless) said.push([name, String(value)]);
   };
   say("run", choice.run, "");
-  if (choice.view === "train") {
+  if (trains) {
     const { prior, ...lesson } = choice.lesson; // said whole, so that it survives other defaults
     const values = Object.entries({ ...lesson, prior: prior ? 1 : 0 });
     said.push(...values.map(([name, value]): [string, string] => [name, String(value)]));
     say("trained", choice.trained, 0);
     say("draw", choice.draw, 0);
+    for (const name of choice.off) say("off", names.get(name) ?? "", "");
     return joined(said);
   }
   if (run) say("step", choice.step, lastStep(run));
   say("inst", choice.inst, 0);
   say("head", choice.head, "");
-  const names = new Map(run?.paths.map((path) => [path.name, dotted(path)]));
   for (const name of choice.off) say("off", names.get(name) ?? "", "");
   for (const name of choice.ideal) say("ideal", names.get(name) ?? "", "");
   say("hand", choice.hand ? 1 : 0, 0);
-  say("tour", choice.tour, 0);
   say("tell", choice.tell, 0);
   say("draw", choice.draw, 0);
   say("vs", choice.against, "");
@@ -139,6 +136,11 @@ export function written(choice: Choice, manifest: Manifest): string {
   say("facts", choice.facts, "");
   for (const name of OF_CLAIMS) say(name, choice[name], "");
   return joined(said);
+}
+
+/** The paths that a choice may change: of a run, or of the model that is trained in the page. */
+function pathsOf(run: Run | undefined, lesson: Lesson | null): Path[] {
+  return (lesson ? taughtBy(lesson) : run)?.paths ?? [];
 }
 
 function joined(said: readonly [string, string][]): string {
@@ -166,14 +168,22 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
   for (const name of new Set(query.keys())) if (!KNOWN.has(name)) ignore("something called", name);
   const first = manifest.runs.find((one) => !one.error);
   const known = (value: string | null) => VIEWS.find((one) => one === value);
-  const usual = first ? (sceneable(first) && !query.has("tour") ? "scene" : "run") : "claims";
+  const usual = first ? (sceneable(first) ? "scene" : "run") : "claims";
   const view = of("view", known, known(manifest.opens) ?? usual);
   const identity = of("run", (value) => runOf(manifest, value)?.identity, first?.identity ?? "");
   const run = runOf(manifest, identity);
   const among = (list: readonly number[]) => (value: string) => list.find((one) => String(one) === value);
   const steps = run?.checkpoints?.map((one) => one.step) ?? [];
   const claims = manifest.claims ?? [];
-  const byDots = new Map(run?.paths?.map((path) => [dotted(path), path.name]));
+  const lesson: Lesson = {
+    hops: of("hops", from(1, MOST.hops), FIRST.hops),
+    layers: of("layers", from(1, MOST.layers), FIRST.layers),
+    prior: of("prior", flag, FIRST.prior),
+    curriculum: of<Curriculum>("curriculum", (value) => CURRICULA.find((one) => one === value), FIRST.curriculum),
+    seed: of("seed", from(0, MOST.seed), FIRST.seed),
+  };
+  const all = pathsOf(run, view === "train" ? lesson : null);
+  const byDots = new Map(all.map((path) => [dotted(path), path.name]));
   const paths = (name: string): string[] =>
     query.getAll(name).flatMap((value) => {
       const found = byDots.get(value);
@@ -189,16 +199,9 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     off: paths("off"),
     ideal: paths("ideal"),
     hand: of("hand", flag, false),
-    tour: of("tour", among([0, 1, 2, 3, 4, 5, 6]), 0),
     tell: of("tell", among([0, 1, 2, 3, 4, 5]), 0),
     draw: of("draw", from(0, 999_999), 0),
-    lesson: {
-      hops: of("hops", from(1, MOST.hops), FIRST.hops),
-      layers: of("layers", from(1, MOST.layers), FIRST.layers),
-      prior: of("prior", flag, FIRST.prior),
-      curriculum: of<Curriculum>("curriculum", (value) => CURRICULA.find((one) => one === value), FIRST.curriculum),
-      seed: of("seed", from(0, MOST.seed), FIRST.seed),
-    },
+    lesson,
     trained: of("trained", from(0, LONGEST_TRAINED), 0),
     against: of("vs", (value) => (placed(value, manifest) ? value : undefined), ""),
     same: of("same", flag, false),

@@ -1,4 +1,10 @@
 /** The page, served or from disk: draws the explorer into #explorer, and keeps its state in the address. */
+// The worker's text and the page's engine have modules in common, which gzip finds if they stand side by side.
+import "./starting.ts";
+import "./engine/live.ts";
+import "./engine/lesson.ts";
+import "./training.ts";
+
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import { App } from "./app.tsx";

@@ -4,6 +4,7 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { type BlockEntry, BundleError, type Change, type Manifest, numbers, type Run, type Source } from "./bundle.ts";
 import { type Choice, NOTHING, read, runOf, type View, written } from "./choice.ts";
+import type { Lesson } from "./engine/lesson.ts";
 import { Live, type LiveAnswer } from "./engine/live.ts";
 import { start } from "./starting.ts";
 import { Training } from "./training.ts";
@@ -87,6 +88,12 @@ export class Store {
     const apart = view === "train" || this.choice.value.view === "train";
     if (apart) this.undoable.value = [];
     this.choose(apart ? { view, off: [], ideal: [], hand: false } : { view });
+  }
+
+  /** To the view where this lesson is trained from its beginning. */
+  learn(lesson: Lesson): void {
+    this.show("train");
+    this.choose({ lesson, trained: 0 });
   }
 
   /** Another run keeps none of the changes to this one's paths. */

@@ -1,74 +1,124 @@
-/** The scene's tour: five paragraphs on a run's own circuit, each with what it takes away from the picture. */
+/** The scene's tour: five paragraphs on a run's own circuit, each with what it lights and takes away in the picture. */
 import type { CircuitPath, Run } from "./bundle.ts";
+import { FIRST, type Lesson } from "./engine/lesson.ts";
 import { CHAIN, nameOf } from "./engine/scene.ts";
 import type { Problem } from "./engine/typed.ts";
 import { nameOf as pathName } from "./parts/strengths.ts";
+import { AGAIN, JOINED, listed, type Routes, reading, routesOf, type Wire } from "./routes.ts";
 
 export interface Paragraph {
   title: string;
   text: string[];
-  /** The layers that are spoken of; all where it is not said. */
-  layers?: number[];
+  /** The arrows that are spoken of; none: all. */
+  lit: readonly string[];
   off: string[];
+  /** What is drawn in the model's place, where it does not do what is told. */
+  sketch?: readonly Wire[];
+  /** What may be trained to see it. */
+  lesson?: Lesson;
+}
+
+interface Told {
+  routes: Routes<CircuitPath>;
+  /** Names of the chain, from the query's own. */
+  names: string[];
 }
 
 export function paragraphs(run: Run, asked: Problem): Paragraph[] {
   const paths = run.circuit?.paths ?? [];
-  const hops = run.task.hop_names.length;
+  const hops = asked.sheet.steps.length;
   const names = Array.from({ length: hops + 1 }, (_, hop) => nameOf(asked, hop, CHAIN));
-  const [x0, x1, x2] = names as [string, string, string];
-  const joins = paths.filter(({ query, key }) => query.startsWith("value") && key === query.replace("value", "key"));
-  const finds = paths.filter(({ query, key }) => query === "query" && key === "value[1]");
-  const later = paths.filter((path) => !joins.includes(path) && !finds.includes(path));
-  const layersOf = (some: readonly CircuitPath[]): number[] => [...new Set(some.map(({ layer }) => layer))];
-  const dearest = paths.reduce<CircuitPath | null>(
-    (most, one) => (!most || one.silenced_loss > most.silenced_loss ? one : most),
-    null,
-  );
-  return [
-    {
-      title: "The question",
-      text: [
-        `Every fact is two tokens: ${x0} ${x1} says that ${x1} is one step from ${x0}. The facts of four people stand in shuffled order, and the query ${x0} stands at the end. The model sees the whole sequence once. It must answer who is one step away, and two${hops > 2 ? ", and so on" : ""}.`,
-        "A layer lets each position look at others and copy from them. That is all it can use to find a fact.",
-      ],
-      off: [],
-    },
-    {
-      title: "First, the tokens of a fact meet",
-      text: [
-        `In the first layer the second token of a fact attends to the first. So ${x1} now also holds ${x0}: see the name that appears on its line. It is marked as “what follows ${x0}”.`,
-        "Such a head is called a previous-token head.",
-      ],
-      layers: layersOf(joins),
-      off: [],
-    },
-    {
-      title: "Then the query finds its fact",
-      text: [
-        `The query holds ${x0}. In a later layer it attends to the position that was marked with ${x0}, and copies what stands there: ${x1}. A head that finds what followed its own symbol before is an induction head.`,
-        "It needs the mark of the layer below. One layer cannot do it: while the query looks, no position knows yet what came before it. This is why one hop takes two layers.",
-      ],
-      layers: layersOf(finds),
-      off: [],
-    },
-    {
-      title: "Hops are stacked",
-      text: [
-        `For two steps a position needs what an earlier look has fetched. Some layer up, the query looks for ${x1} as it looked for ${x0}, and finds ${x2}; or facts join into longer pieces before the query reads them. Either way each hop stands on one below it, and follows it in training.`,
-      ],
-      layers: layersOf(later),
-      off: [],
-    },
-    {
-      title: "Take one arrow away",
-      text: [
-        dearest
-          ? `Here ${dearest.query} no longer attends to ${dearest.key} in layer ${dearest.layer} (${pathName(dearest)}): its attention is spread evenly, and the rest of the model runs as before. See what the positions above it hold now, and what the model answers. Press “Put all arrows back”, and click any other.`
-          : "Click an arrow to knock it out, and see what the model answers.",
-        "The lab, in the tabs above, has the whole run: its training, every head, and every path.",
-      ],
-      off: dearest ? [pathName(dearest)] : [],
-    },
-  ];
+  const told = { routes: routesOf(paths), names };
+  const first = [meet(told, asked), find(told), cannot(told, paths)];
+  return hops > 1 ? [...first, again(told), joined(told)] : first;
+}
+
+function meet({ routes, names }: Told, { sheet }: Problem): Paragraph {
+  const [x0, x1] = names;
+  const facts = sheet.n_chains * sheet.steps.length;
+  const own = routes.joins.find(({ query }) => query === "value[1]");
+  const met = own
+    ? `Here ${reading(own)}. So ${x1} (value[1]) now also holds ${x0}: see the name on its line. It is marked as what follows ${x0}. Such a head is called a previous-token head.`
+    : "In this model's circuit no single arrow does that.";
+  return {
+    title: "The two tokens of a fact meet",
+    text: [
+      `Every fact is two tokens, a key and a value: ${x0} ${x1} says that ${x1} is one step from ${x0}. The ${facts} facts about ${facts + sheet.n_chains} people stand in shuffled order; at the end stand ${sheet.n_chains} queries, ${x0} among them. The model sees it all at once, and answers at each query.`,
+      `In a layer every position can read others and copy what they hold. ${met}`,
+    ],
+    lit: routes.joins.map(pathName),
+    off: [],
+  };
+}
+
+function find({ routes, names }: Told): Paragraph {
+  const [x0, x1] = names;
+  const finds = routes.finds.slice(0, 1);
+  const found = finds.length
+    ? `Here ${listed(finds.map(reading))}, the position that is marked with ${x0}, and copies what stands there: ${x1}.`
+    : `In this model's circuit no single arrow from ${x1} to the query does that.`;
+  return {
+    title: "The query finds its fact",
+    text: [
+      `The query holds ${x0}. ${found}`,
+      "A head that looks for its own symbol earlier in the sequence, and copies what followed it, is an induction head. It needs the mark that a layer below has made.",
+    ],
+    lit: [...routes.joins.filter(({ query }) => query === "value[1]"), ...finds].map(pathName),
+    off: [],
+  };
+}
+
+function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragraph {
+  const [x0, x1] = names;
+  const dearest = [...paths].sort((one, two) => two.silenced_loss - one.silenced_loss)[0];
+  const victim = routes.joins.find(({ query }) => query === "value[1]") ?? dearest;
+  const taken = victim
+    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly), and all else runs as before. See what the positions above hold now, and what the model answers.`
+    : "Click an arrow to knock it out, and see what the model answers.";
+  return {
+    title: "One layer cannot",
+    text: [
+      taken,
+      `All positions of a layer read at the same time. While the query of a one-layer model looks for ${x0}, ${x1} does not know yet what came before it: no position is marked. So one step takes two layers.`,
+    ],
+    lit: [],
+    off: victim ? [pathName(victim)] : [],
+    lesson: { ...FIRST, hops: 1, layers: 1 },
+  };
+}
+
+function again({ routes, names }: Told): Paragraph {
+  const [x0, x1, x2] = names;
+  const own = routes.again;
+  const looks = own.filter(({ key }) => key === "value[2]");
+  const twice = looks.length > 1 ? ` Layers ${listed(looks.map(({ layer }) => String(layer)))} do the same here.` : "";
+  const way = `The query has ${x1} from its first look. In a later layer it looks for ${x1}, as it looked for ${x0}, and finds ${x2}.`;
+  return {
+    title: "Two steps: the query reads again",
+    text: own.length
+      ? [`${way} Here ${listed(own.map(reading))}.${twice}`, "This is the way that this model has learned."]
+      : [way, "The picture is a sketch: this model has not learned this way."],
+    lit: [...routes.joins, ...own].map(pathName),
+    off: [],
+    ...(own.length ? {} : { sketch: AGAIN }),
+  };
+}
+
+function joined({ routes, names }: Told): Paragraph {
+  const [x0, x1, x2] = names;
+  const own = routes.joined;
+  const way = `value[1] holds ${x0} and ${x1}, value[2] holds ${x1} and ${x2}. They share ${x1}, so one can read the other and then holds both facts. The query reads ${x1} and ${x2} from it in one look.`;
+  return {
+    title: "Or: facts join first",
+    text: [
+      own.length
+        ? `${way} Here ${listed(own.map(reading))}: this model has learned this way.`
+        : `${way} The picture is a sketch: this model has not learned this way. The one to train here with seed 0 does.`,
+      "Either way a step stands on what a layer below has done. A layer can at most double how far along its chain a position's contents reach: two layers can do one step, three layers three, four layers seven.",
+      "Now click any arrow yourself, or train a model.",
+    ],
+    lit: [...routes.joins, ...own].map(pathName),
+    off: [],
+    ...(own.length ? {} : { sketch: JOINED }),
+  };
 }

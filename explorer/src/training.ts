@@ -79,14 +79,14 @@ export class Training {
     if (!lesson || this.running.peek()) return;
     this.running.value = true;
     const end = until || (this.#over() ? Number.POSITIVE_INFINITY : limit(lesson));
-    const learnt = this.#learnt();
+    const { learnt } = this;
     const go = (): void => {
       if (!this.running.peek() || this.lesson.peek() !== lesson) return;
       const to = Math.min(end, this.step + pace(lesson) - (this.step % pace(lesson)));
       const looks = to % (LOOKS * pace(lesson)) === 0;
       this.#next(to, looks).then(() => {
         if (this.lesson.peek() !== lesson) return;
-        if (this.step >= end || (!until && !learnt && this.#learnt())) this.pause();
+        if (this.step >= end || (!until && !learnt && this.learnt)) this.pause();
         else go();
       });
     };
@@ -118,7 +118,7 @@ export class Training {
     return found.weights!;
   }
 
-  #learnt(): boolean {
+  get learnt(): boolean {
     return this.losses.every((loss) => loss < LEARNT);
   }
 

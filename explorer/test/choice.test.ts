@@ -40,7 +40,7 @@ test("what is written is read again", () => {
     off: ["L0H0 value[1]->key[1]", "L1H0 query->value[1] (other)"],
     ideal: ["L1H0 query->value[1]"],
     hand: true,
-    tour: 4,
+    tell: 4,
     against: "0123456789ab@80",
     same: true,
     facts: "ann>bob bob>cy & more=less #",
@@ -109,6 +109,8 @@ test("a lesson is in the link of its view, whole, and only there", () => {
   assert.deepEqual(read(link, manifest).choice, { ...choice, lesson, trained: 120 });
   assert.match(written(choice, manifest), /hops=2&layers=3&curriculum=implicit&seed=0&prior=1$/);
   assert.doesNotMatch(written({ ...choice, view: "run", lesson }, manifest), /hops|trained/);
+  const off = ["L1H0 value[1]->value[2]"];
+  assert.deepEqual(read(written({ ...choice, off }, manifest), manifest), { choice: { ...choice, off }, told: [] });
   const { choice: other, told } = read("view=train&hops=4&layers=0&seed=-1&trained=1e3&curriculum=staged", manifest);
   assert.deepEqual([other.lesson, other.trained, told.length], [choice.lesson, 0, 5]);
 });

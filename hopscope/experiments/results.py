@@ -113,7 +113,8 @@ def measured(source: ModuleType, done: Sequence[Run | Finished], scale: str) -> 
     """
     table = source.table(done, scale).assign(scale=scale)
     priors = {run.config.identity: prior_of(run.config) for run in done if isinstance(run, Run)}
-    return table.assign(**{COLUMN: table.run.map(priors)}) if priors and COLUMN not in table else table
+    told = COLUMN in table or "run" not in table  # rows about no run have none
+    return table if told or not priors else table.assign(**{COLUMN: table.run.map(priors)})
 
 
 def publish(name: str, table: DataFrame, results: Path) -> Path:

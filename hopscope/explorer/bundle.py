@@ -48,7 +48,7 @@ A run:
                     (`hopscope.emergence.onset`), transient ones too; from the checkpoints measured so far
     learnt          {hop: the same} for hops, from metrics
     circuit         circuit.json, with `words` (a paragraph) and `step`; or null
-    tour            the steps of the tour's six stops (`hopscope.explorer.tour`); null: there is none
+    tour            the six steps of a tour through training (`hopscope.explorer.tour`); null: there is none
     decoders        what the last checkpoint's residual streams hold (`hopscope.explorer.decoders`): {step, n, least,
                     cells, block}; or null
     emergence       emergence.json, with `effects`: {path's name: {effect, low, high}} over `steps`; or null

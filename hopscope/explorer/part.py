@@ -31,7 +31,7 @@ from hopscope.explorer.tour import FIRST_RUN, tour_of
 from hopscope.runs.reading import vouching
 from hopscope.runs.run import SHIPPED, Run, load
 
-#: Which checkpoints' weights a bundle holds: the last, those that the page's tour visits, all, or some by step.
+#: Which checkpoints' weights a bundle holds: the last, those of a tour through training, all, or some by step.
 Which = Literal["last", "tour", "all"] | Collection[int]
 Watch = Callable[[str], None]
 QUIET = 60  # seconds without a new checkpoint, after which a run that is not done counts as stopped

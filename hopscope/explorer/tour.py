@@ -1,4 +1,4 @@
-"""The steps at which the page's tour stops (explorer/src/tour.tsx), so that an exported file can hold their weights."""
+"""The steps of a tour through training, so that an exported file can hold their weights and its model run there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopscope.problem.paths import Path
 
 #: Before this share of the step at which the first hop is learnt, the losses still lie on the plateau.
 PLATEAU = 0.75
-#: The first stop at which the model runs; before it the page shows curves.
+#: The first stop whose weights are held; before it nothing is learnt.
 FIRST_RUN = 2
 
 
@@ -19,7 +19,7 @@ def tour_of(run: dict[str, Any]) -> list[int] | None:
         run: an entry of a manifest (`hopscope.explorer.bundle`), its checkpoints measured.
 
     Returns:
-        Six steps; at the last four the page runs the model. None without a circuit, or with fewer than two hops.
+        Six steps; a file holds the weights of the last four. None without a circuit, or with fewer than two hops.
     """
     steps = [one["step"] for one in run["checkpoints"] if one["state"] == "ready"]
     paths = (run["circuit"] or {}).get("paths", [])

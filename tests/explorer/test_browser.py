@@ -33,8 +33,8 @@ from tests.explorer.chromium import EXPLORER, PATIENCE, Opened, chromium, need
 pytestmark = pytest.mark.heavy
 
 VIEWS = ("scene", "train", "run", "circuit", "heads", "try", "compare", "census", "claims")
-#: Every view, the tour, and a claim that is open, with its figure and table.
-STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tour=6")
+#: Every view, the tour with an arrow taken away and with a sketch, and a claim that is open, with its figure and table.
+STATES = (*(f"view={view}" for view in VIEWS), "view=claims&claim=fig4.later_hops_are_harder@cpu", "tell=3", "tell=5")
 RESULTS = File(__file__).parents[2] / "hopscope_studies"
 INSIDE = ("blob:", "data:")  # the page's own, which nobody fetches
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e{{constructor}}" + "x" * 10_000
@@ -51,15 +51,13 @@ def browser() -> Iterator[Any]:
 def demo(tmp_path_factory, request, once) -> SimpleNamespace:
     """The shipped demo as files, as the command writes them.
 
-    With the weights of every step, of the last, of those of the tour (as it is by default), and beside another run and
-    all claims.
+    With the weights of every step, of the last, and beside another run and all claims.
     Its circuit takes a while to find, so pytest keeps what was measured of its weights for another day.
     """
     folder = tmp_path_factory.mktemp("demo_page")
     files = {
         "address": ["packaged", "--weights", "all"],
         "last": ["packaged", "--weights", "last"],
-        "toured": ["packaged"],
         "everything": ["packaged", str(once), "--results", str(RESULTS)],
     }
     before = os.environ.get("HOPSCOPE_CACHE")
@@ -173,7 +171,7 @@ def test_by_keyboard_alone_a_page_with_the_last_weights_alone(demo, opened):
 
 def assert_shared(first: Opened, seen: dict[str, list[float]], path: str, word: str, address: str, opened: Any) -> None:
     """By keyboard the link is copied; a browser that knows nothing of the first opens the same state from it."""
-    first.tab_to(".tools button.quiet:not([disabled]):nth-of-type(2)")
+    first.tab_to(".tools button.quiet:first-of-type")
     first.page.keyboard.press("Enter")
     first.page.get_by_text("Copied", exact=True).wait_for()
     link = first.page.evaluate("navigator.clipboard.readText()")
@@ -342,19 +340,6 @@ def test_from_disk_any_run_is_shown_and_its_paths_are_knocked_out(unusual, opene
     for view in VIEWS:
         page.go(f"view={view}")
         page.page.locator("main :is(h1, h2, p)").first.wait_for()
-    assert page.said == []
-
-
-def test_the_tour_goes_through_six_stops_and_is_reached_by_its_address(demo, opened):
-    page = opened(f"{demo.address}#tour=1")
-    titles = []
-    for _ in range(6):
-        titles.append(page.page.locator(".tour h2").inner_text())
-        page.page.locator(".tour .main").focus()
-        page.page.keyboard.press("Enter")
-    assert page.page.locator(".tour").count() == 0
-    assert len(set(titles)) == 6
-    assert page.losses()["all"][1] > page.losses()["all"][0]  # the last stop knocks something out
     assert page.said == []
 
 

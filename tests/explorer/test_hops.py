@@ -11,6 +11,7 @@ import pytest
 from hopscope.explorer.tour import tour_of
 from tests.explorer.chromium import Opened, chromium
 from tests.explorer.hops import STEPS, circuit_paths, page_of_hops
+from tests.explorer.test_scene import UNLIT
 
 pytestmark = pytest.mark.heavy
 
@@ -138,19 +139,17 @@ def test_the_chain_stands_in_the_order_of_the_sequence_and_other_chains_in_a_box
     left = page.page.locator("svg.diagram text", has_text="other chains").bounding_box()["x"]
     assert left < page.page.locator("svg.diagram .role").first.bounding_box()["x"]
     other = next(path for path in circuit_paths(3) if path.chain == "other")
-    assert "their key[3]" in page.page.locator(f'[data-path="{other}"]').text_content()
+    assert "others’ key[3]" in page.page.locator(f'[data-path="{other}"]').text_content()
 
 
-def test_the_tour_ends_in_the_path_that_costs_most(pages, opened):
-    page = opened(f"{pages[3]}#tour=6")
-    page.losses()
-    off = page.page.locator(".arrow.off")
-    assert off.count() == 1
-    costs = page.page.evaluate(
-        "JSON.parse(document.getElementById('bundle').textContent).runs[0].circuit.paths.map(p => [p.silenced_loss, p])"
-    )
-    most = max(costs, key=lambda cost: cost[0])[1]
-    assert f"L{most['layer']}H{most['head']} {most['query']}->{most['key']}" in off.get_attribute("data-path")
+def test_the_tour_of_three_hops_names_arrows_that_are_there_and_lit(pages, opened):
+    page = opened(f"{pages[3]}#view=scene")
+    page.page.locator("[data-answered=yes]").wait_for()
+    for number in range(1, 5):
+        text = page.page.locator(".told").inner_text()
+        assert (" reads " in text) and page.page.evaluate(UNLIT) == [], number
+        page.page.locator(".told").get_by_role("button", name="Next").click()
+    assert "value[1] reads value[2]" not in page.page.locator(".told").inner_text()
 
 
 def test_the_hint_for_typed_facts_is_one_that_the_task_accepts(pages, opened):

@@ -53,61 +53,125 @@ def scene(tmp_path_factory, request) -> Iterator[Any]:
         yield lambda state="", **more: Opened(browser, f"{file.as_uri()}{state}", reduced_motion="reduce", **more)
 
 
-def answers(page: Opened, how: str = "fine") -> list[str]:
-    """What is answered, the farthest first, once both answers are fine, or wrong."""
-    page.page.locator(f".said .{how}").nth(1).wait_for()
+def answers(page: Opened, wrong: int = 0) -> list[str]:
+    """What is answered, the farthest first, once so many of both answers are wrong."""
+    from playwright.sync_api import expect  # which chromium() asks for
+
+    expect(page.page.locator(".said .wrong")).to_have_count(wrong, timeout=90_000)
+    expect(page.page.locator(".said .fine")).to_have_count(2 - wrong, timeout=90_000)
     return page.page.locator(".said b").all_inner_texts()
+
+
+ACTIVE = "document.activeElement.id || document.activeElement.textContent.trim()"
+#: Arrows that the tour's text names and that are not lit in the picture.
+UNLIT = """() => [...document.querySelector('.told').textContent.matchAll(
+  /(the query|(?:key|value)\\[\\d+\\]) reads ((?:key|value)\\[\\d+\\]) in layer (\\d+)/g
+)].filter(([, query, key, layer]) => {
+  const ends = ` ${query.replace('the ', '')}->${key}`;
+  const arrows = [...document.querySelectorAll('.arrow:not(.faint)')].map(one => one.dataset.path);
+  return !arrows.some(path => path.startsWith(`L${layer}H`) && path.endsWith(ends));
+}).map(found => found[0])"""
 
 
 @pytest.mark.heavy
 def test_by_keyboard_alone_the_answer_flips_and_the_link_keeps_it(scene):
     page = scene()
+    keys = page.page.keyboard
     assert page.page.locator("[data-view=scene]").get_attribute("aria-current") == "page"
     assert "Who is two steps from ann?" in page.page.locator(".question").inner_text()
     assert answers(page) == ["cy ✓", "bob ✓"]
     page.tab_to('[data-path="L1H0 query->value[1]"]')
-    page.page.keyboard.press("Enter")
-    flipped = answers(page, "wrong")
+    keys.press("Enter")
+    flipped = answers(page, wrong=2)
     assert [answer[-1] for answer in flipped] == ["✗", "✗"]
     link = page.page.evaluate("location.href")
-    page.page.keyboard.press("z")
+    page.tab_to(".picture .actions button:nth-child(2)")
+    keys.press("Enter")
     assert answers(page) == ["cy ✓", "bob ✓"]
+    assert page.page.evaluate(ACTIVE) == "Put all arrows back"
     again = scene(f"#{link.partition('#')[2]}")
-    assert answers(again, "wrong") == flipped
+    assert answers(again, wrong=2) == flipped
     page.tab_to(".ask .main")
-    page.page.keyboard.press("Enter")
+    keys.press("Enter")
     assert page.page.locator("[data-view=train]").get_attribute("aria-current") == "page"
+    assert page.page.evaluate(ACTIVE) == "view"
     assert page.said == again.said == []
 
 
 @pytest.mark.heavy
-def test_chips_say_what_the_answer_says(scene):
-    """The query's stream after the last layer holds what is answered; knocked out, it does not hold it any more."""
+def test_the_first_tab_stop_skips_to_the_view_and_arrows_follow_in_reading_order(scene):
     page = scene()
     answers(page)
-    last = page.page.locator(".chip:not(.wrong) text").all_text_contents()
-    assert "bob" in last and "cy" in last and "ann" in last
-    page.page.locator('[data-path="L1H0 query->value[1]"]').focus()
-    page.page.keyboard.press("Enter")
-    page.page.locator(".chip.wrong").first.wait_for()
+    keys = page.page.keyboard
+    keys.press("Tab")
+    keys.press("Enter")
+    assert page.page.evaluate(ACTIVE) == "view"
+    stops = []
+    while len(stops) < 12 and (not stops or "Shuffle" not in stops[-1]):
+        keys.press("Tab")
+        stops.append(page.page.evaluate("document.activeElement.dataset.path ?? document.activeElement.textContent"))
+    assert stops[:3] == ["Train a model here", "Back", "Next"]
+    pairs = ["L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]"]
+    looks = ["L1H0 query->value[1]", "L2H0 query->value[2]", "L3H0 query->value[2]"]
+    assert [sorted(stops[3:5]), stops[5:8]] == [pairs, looks]
+    assert page.said == []
+
+
+@pytest.mark.heavy
+def test_chips_say_what_the_answer_says(scene):
+    """At the top of the query's stream stands what is answered, right or wrong; what is lost is struck out."""
+    page = scene()
+    answers(page)
+    held = page.page.locator(".chip.held text").all_text_contents()
+    assert {"ann", "bob", "cy"} <= set(held)
+    assert page.page.locator(".chip.gone, .chip.wrong").count() == 0
+    page.page.locator('[data-path="L0H0 value[2]->key[2]"]').click()
+    given = [answer.split()[0] for answer in reversed(answers(page, wrong=1))]
+    assert given[1] != "cy"
+    top = "[...document.querySelectorAll('.chip')].map(one => [one.getBoundingClientRect(), one.textContent.trim()])"
+    chips = page.page.evaluate(f"{top}.map(([box, text]) => [box.x, box.y, text])")
+    query = max(x for x, _, _ in chips)
+    assert [text for x, _, text in sorted(chips, key=lambda chip: chip[1]) if abs(x - query) < 25][:2] == given
+    assert "cy" in page.page.locator(".chip.gone text").all_text_contents()
+    focused = page.page.locator('[data-path="L0H0 value[2]->key[2]"]')
+    assert focused.evaluate("one => getComputedStyle(one).outlineStyle") == "none"  # no frame over the picture
     assert page.said == []
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("width", [1440, 900, 360])
 def test_the_tour_is_told_in_five_paragraphs_that_move_the_picture(scene, width):
+    """Arrows that it names are there and lit; it takes one away, and sketches the way that this model does not go."""
     page = scene(viewport={"width": width, "height": 800})
     answers(page)
     told = page.page.locator(".told")
     for number in range(1, 6):
         assert f"{number} of 5" in told.inner_text()
         assert page.page.evaluate("document.documentElement.scrollWidth") == width
-        if 1 < number < 5:
-            assert page.page.locator(".arrow.faint").count() > 0
+        assert page.page.locator(".sketch").count() == (number == 5)
+        assert page.page.locator(".arrow.off").count() == (number == 3)
+        if number != 5:
+            assert page.page.evaluate(UNLIT) == []
+        if number == 2:
+            assert page.page.locator(".arrow.faint").count() == 3
+        if number == 3:
+            assert "✗" in "".join(answers(page, wrong=2))
         if number < 5:
             told.get_by_role("button", name="Next").click()
-    assert page.page.locator(".arrow.off").count() == 1
-    page.page.locator(".said .wrong").first.wait_for()
+    assert "this model has not learned this way" in told.inner_text()
     told.get_by_role("button", name="From the start").click()
-    assert page.page.locator(".arrow.off").count() == 0
+    assert page.page.locator(".sketch, .arrow.off").count() == 0
+    page.page.evaluate("window.scrollTo(0, 0)")
+    top = page.page.locator(".picture").bounding_box()["y"]
+    ask = page.page.locator(".ask").bounding_box()
+    assert 0 <= top - ask["y"] - ask["height"] < 20  # directly under the question
+    assert page.said == []
+
+
+@pytest.mark.heavy
+def test_the_tour_trains_the_model_of_one_layer(scene):
+    page = scene("#tell=3")
+    page.page.locator(".told").get_by_role("button", name="one layer").press("Enter")
+    page.page.locator(".knobs").get_by_text("One layer cannot learn one hop, which take at least two.").wait_for()
+    assert "hops=1&layers=1" in page.page.evaluate("location.hash")
     assert page.said == []

@@ -63,6 +63,9 @@ def test_by_keyboard_alone_two_hops_are_learnt_and_the_link_gives_the_same_model
     step = settled(page)
     assert max(losses(page)) < LEARNT
     assert page.page.locator(".said .fine").count() == 2
+    told = page.page.locator(".outcome").inner_text()
+    assert "facts join first (value[1] reads value[2] in layer 1 and the query reads value[1] in layer 2)" in told
+    assert page.page.locator('.arrow.faint[data-path="L1H0 query->value[1]"]').count() == 1
     assert page.page.locator('[data-path="L0H0 value[1]->key[1]"]').count() == 1
     run = saved(page, tmp_path)
     assert run.step == step
@@ -86,6 +89,13 @@ def test_a_knocked_out_arrow_flips_the_answer(train):
     assert page.page.locator(".said .fine").count() == 2
     page.page.locator('[data-path="L0H0 value[1]->key[1]"]').press("Enter")
     page.page.locator(".said .wrong").first.wait_for()
+    link = page.page.evaluate("location.hash")
+    again = train(link.removeprefix("#view=train"))
+    again.page.get_by_text("the same model is trained again, from step 0").wait_for()
+    again.page.locator(".outcome", has_text="Learnt").wait_for()
+    settled(again)
+    assert again.page.locator(".arrow.off").count() == 1
+    assert again.page.locator(".said").inner_text() == page.page.locator(".said").inner_text()
     page.page.keyboard.press("z")
     page.page.locator(".said .wrong").first.wait_for(state="detached")
     assert page.said == []
@@ -94,6 +104,7 @@ def test_a_knocked_out_arrow_flips_the_answer(train):
 def test_one_layer_fails_and_the_page_says_why(train):
     page = train("&layers=1")
     settled(page)
+    assert "One layer cannot learn two hops, which take at least three." in page.page.locator(".knobs").inner_text()
     page.page.locator("[data-train]").press("Enter")
     page.page.locator(".outcome", has_text="One layer cannot").wait_for()
     settled(page)
@@ -120,6 +131,15 @@ def test_it_pauses_steps_and_pauses_by_itself_when_nobody_looks(train):
         "document.dispatchEvent(new Event('visibilitychange'))"
     )
     settled(page)
+    assert page.said == []
+
+
+def test_the_picture_stands_beside_the_losses_in_one_view(train):
+    page = train("&trained=20", viewport={"width": 1440, "height": 900})
+    settled(page)
+    picture, falls = (page.page.locator(f"{part} svg").last.bounding_box() for part in (".picture", ".falls"))
+    assert max(box["y"] + box["height"] for box in (picture, falls)) <= 900
+    assert picture["x"] + picture["width"] <= falls["x"]
     assert page.said == []
 
 

@@ -57,7 +57,7 @@ export function runOf(lesson: Lesson): Run {
     ...partial,
     ...{ identity: keyOf(lesson), name: "trained in the page", done: true, error: null, warnings: [] },
     model: modelOf(lesson),
-    ...{ checkpoints: [], onsets: {}, learnt: {}, circuit: null, tour: null, decoders: null, emergence: null },
+    ...{ checkpoints: [], onsets: {}, learnt: {}, circuit: null, decoders: null, emergence: null },
     batch: { ...partial.batch, roles, attended: roles },
     paths: pathsOf(lesson.layers, roles),
   };
@@ -79,8 +79,8 @@ function taskOf({ hops, prior, curriculum }: Lesson): Task {
     },
     ...{ kind: "vector", n_positions: facts + CHAINS, d_input: 2 * WIDTH, d_vocab: null, d_symbol: WIDTH },
     ...{ d_output: WIDTH * asked.length, hop_names: asked, query_positions: [facts, facts + CHAINS] },
-    ...{ floor: 0, chance: 1, learnt_below: 0.5, solved_below: 0.05 },
-    baselines: { "predict zero": 1, "right step, no chain followed": 1 - 1 / CHAINS, solved: 0 },
+    ...{ floor: 0, chance: 1, learnt_below: LEARNT, solved_below: LEARNT },
+    baselines: { "answer zero": 1, "mean of four": 1 - 1 / CHAINS },
     ...{ ideal_over: "even", null: "uniform", carries_position: true },
     scoring: {
       ...{ kind: "vectors", hops: asked, width: WIDTH, shared: false, unscored: [], counted: true, scale: 1 },

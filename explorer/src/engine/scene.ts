@@ -8,17 +8,18 @@ import type { Look, Path } from "./types.ts";
 /** The chain that is asked about is the one that was typed first. */
 export const CHAIN = 0;
 
-/** A name that a stream holds, and the hop whose symbol it is. */
+/** A symbol of the chain that a stream of the model holds, as it was trained. */
 export interface Held {
+  /** The chain's own symbol after so many hops. */
   name: string;
   hop: number;
-  /** Whether it is the chain's own symbol. */
+  /** Whether its decoder still reads it; otherwise it reads another chain's. */
   right: boolean;
 }
 
 export interface Scene {
   sequence: Sequence;
-  /** To each hop of the chain's query. */
+  /** To each hop of the chain's query that is asked, counted from one. */
   answers: Answered[];
   /** What a role's stream holds after so many layers, its own symbol among it. */
   holds: (layers: number, role: string) => Held[];
@@ -36,9 +37,10 @@ export function sceneOf(
 ): Scene {
   const [sequence] = posed.sequences as [Sequence];
   const query = sequence.queries.indexOf(CHAIN);
+  const unasked = problem.sheet.steps.length - run.task.hop_names.length;
   return {
     sequence,
-    answers: answers.filter((one) => one.query === query),
+    answers: answers.flatMap((one) => (one.query === query ? [{ ...one, hop: unasked + one.hop + 1 }] : [])),
     holds: (layers, role) => held(run, problem, posed, look, decoders, layers, role),
     attention: (path) => attentionOn(run, problem, sequence, look, path),
   };
@@ -68,7 +70,7 @@ function held(
     .filter((one) => one.layer === layers && one.role === role)
     .map((decoder) => {
       const chain = decoded(decoder, vector, candidatesOf(run, problem, posed, decoder.hop));
-      return { name: nameOf(problem, decoder.hop, chain), hop: decoder.hop, right: chain === CHAIN };
+      return { name: nameOf(problem, decoder.hop, CHAIN), hop: decoder.hop, right: chain === CHAIN };
     });
 }
 

@@ -2,6 +2,7 @@
 import { useRef } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import { decades, logScale, placeOf, stepAt, ticks } from "./axis.ts";
+import { NAMES, NARROW_NAMES } from "./strip.tsx";
 import { useWidth } from "./width.ts";
 import { DASHES, hue, short, whole } from "./words.ts";
 
@@ -25,7 +26,7 @@ export function Curves({
   pick,
   height = 250,
   range = rangeOf([run]),
-  left = 176,
+  left = NAMES,
 }: {
   run: Run;
   step: number;
@@ -35,7 +36,7 @@ export function Curves({
   left?: number;
 }) {
   const [box, width] = useWidth<HTMLDivElement>(640);
-  const gutter = width < 520 ? 44 : left;
+  const gutter = width < 520 ? Math.min(left, NARROW_NAMES) : left;
   const [right, top, bottom] = [width < 520 ? 40 : 92, 10, 24];
   const steps = run.checkpoints.map((one) => one.step);
   const [w, h] = [Math.max(80, width - gutter - right), height - top - bottom];
@@ -103,8 +104,8 @@ function Against({
 }) {
   const { task } = run;
   const lines = [
-    ...Object.entries(task.baselines).map(([text, loss]) => ({ text, loss, solid: false })),
-    { text: "solved", loss: task.solved_below, solid: false },
+    ...Object.entries(task.baselines).map(([text, loss]) => ({ text, loss })),
+    { text: task.learnt_below === task.solved_below ? "learnt" : "solved", loss: task.solved_below },
   ].filter(({ loss }) => loss > 0);
   const placed: number[] = [];
   const beside = (at: number): number => {
@@ -119,12 +120,15 @@ function Against({
         return (
           <g key={text}>
             <line class="against" x1={from} x2={to} y1={y(loss)} y2={y(loss)} />
-            {wide && (
-              <text class="tick" x={to + 8} y={label + 4}>
-                {text.length > 13 ? `${text.slice(0, 12)}…` : text}
-                <title>{`${text}: ${short(loss)}`}</title>
-              </text>
-            )}
+            <text
+              class="tick"
+              x={wide ? to + 8 : to - 4}
+              y={wide ? label + 4 : y(loss) + (label > y(loss) ? 12 : -3)}
+              text-anchor={wide ? "start" : "end"}
+            >
+              {text.length > 13 ? `${text.slice(0, 12)}…` : text}
+              <title>{`${text}: ${short(loss)}`}</title>
+            </text>
           </g>
         );
       })}

@@ -1,5 +1,6 @@
 /** The circuit as a drawing, the same as in a run's pictures: one chain's positions, a band for each layer, an arrow for
- * each path. Colour is the symbol that a box holds and that an arrow fetches. */
+ * each path, from the position that is read to the one that reads. Colour is the symbol of a box; an arrow has that of
+ * the box that it reads. */
 import { useMemo } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import { type Store, useStore } from "../store.ts";
@@ -46,14 +47,15 @@ const none = (): Chip[] => [];
 /** What a stream holds, told at its place. */
 export interface Chip {
   text: string;
-  /** Of whose colour it is; −1: of nobody's. */
+  /** Of whose colour it is. */
   symbol: number;
-  right: boolean;
+  /** `gone`: it held this before; `wrong`: an answer that is not right; `unsure`: it is read less surely. */
+  state: "held" | "gone" | "wrong" | "unsure";
 }
 
 /**
  * A circuit on the positions of a chain. `all`: whatever must find room in it; `shown`: what is drawn. `chips`: what a
- * role's stream holds after so many layers. `faint`: arrows that are not spoken of now.
+ * role's stream holds after so many layers. `lit`: the arrows that are spoken of now; none: all.
  */
 export function Drawing({
   run,
@@ -61,14 +63,14 @@ export function Drawing({
   all,
   shown,
   chips = none,
-  faint = () => false,
+  lit = [],
 }: {
   run: Run;
   chain: Chain;
   all: readonly Shown[][];
   shown: readonly Shown[];
   chips?: (layers: number, role: string) => Chip[];
-  faint?: (layer: number) => boolean;
+  lit?: readonly string[];
 }) {
   const [box, width] = useWidth<HTMLDivElement>(720);
   const narrow = width < 520;
@@ -119,13 +121,13 @@ export function Drawing({
             room={room}
           />
         ))}
-        {wires.map((wire) => (
+        {inReading(wires).map((wire) => (
           <Arrow
             key={wire.path.name}
             wire={wire}
             run={run}
             band={bands[wire.path.layer]!}
-            faint={faint(wire.path.layer)}
+            faint={lit.length > 0 && !lit.includes(wire.path.name)}
           />
         ))}
         {spots.flatMap(({ roles, x }) =>
@@ -140,23 +142,22 @@ export function Drawing({
   );
 }
 
+/** As one goes from arrow to arrow by keyboard: layers upwards, and from the left. */
+function inReading(wires: readonly Wire[]): Wire[] {
+  const left = ({ start, end }: Wire): number => Math.min(start.x, end.x);
+  return [...wires].sort((one, two) => one.path.layer - two.path.layer || left(one) - left(two));
+}
+
 /** What a stream holds after a layer, above the arrows that bring it. */
 function Chips({ chips, x, band }: { chips: Chip[]; x: number; band: Band }) {
   return (
     <>
-      {chips.map(({ text, symbol, right }, i) => {
+      {chips.map(({ text, symbol, state }, i) => {
         const wide = 10 + 7 * Math.min(6, text.length);
         const y = band.top + 2 + CHIP * i;
         return (
-          <g key={text + String(i)} class={right ? "chip" : "chip wrong"}>
-            <rect
-              x={x - wide / 2}
-              y={y}
-              width={wide}
-              height={CHIP - 3}
-              rx="8"
-              style={{ stroke: hue(Math.max(0, symbol)) }}
-            />
+          <g key={text + String(i)} class={`chip ${state}`}>
+            <rect x={x - wide / 2} y={y} width={wide} height={CHIP - 3} rx="8" style={{ stroke: hue(symbol) }} />
             <text x={x} y={y + 12} text-anchor="middle">
               {name(text, 6)}
             </text>
@@ -253,9 +254,8 @@ function Place(of: { spot: Spot; y: number; until: number; upright: boolean; roo
 /** One path: from the attended box, along its lane, up into the attending one. */
 function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; faint: boolean }) {
   const store = useStore();
-  const { path, ours, start, end, label, notes, x, anchor } = wire;
+  const { path, ours, start, end, label, strength, notes, x, anchor } = wire;
   const state = store.stateOf(path.name);
-  const strength = strengthIn(label);
   const [from, to, y] = [start.x, end.x, level(band, wire)];
   const colour = ours ? hueOf(run, path) : "var(--passing)";
   const toggle = (): void => store.put(path.name, state === "off" ? "live" : "off");
@@ -269,7 +269,7 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
       role="button"
       tabindex={0}
       aria-pressed={state === "off"}
-      aria-label={`${[label, ...notes].join(" ")}: ${path.query} attends to ${path.key}${path.chain === "other" ? " of another chain" : ""}, ${SAID[state]}`}
+      aria-label={`${[label, ...notes].join(" ")}: ${kindOf(path)}, ${SAID[state]}`}
       data-path={path.name}
       onClick={toggle}
       onKeyDown={(event) => {
@@ -305,8 +305,6 @@ function Arrow({ wire, run, band, faint }: { wire: Wire; run: Run; band: Band; f
   );
 }
 
-const strengthIn = (label: string): number => Number(label.split(" ")[1]);
-
 /** Up, across and up, with round corners. */
 function route(from: number, to: number, y: number, band: Band): string {
   const end = band.tip + 9;
@@ -330,9 +328,9 @@ function shownOf(store: Store, run: Run, strengths: Float32Array | undefined): S
     const strength = own?.live ?? measured;
     const said = { off: "off", ideal: "ideal", live: Number.isFinite(strength) ? strength.toFixed(2) : "–" }[state];
     const notes = [
-      ...(path.chain === "other" ? [`their ${path.key}`] : []),
+      ...(path.chain === "other" ? [`others’ ${path.key}`] : []),
       ...(own ? [`without ${short(own.loss)}`] : []),
     ];
-    return [{ path, ours: Boolean(own), label: `L${path.layer}H${path.head} ${said}`, notes }];
+    return [{ path, ours: Boolean(own), label: `L${path.layer}H${path.head} ${said}`, strength, notes }];
   });
 }

@@ -25,6 +25,8 @@ export interface Wire {
   path: Path;
   ours: boolean;
   label: string;
+  /** Attention, of which the arrow's width is made. */
+  strength: number;
   notes: readonly string[];
   start: Spot;
   end: Spot;

@@ -100,7 +100,7 @@ interface Supply {
   supplies: string;
 }
 
-/** What a path attends with, or by: `fed by L0H0 value[1] → key[1]`. */
+/** What a path attends with, or by: `fed by L0H0 value[1] reads key[1]`. */
 function feeders(run: Run, path: Path): string {
   const all = (run.circuit?.supplies ?? []) as Supply[];
   const found = all.filter((supply) => nameOf(supply.path) === path.name);

@@ -11,7 +11,8 @@ import { hueOf, since, whole } from "./words.ts";
 const ROW = 18;
 const MOST = 24; // rows
 /** The room for names, the same in the curves above. */
-export const NAMES = 176;
+export const NAMES = 200;
+export const NARROW_NAMES = 118;
 
 export function Strip({
   run,
@@ -27,7 +28,7 @@ export function Strip({
   const [box, width] = useWidth<HTMLDivElement>(640);
   const rows = notable(run, MOST);
   const narrow = width < 520;
-  const [left, right] = [narrow ? 44 : NAMES, narrow ? 40 : 92];
+  const [left, right] = [narrow ? NARROW_NAMES : NAMES, narrow ? 40 : 92];
   const steps = run.checkpoints.map((one) => one.step);
   const w = Math.max(80, width - left - right);
   const x = (at: number): number => left + placeOf(at, steps) * w;
@@ -60,18 +61,10 @@ export function Strip({
       >
         {rows.map((row, i) => (
           <g key={row.name} transform={`translate(0 ${i * ROW})`} class={row.ours ? "ours" : "passing"}>
-            {!narrow && (
-              <text class="strip-name" x={left - 8} y={13} text-anchor="end">
-                {shortened(row.name)}
-                <title>{row.name}</title>
-              </text>
-            )}
-            {narrow && (
-              <text class="strip-name" x={left - 6} y={13} text-anchor="end">
-                {row.name.split(" ")[0]}
-                <title>{row.name}</title>
-              </text>
-            )}
+            <text class={narrow ? "strip-name narrow" : "strip-name"} x={left - 8} y={13} text-anchor="end">
+              {shortened(row.name, narrow)}
+              <title>{row.name}</title>
+            </text>
             {row.onset !== null && <line class="onset" x1={x(row.onset)} x2={x(row.onset)} y1={1} y2={ROW - 2} />}
             <text class="tick" x={left + w + 8} y={13}>
               {since(run.onsets[row.name])}
@@ -84,10 +77,11 @@ export function Strip({
   );
 }
 
-/** Names that fit their column: `L0H0 val[1]→key[1]`. */
-function shortened(name: string): string {
-  const text = name.replace("->", "→").replace(" (other)", "*");
-  return text.length > 25 ? `${text.slice(0, 24)}…` : text;
+/** Names that fit their column: `L0H0 value[1] reads key[1]`, or `v[1] reads k[1]`. */
+function shortened(name: string, narrow: boolean): string {
+  const text = name.replace("->", " reads ").replace(" (other)", "*");
+  const fits = narrow ? text.replaceAll("value", "v").replaceAll("key", "k") : text;
+  return fits.length > 28 ? `${fits.slice(0, 27)}…` : fits;
 }
 
 function paint(

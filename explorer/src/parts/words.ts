@@ -44,16 +44,16 @@ export const DASHES = ["", "7 3", "2 3", "9 3 2 3", "5 2", "1 2"];
 /** What is written on a ground of a symbol's colour. */
 export const onHue = (symbol: number): string => hue(symbol).replace("hue", "on-hue");
 
-/** The colour of a path: of the symbol that it fetches; grey where that is another chain's. */
+/** The colour of a path: of the position that it reads; grey where that is another chain's. */
 export function hueOf(run: Run, path: Pick<Path, "key" | "chain">): string {
   if (path.chain === "other") return "var(--other)";
   const symbol = symbolOf(path.key);
   return hue(symbol >= 0 ? symbol : 1 + run.batch.attended.indexOf(path.key));
 }
 
-/** `query → value[1]`, with what kind of chain where it is another. */
+/** `query reads value[1]`: who attends to whom, and of what chains where that is another. */
 export function kindOf(path: Pick<Path, "query" | "key" | "chain">): string {
-  return `${path.query} → ${path.key}${path.chain === "other" ? " (other)" : ""}`;
+  return `${path.query} reads ${path.key}${path.chain === "other" ? " of others" : ""}`;
 }
 
 /** `value[1]->key[1]` in the order of a sequence: facts by their number, the query last. */

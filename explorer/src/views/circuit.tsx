@@ -3,7 +3,7 @@ import { Diagram } from "../parts/diagram.tsx";
 import { LossPanel } from "../parts/losses.tsx";
 import { PathList } from "../parts/path-list.tsx";
 import { save } from "../parts/sharing.tsx";
-import { nameOf, useStrengths } from "../parts/strengths.ts";
+import { useStrengths } from "../parts/strengths.ts";
 import { useStore } from "../store.ts";
 
 export function CircuitView() {
@@ -11,12 +11,9 @@ export function CircuitView() {
   const run = store.run.value!;
   const { step, hand } = store.choice.value;
   const strengths = useStrengths(run);
-  const whole = (event: MouseEvent): void => {
-    void (event.currentTarget as Element).closest(".card")?.requestFullscreen?.();
-  };
   return (
     <div class="view circuit-view">
-      <section class="card stage">
+      <section class="card">
         <div class="card-head">
           <h2>Circuit</h2>
           <div class="actions">
@@ -35,24 +32,14 @@ export function CircuitView() {
         <Diagram run={run} strengths={strengths} step={step} />
         <div class="card-foot">
           <p class="hint">
-            Layers go up. A box shows the symbol of a position, and an arrow has the colour of the symbol that it
-            fetches. On an arrow: its head and mean attention; dashed grey, a path outside the circuit. Click an arrow,
-            or press Enter on it, to knock it out of the whole model. “Without” is another intervention: the loss of the
-            circuit alone, with all else null, once that path is left out.
+            An arrow goes from the position that is read to the one that reads it, in the colour of the box that is
+            read. On it stand its head (L1H0: head 0 of layer 1) and its mean attention. Dashed grey: a path outside the
+            circuit. Click an arrow, or press Enter on it, to knock it out of the whole model. “Without”: the loss of
+            the circuit alone, all else null, once that path is left out.
           </p>
           <div class="actions">
-            <button type="button" class="quiet" onClick={whole}>
-              Full screen
-            </button>
             <button type="button" class="quiet" onClick={(event) => saveSvg(event, run.name)}>
               SVG
-            </button>
-            <button
-              type="button"
-              class="quiet"
-              onClick={() => save(`${run.name}-circuit.json`, "application/json", `${exported(store)}\n`)}
-            >
-              JSON
             </button>
           </div>
         </div>
@@ -79,18 +66,4 @@ function saveSvg(event: MouseEvent, run: string): void {
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   save(`${run}-circuit.svg`, "image/svg+xml", new XMLSerializer().serializeToString(copy));
-}
-
-/** The circuit with what was done to it, and what that costs. */
-function exported(store: ReturnType<typeof useStore>): string {
-  const run = store.run.value!;
-  const numbers = store.fresh.value;
-  const { step, off, ideal, hand } = store.choice.value;
-  const losses = numbers && {
-    n: numbers.base.n,
-    before: { loss: numbers.base.loss, ...numbers.base.hop_losses },
-    after: { loss: numbers.changed.loss, ...numbers.changed.hop_losses },
-  };
-  const paths = run.circuit?.paths.map((path) => ({ name: nameOf(path), ...path }));
-  return JSON.stringify({ run: run.identity, step, paths, change: { off, ideal, hand }, losses }, null, 1);
 }

@@ -20,7 +20,14 @@ export function RunView() {
           <Legend run={run} step={step} />
         </div>
         <Curves run={run} step={step} pick={pick} />
-        <p class="hint">Validation loss, logarithmic, over training steps. Drag to scrub through training.</p>
+        <p class="hint">
+          Validation loss, logarithmic, over training steps. x1 is the answer after one step, and so on. Drag to scrub
+          through training. Dotted:{" "}
+          {[...Object.entries(run.task.baselines), ["solved", run.task.solved_below] as const]
+            .flatMap(([text, loss]) => (loss > 0 ? [`${text} (${short(loss)})`] : []))
+            .join("; ")}
+          .
+        </p>
       </section>
       <section class="card">
         <div class="card-head">

@@ -9,8 +9,9 @@ import { exampleOf } from "../parts/example.ts";
 import type { Shown } from "../parts/layout.ts";
 import { WayBack } from "../parts/losses.tsx";
 import { nameOf as pathName } from "../parts/strengths.ts";
-import { hue, name } from "../parts/words.ts";
-import { said, useStore } from "../store.ts";
+import { hue, name, symbolOf } from "../parts/words.ts";
+import { heldIn, type Wire } from "../routes.ts";
+import { type Store, said, useStore } from "../store.ts";
 import { type Paragraph, paragraphs } from "../told.ts";
 
 const MOST = 8; // chips in one place are never more; two or three are usual
@@ -23,23 +24,20 @@ export function SceneView() {
   const asked = useMemo(() => problem(exampleOf(run, Number(run.task.settings.n_chains)), run), [run.identity]);
   const { scene, told } = useScene(run, asked, draw);
   const parts = paragraphs(run, asked);
-  const at = parts[tell - 1] ?? parts[0]!;
+  const part = parts[tell - 1];
   return (
     <div class="view scene-view">
       <section class="card ask">
-        <Question problem={asked} />
-        <Answers run={run} problem={asked} scene={scene} />
-        <div class="actions">
-          <button type="button" onClick={() => store.choose({ draw: draw + 1 })}>
-            Ask again, shuffled anew
-          </button>
-          <button type="button" class="quiet" disabled={!store.edited.value} onClick={() => store.reset()}>
-            Put all arrows back
-          </button>
-          <button type="button" class="main" onClick={() => store.show("train")}>
-            Train one here, from random weights
-          </button>
+        <div>
+          <Question problem={asked} />
+          <Answers problem={asked} scene={scene} />
         </div>
+        <button type="button" class="main" onClick={() => store.show("train")}>
+          Train a model here
+        </button>
+      </section>
+      <Tour parts={parts} tell={tell} />
+      <section class="card picture">
         {told && (
           <>
             <p class="refusal" role="status">
@@ -48,19 +46,58 @@ export function SceneView() {
             <WayBack />
           </>
         )}
+        {scene && part?.sketch ? (
+          <Sketch run={run} scene={scene} problem={asked} wires={part.sketch} />
+        ) : scene ? (
+          <Tokens run={run} problem={asked} scene={scene} lit={part?.lit ?? []} />
+        ) : (
+          !told && <p class="waiting">Loading the model …</p>
+        )}
+        <Asking />
       </section>
-      <section class="card">
-        {scene && <Tokens run={run} scene={scene} paragraph={tell ? at : null} />}
-        <p class="hint">
-          Each column is a position of the sequence, and layers go up. An arrow carries information to the position that
-          attends; it is as strong as the attention on this very sequence. A name on a line is what that position holds
-          after the layer, as read by a linear decoder that names the right symbol in at least{" "}
-          {Math.round(100 * run.decoders!.least)} % of {run.decoders!.n.toLocaleString("en-US")} other sequences; “?” is
-          read less surely. Click an arrow, or press Enter on it, to knock it out.
-        </p>
+      <section class="how">
+        <HowToRead>
+          A name on a line is what the position holds after the layer, read by a linear decoder that is right in at
+          least {Math.round(100 * run.decoders!.least)} % of {run.decoders!.n.toLocaleString("en-US")} other sequences.
+        </HowToRead>
       </section>
-      <Told parts={parts} tell={tell} />
     </div>
+  );
+}
+
+/** What one does with the question and the picture, wherever both stand. */
+export function Asking() {
+  const store = useStore();
+  const { draw } = store.choice.value;
+  return (
+    <div class="actions">
+      <button type="button" onClick={() => store.choose({ draw: draw + 1 })}>
+        Shuffle and ask again
+      </button>
+      <button type="button" aria-disabled={!store.edited.value} onClick={() => store.reset()}>
+        Put all arrows back
+      </button>
+    </div>
+  );
+}
+
+export function HowToRead({ children }: { children: preact.ComponentChildren }) {
+  return (
+    <>
+      <p class="hint">
+        <b>Click an arrow, or press Enter on it, to knock it out.</b> An arrow goes from the position that is read to
+        the one that reads it. It has the colour of the box that is read, and is as wide as the attention is strong.
+      </p>
+      <details>
+        <summary>More on this picture</summary>
+        <p class="hint">
+          Columns are positions of the sequence, and layers go up. key[1] and value[1] are the two tokens of the first
+          fact; L1H0 is head 0 of layer 1; +6 stands for six tokens of other facts and queries. {children} With a
+          question mark it is right in more than half of them. Struck out: it is no longer read there. At the top stands
+          the answer: the name whose vector is nearest to the model's output.
+        </p>
+      </details>
+    </>
   );
 }
 
@@ -87,7 +124,7 @@ function useScene(run: Run, asked: Problem, draw: number): { scene: Scene | null
   return state;
 }
 
-async function read(store: ReturnType<typeof useStore>, run: Run): Promise<Decoder[]> {
+async function read(store: Store, run: Run): Promise<Decoder[]> {
   return run.decoders ? decodersOf(run.decoders, await store.block(run.decoders.block), run.task.d_symbol!) : [];
 }
 
@@ -115,14 +152,12 @@ export function Question({ problem: asked }: { problem: Problem }) {
   );
 }
 
-export function Answers({ run, problem: asked, scene }: { run: Run; problem: Problem; scene: Scene | null }) {
+export function Answers({ problem: asked, scene }: { problem: Problem; scene: Scene | null }) {
   const last = asked.sheet.steps.length;
-  const unasked = last - run.task.hop_names.length;
-  const said = (scene?.answers ?? []).map((one) => ({ ...one, hop: unasked + one.hop + 1 }));
   return (
     <p class="said" role="status" data-answered={scene ? "yes" : "no"}>
-      <span class="saying">The model answers</span>
-      {said.reverse().map(({ hop, named, right }) => (
+      <span class="saying">{scene ? "The model answers" : "The model is being loaded …"}</span>
+      {[...(scene?.answers ?? [])].reverse().map(({ hop, named, right }) => (
         <span key={hop} class={`saying ${named === right ? "fine" : "wrong"}${hop === last ? " asked" : ""}`}>
           {hop < last && `${COUNTED[hop]} ${hop > 1 ? "steps" : "step"}: `}
           <b class="named" style={{ borderColor: hue(hop) }} data-hop={hop}>
@@ -136,45 +171,83 @@ export function Answers({ run, problem: asked, scene }: { run: Run; problem: Pro
 }
 
 /** The circuit over the tokens of this sequence. */
-function Tokens({ run, scene, paragraph }: { run: Run; scene: Scene; paragraph: Paragraph | null }) {
+function Tokens(of: { run: Run; problem: Problem; scene: Scene; lit: readonly string[] }) {
+  const { run, problem: asked, scene, lit } = of;
   const store = useStore();
   const { off, ideal } = store.choice.value;
-  const chain = useMemo(() => ({ symbols: scene.sequence.symbols, roles: scene.sequence.roles, letter: "a" }), [scene]);
+  const edited = store.edited.value;
+  const chain = useMemo(() => chainOf(scene), [scene]);
   const shown = useMemo(() => shownOf(store, run, scene), [scene, off, ideal]);
-  const chips = useMemo(() => (layers: number, role: string) => chipsOf(run, scene, layers, role), [scene]);
+  const chips = useMemo(
+    () => (layers: number, role: string) => chipsOf(run, asked, scene, { layers, role, edited }),
+    [scene, edited],
+  );
   const all = useMemo(() => [shown], [shown]);
-  const faint = (layer: number): boolean => paragraph?.layers !== undefined && !paragraph.layers.includes(layer);
-  return <Drawing run={run} chain={chain} all={all} shown={shown} chips={chips} faint={faint} />;
+  return <Drawing run={run} chain={chain} all={all} shown={shown} chips={chips} lit={lit} />;
 }
 
-function shownOf(store: ReturnType<typeof useStore>, run: Run, scene: Scene): Shown[] {
+const chainOf = ({ sequence: { symbols, roles } }: Scene) => ({ symbols, roles, letter: "a" });
+
+function shownOf(store: Store, run: Run, scene: Scene): Shown[] {
   const ours = new Set(run.circuit?.paths.map(pathName));
   return run.paths.flatMap((path): Shown[] => {
     const state = store.stateOf(path.name);
     if (!ours.has(path.name) && state === "live") return [];
-    const said = { off: "off", ideal: "ideal", live: scene.attention(path).toFixed(2) }[state];
-    const notes = path.chain === "other" ? [`their ${path.key}`] : [];
-    return [{ path, ours: true, label: `L${path.layer}H${path.head} ${said}`, notes }];
+    const strength = scene.attention(path);
+    const said = { off: "off", ideal: "ideal", live: strength.toFixed(2) }[state];
+    const notes = path.chain === "other" ? [`others’ ${path.key}`] : [];
+    return [{ path, ours: true, label: `L${path.layer}H${path.head} ${said}`, strength, notes }];
   });
 }
 
-/** What a stream holds that it did not hold before the first layer; a question mark where that is read less surely. */
-export function chipsOf(run: Run, scene: Scene, layers: number, role: string): Chip[] {
-  const from = run.decoders!.cells.filter((one) => one.layer === 0 && one.role === role);
-  const own = from.find(({ accuracy }) => accuracy >= run.decoders!.least)?.hop;
-  const held = scene.holds(layers, role).filter(({ hop }) => hop !== own);
-  const chips = held.map(({ name: text, hop, right }): Chip => ({ text, symbol: hop, right }));
-  const unsure = run.decoders!.cells.some(
-    (one) => one.layer === layers && one.role === role && one.accuracy > 0.5 && one.accuracy < run.decoders!.least,
+/** A way that this model does not go, on the same tokens; it cannot be touched. */
+function Sketch(of: { run: Run; problem: Problem; scene: Scene; wires: readonly Wire[] }) {
+  const { run, problem: asked, scene, wires } = of;
+  const small = { ...run, model: { ...run.model, n_layers: 1 + Math.max(...wires.map(({ layer }) => layer)) } };
+  const shown = wires.map((wire): Shown => {
+    const path = { ...wire, head: 0, name: `sketch ${wire.layer} ${wire.query}` };
+    return { path, ours: true, label: "sketch", strength: 1, notes: [] };
+  });
+  const chips = (after: number, role: string): Chip[] =>
+    heldIn(wires, symbolOf, after, role)
+      .filter((symbol) => symbol !== symbolOf(role))
+      .map((symbol) => ({ text: nameOf(asked, symbol, CHAIN), symbol, state: "held" }));
+  return (
+    <div class="sketch" inert>
+      <Drawing run={small} chain={chainOf(scene)} all={[shown]} shown={shown} chips={chips} />
+    </div>
   );
-  return [...chips, ...(unsure ? [{ text: "?", symbol: -1, right: true }] : [])].slice(0, MOST);
+}
+
+/** What a stream holds that it did not hold before the first layer; at the top of the query's, what is answered. */
+export function chipsOf(
+  run: Run,
+  asked: Problem,
+  scene: Scene,
+  { layers, role, edited }: { layers: number; role: string; edited: boolean },
+): Chip[] {
+  if (role === "query" && layers === run.model.n_layers) {
+    return scene.answers.map(({ hop, named, right }) => ({
+      ...{ text: named, symbol: hop },
+      state: named === right ? "held" : "wrong",
+    }));
+  }
+  const { cells, least } = run.decoders!;
+  const here = (at: number) => cells.filter((one) => one.layer === at && one.role === role);
+  const own = here(0).find(({ accuracy }) => accuracy >= least)?.hop;
+  const held = scene.holds(layers, role).filter(({ hop }) => hop !== own);
+  const unsure = edited ? [] : here(layers).filter(({ accuracy }) => accuracy > 0.5 && accuracy < least);
+  return [
+    ...held.map(({ name: text, hop, right }): Chip => ({ text, symbol: hop, state: right ? "held" : "gone" })),
+    ...unsure.map(({ hop }): Chip => ({ text: `${nameOf(asked, hop, CHAIN)}?`, symbol: hop, state: "unsure" })),
+  ].slice(0, MOST);
 }
 
 /** The tour in paragraphs, which move the same picture. */
-function Told({ parts, tell }: { parts: Paragraph[]; tell: number }) {
+function Tour({ parts, tell }: { parts: Paragraph[]; tell: number }) {
   const store = useStore();
-  const at = Math.max(1, tell);
-  const { title, text } = parts[at - 1]!;
+  const at = Math.min(parts.length, Math.max(1, tell));
+  const { title, text, lesson } = parts[at - 1]!;
   const go = (to: number): void => {
     const next = parts[to - 1]!;
     store.choose({ tell: to });
@@ -182,21 +255,26 @@ function Told({ parts, tell }: { parts: Paragraph[]; tell: number }) {
   };
   return (
     <section class="card told" aria-label={`How it works, ${at} of ${parts.length}`}>
-      <p class="tour-count">
-        {at} of {parts.length}
-      </p>
-      <h2>{title}</h2>
-      {text.map((one) => (
-        <p key={one}>{one}</p>
-      ))}
       <div class="tour-steps">
-        <button type="button" disabled={at === 1} onClick={() => go(at - 1)}>
+        <button type="button" aria-disabled={at === 1} onClick={() => at > 1 && go(at - 1)}>
           Back
         </button>
+        <span>
+          {at} of {parts.length}
+        </span>
         <button type="button" class="main" onClick={() => go(at === parts.length ? 1 : at + 1)}>
           {at === parts.length ? "From the start" : "Next"}
         </button>
       </div>
+      <h2>{title}</h2>
+      {text.map((one) => (
+        <p key={one}>{one}</p>
+      ))}
+      {lesson && (
+        <button type="button" onClick={() => store.learn(lesson)}>
+          Train a model of one layer, and see it fail
+        </button>
+      )}
     </section>
   );
 }

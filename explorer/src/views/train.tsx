@@ -1,19 +1,21 @@
 /** Train a model here: the knobs, its losses as they fall, and the circuit as it grows over the tokens of a question. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
-import { keyOf, type Lesson, MOST } from "../engine/lesson.ts";
-import { expected, verdict } from "../lessons.ts";
+import { keyOf, LEARNT, type Lesson, MOST } from "../engine/lesson.ts";
+import { expected, verdict, warning } from "../lessons.ts";
 import { Curves, Legend } from "../parts/curves.tsx";
 import { Drawing } from "../parts/diagram.tsx";
 import type { Shown } from "../parts/layout.ts";
 import { save } from "../parts/sharing.tsx";
 import { whole } from "../parts/words.ts";
+import { learned, routesOf } from "../routes.ts";
 import { packed } from "../saving.ts";
 import { said, useStore } from "../store.ts";
-import type { Seen } from "../training.ts";
-import { Answers, chipsOf, Question } from "./scene.tsx";
+import type { Seen, Training } from "../training.ts";
+import { Answers, Asking, COUNTED, chipsOf, HowToRead, Question } from "./scene.tsx";
 
 const GROWN = 0.3; // mean attention from which a path is drawn
+const STRONG = 0.5; // from which it is counted to a way of hopping
 const RANGE = { low: 0.02, high: 1.3 }; // of losses
 
 export function Train() {
@@ -47,8 +49,8 @@ export function Train() {
   return (
     <div class="view train-view">
       <Knobs lesson={lesson} />
+      <Circuit run={run} />
       {run && <Losses run={run} step={step} />}
-      {run && <Circuit run={run} />}
     </div>
   );
 }
@@ -57,13 +59,16 @@ function Knobs({ lesson }: { lesson: Lesson }) {
   const store = useStore();
   const { training } = store;
   const running = training.running.value;
+  const { trained } = store.choice.value;
   const step = training.seen.value?.step ?? 0;
+  const told = verdict(lesson, training.losses, step, running, trained);
+  const warned = warning(lesson);
   const set = (change: Partial<Lesson>): void => {
     store.choose({ lesson: { ...lesson, ...change }, trained: 0, off: [] });
   };
   return (
     <section class="card knobs">
-      <h2>Train a model from random weights</h2>
+      <h2>Train a model here</h2>
       <div class="knob-row">
         <Choose of="Hops" most={MOST.hops} value={lesson.hops} set={(hops) => set({ hops })} />
         <Choose of="Layers" most={MOST.layers} value={lesson.layers} set={(layers) => set({ layers })} />
@@ -75,7 +80,7 @@ function Knobs({ lesson }: { lesson: Lesson }) {
               set(checked ? { prior: true } : { prior: false, layers: MOST.layers })
             }
           />{" "}
-          Prior for the token before
+          Prior: layer 0 begins by reading the token before
         </label>
         <label>
           <input
@@ -83,7 +88,7 @@ function Knobs({ lesson }: { lesson: Lesson }) {
             checked={lesson.curriculum === "implicit"}
             onChange={({ currentTarget: { checked } }) => set({ curriculum: checked ? "implicit" : "none" })}
           />{" "}
-          Ask every hop (curriculum)
+          Curriculum: every hop is asked, not the last alone
         </label>
         <label>
           Seed{" "}
@@ -99,7 +104,10 @@ function Knobs({ lesson }: { lesson: Lesson }) {
           />
         </label>
       </div>
-      <p class="hint">{expected(lesson)}</p>
+      <p class="hint">
+        {lesson.prior ? "All other weights are random." : "All weights are random."} {expected(lesson)}
+      </p>
+      {warned && <p class="refusal">{warned}</p>}
       <div class="actions">
         <button
           type="button"
@@ -123,10 +131,16 @@ function Knobs({ lesson }: { lesson: Lesson }) {
         </p>
       )}
       <p class="outcome" role="status">
-        {verdict(lesson, training.losses, step, running)}
+        {told} {told.startsWith("Learnt") && learned(strong(training))}
       </p>
     </section>
   );
+}
+
+/** The paths that are strong by now. */
+function strong({ run, seen }: Training): Run["paths"] {
+  const { strengths } = seen.value ?? {};
+  return run.value?.paths.filter((_, i) => (strengths?.[i] ?? 0) >= STRONG) ?? [];
 }
 
 function Choose({ of, most, value, set }: { of: string; most: number; value: number; set: (value: number) => void }) {
@@ -174,64 +188,72 @@ function Losses({ run, step }: { run: Run; step: number }) {
   const steps = [0, Math.max(100, step)].map((one) => ({ step: one }) as Run["checkpoints"][number]);
   const shown = { ...run, checkpoints: steps };
   return (
-    <section class="card" data-step={step} data-settled={training.busy.value ? "no" : "yes"}>
+    <section class="card falls" data-step={step} data-settled={training.busy.value ? "no" : "yes"}>
       <div class="card-head">
         <h2>Loss of each hop at step {whole(step)}</h2>
         <Legend run={run} step={step} />
       </div>
       <Curves run={shown} step={step} pick={() => {}} height={190} range={RANGE} left={44} />
+      <p class="hint">
+        {run.task.hop_names
+          .map((hop) => `${hop}: the answer after ${COUNTED[Number(hop.slice(1))]} ${hop === "x1" ? "step" : "steps"}`)
+          .join(". ")}
+        . On 64 sequences that are not trained on. Dotted: what it costs to answer with zeros, or with the mean of the
+        four symbols of that step; and {LEARNT}, below which a hop is learnt.
+      </p>
     </section>
   );
 }
 
-function Circuit({ run }: { run: Run }) {
+function Circuit({ run }: { run: Run | null }) {
   const store = useStore();
   const { training } = store;
-  const { draw, off } = store.choice.value;
+  const { off } = store.choice.value;
   const seen = training.seen.value;
   const problem = training.problem;
   const met = useRef({ key: "", names: new Set<string>() });
-  if (!seen || !problem || !run.decoders) return null;
+  if (!run || !seen || !problem || !run.decoders) {
+    return <section class="card picture waiting">{training.trouble.value || "Loading the model …"}</section>;
+  }
   if (met.current.key !== run.identity) met.current = { key: run.identity, names: new Set() };
   run.paths.forEach((path, i) => {
     if (seen.strengths[i]! >= GROWN) met.current.names.add(path.name);
   });
   return (
-    <section class="card">
+    <section class="card picture ask">
       <Question problem={problem} />
-      <Answers run={run} problem={problem} scene={seen.scene} />
+      <Answers problem={problem} scene={seen.scene} />
       <Grown run={run} seen={seen} met={met.current.names} off={off} />
-      <div class="card-foot">
-        <p class="hint">
-          Arrows are paths between the positions of a chain with a mean attention of {GROWN} or more on 64 sequences, as
-          strong as on this one. A name on a line is read by a linear decoder, fitted anew as the model learns (last at
-          step {run.decoders.step}), that names the right symbol in at least {Math.round(100 * run.decoders.least)} % of{" "}
-          {run.decoders.n} other sequences; “?” is read less surely. Once training is paused, click an arrow to knock it
-          out.
-        </p>
-        <button type="button" onClick={() => store.choose({ draw: draw + 1 })}>
-          Ask again, shuffled anew
-        </button>
-        <button type="button" class="quiet" disabled={!store.edited.value} onClick={() => store.reset()}>
-          Put all arrows back
-        </button>
-      </div>
+      <Asking />
+      <HowToRead>
+        Arrows are paths between the positions of a chain with a mean attention of {GROWN} or more on 64 sequences;
+        click one once training is paused. A name on a line is read by a linear decoder, fitted anew as the model learns
+        (last at step {run.decoders.step}), that is right in at least {Math.round(100 * run.decoders.least)} % of{" "}
+        {run.decoders.n} other sequences.
+      </HowToRead>
     </section>
   );
 }
 
 function Grown({ run, seen, met, off }: { run: Run; seen: Seen; met: Set<string>; off: readonly string[] }) {
+  const { training } = useStore();
   const { symbols, roles } = seen.scene.sequence;
   const chain = useMemo(() => ({ symbols, roles, letter: "a" }), [symbols.join(), roles.join()]);
   const told = (one: Run["paths"][number]): Shown => {
     const gone = off.includes(one.name);
-    const label = `L${one.layer}H0 ${gone ? "off" : seen.scene.attention(one).toFixed(2)}`;
-    return { path: one, ours: true, label, notes: [] };
+    const strength = seen.scene.attention(one);
+    const label = `L${one.layer}H0 ${gone ? "off" : strength.toFixed(2)}`;
+    return { path: one, ours: true, label, strength, notes: [] };
   };
   const known = run.paths.filter(({ name }) => met.has(name));
   const all = [known.map(told)];
-  const strong = new Set(run.paths.filter((_, i) => seen.strengths[i]! >= GROWN).map(({ name }) => name));
-  const shown = known.filter(({ name }) => strong.has(name) || off.includes(name)).map(told);
-  const chips = (layers: number, role: string) => chipsOf(run, seen.held, layers, role);
-  return <Drawing run={run} chain={chain} all={all} shown={shown} chips={chips} />;
+  const now = new Set(run.paths.filter((_, i) => seen.strengths[i]! >= GROWN).map(({ name }) => name));
+  const shown = known.filter(({ name }) => now.has(name) || off.includes(name)).map(told);
+  const held = { ...seen.held, answers: seen.scene.answers };
+  const chips = (layers: number, role: string) =>
+    chipsOf(run, training.problem!, held, { layers, role, edited: off.length > 0 });
+  const { joins, again, joined } = routesOf(strong(training));
+  const way = training.learnt && !off.length ? [...again, ...joined] : [];
+  const lit = way.length ? [...joins, ...way].map(({ name }) => name) : [];
+  return <Drawing run={run} chain={chain} all={all} shown={shown} chips={chips} lit={lit} />;
 }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     default="tour",
     show_default=True,
     metavar="tour|last|STEPS|all",
-    help="Checkpoints whose model runs in the file: those of the tour, the last, all, or steps such as 0,160,1000.",
+    help="Checkpoints whose model runs in the file: where hops are learnt (tour), the last, all, or steps 0,160,1000.",
 )
 @click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of these results, or studies.")
 @progress
