@@ -161,7 +161,7 @@ def test_the_tour_is_told_in_five_paragraphs_that_move_the_picture(scene, width)
     assert "this model has not learned this way" in told.inner_text()
     told.get_by_role("button", name="From the start").click()
     assert page.page.locator(".sketch, .arrow.off").count() == 0
-    page.page.evaluate("window.scrollTo(0, 0)")
+    page.page.evaluate("document.querySelector('main').scrollTo(0, 0)")
     top = page.page.locator(".picture").bounding_box()["y"]
     ask = page.page.locator(".ask").bounding_box()
     assert 0 <= top - ask["y"] - ask["height"] < 20  # directly under the question
