@@ -17,7 +17,7 @@ export function expected({ hops, prior }: Lesson): string {
 export function warning({ hops, layers }: Lesson): string {
   if (hops <= within(layers)) return "";
   const least = [1, 2, 3, 4].find((one) => within(one) >= hops)!;
-  return `${capital(layersOf(layers))} cannot learn ${hopsOf(hops)}, which take at least ${NUMBER[least]}. Train it, and see it fail.`;
+  return `${capital(layersOf(layers))} cannot learn ${hopsOf(hops)}, which ${hops > 1 ? "take" : "takes"} at least ${NUMBER[least]}. Train it, and see it fail.`;
 }
 
 /** What is to be seen now, or has come of it. `until`: to where a link has it trained again. */
@@ -26,11 +26,12 @@ export function verdict(lesson: Lesson, losses: readonly number[], step: number,
   if (running && step < until) return `The link names step ${until}: the same model is trained again, from step 0.`;
   if (!step || !losses.length) return "";
   if (losses.every((loss) => loss < LEARNT)) {
-    return `Learnt: after ${step} steps the loss of every hop is below ${LEARNT}.`;
+    return `Learnt: after ${step} steps the loss of every hop is below ${LEARNT}. Go on for fewer errors.`;
   }
   const flat = losses.every((loss) => loss > 0.6);
   if (running || step < limit(lesson)) {
     if (!flat || step < 40) return "";
+    if (hops > within(layers)) return `The losses do not fall. ${cannot(layers)}`;
     return prior
       ? "The losses still lie where an answer without any fact lies."
       : "A plateau: the losses lie where an answer without any fact lies, 0.75, and wait for the first head.";
@@ -51,6 +52,6 @@ function cannot(layers: number): string {
     `${why}Number the tokens of a chain: the query ann is 0, its first fact (ann bob) is 1 and 2, the next (bob cy) ` +
     `3 and 4. The answer after D hops is token 2D. A position can read another with which it shares a symbol, so a ` +
     `layer at most doubles how far its contents reach: after ${layersOf(layers)} the query holds at most token ` +
-    `${last}, and ${hopsOf(can + 1)} would take token ${answer}. One hop takes two layers; two or three take three.`
+    `${last}, and ${hopsOf(can + 1)} would take token ${answer}.`
   );
 }

@@ -20,11 +20,14 @@ export function routesOf<One extends Wire>(all: readonly One[]): Routes<One> {
   const between = (query: string, key: string): One[] =>
     paths.filter((one) => one.query === query && one.key === key).sort((one, two) => one.layer - two.layer);
   const joins = paths.filter(({ query, key }) => query.startsWith("value") && key === query.replace("value", "key"));
-  const [first, second] = [between("value[1]", "key[1]"), between("value[2]", "key[2]")];
-  const after = (some: readonly One[], one: Wire): boolean => some.some(({ layer }) => layer < one.layer);
-  const finds = between("query", "value[1]").filter((one) => after(first, one));
-  const again = between("query", "value[2]").filter((one) => after(finds, one) && after(second, one));
-  const joints = [...between("value[1]", "value[2]"), ...between("value[2]", "value[1]")];
+  const before = (one: Wire, some: readonly One[]): boolean => some.some(({ layer }) => layer < one.layer);
+  const finds = between("query", "value[1]").filter((one) => before(one, between("value[1]", "key[1]")));
+  const marked = (one: Wire): boolean => before(one, between(one.key, one.key.replace("value", "key")));
+  const further = paths.filter(({ query, key }) => query === "query" && key.startsWith("value") && key !== "value[1]");
+  const again = further.filter((one) => before(one, finds) && marked(one));
+  const joints = paths.filter(
+    ({ query, key }) => query.startsWith("value") && key.startsWith("value") && query !== key,
+  );
   const readers = (joint: Wire): One[] => between("query", joint.query).filter((one) => one.layer > joint.layer);
   return {
     joins,

@@ -43,7 +43,7 @@ function meet({ routes, names }: Told, { sheet }: Problem): Paragraph {
   return {
     title: "The two tokens of a fact meet",
     text: [
-      `Every fact is two tokens, a key and a value: ${x0} ${x1} says that ${x1} is one step from ${x0}. The ${facts} facts about ${facts + sheet.n_chains} people stand in shuffled order; at the end stand ${sheet.n_chains} queries, ${x0} among them. The model sees it all at once, and answers at each query.`,
+      `Every fact is two tokens, a key and a value: ${x0} ${x1} says that ${x1} is one step from ${x0}. The ${facts} facts about ${facts + sheet.n_chains} people stand in shuffled order; at the end stand ${sheet.n_chains} queries, ${x0} among them. The model sees it all at once.`,
       `In a layer every position can read others and copy what they hold. ${met}`,
     ],
     lit: routes.joins.map(pathName),
@@ -73,7 +73,7 @@ function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragra
   const dearest = [...paths].sort((one, two) => two.silenced_loss - one.silenced_loss)[0];
   const victim = routes.joins.find(({ query }) => query === "value[1]") ?? dearest;
   const taken = victim
-    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly), and all else runs as before. See what the positions above hold now, and what the model answers.`
+    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly). See what the positions above hold now.`
     : "Click an arrow to knock it out, and see what the model answers.";
   return {
     title: "One layer cannot",
@@ -97,7 +97,7 @@ function again({ routes, names }: Told): Paragraph {
     title: "Two steps: the query reads again",
     text: own.length
       ? [`${way} Here ${listed(own.map(reading))}.${twice}`, "This is the way that this model has learned."]
-      : [way, "The picture is a sketch: this model has not learned this way."],
+      : [way, "A sketch: this model has not learned this way."],
     lit: [...routes.joins, ...own].map(pathName),
     off: [],
     ...(own.length ? {} : { sketch: AGAIN }),
@@ -107,15 +107,15 @@ function again({ routes, names }: Told): Paragraph {
 function joined({ routes, names }: Told): Paragraph {
   const [x0, x1, x2] = names;
   const own = routes.joined;
-  const way = `value[1] holds ${x0} and ${x1}, value[2] holds ${x1} and ${x2}. They share ${x1}, so one can read the other and then holds both facts. The query reads ${x1} and ${x2} from it in one look.`;
+  const way = `value[1] holds ${x0} and ${x1}, value[2] holds ${x1} and ${x2}. They share ${x1}, so one can read the other and then holds both facts. The query can read both names from it in one look.`;
   return {
     title: "Or: facts join first",
     text: [
       own.length
         ? `${way} Here ${listed(own.map(reading))}: this model has learned this way.`
-        : `${way} The picture is a sketch: this model has not learned this way. The one to train here with seed 0 does.`,
-      "Either way a step stands on what a layer below has done. A layer can at most double how far along its chain a position's contents reach: two layers can do one step, three layers three, four layers seven.",
-      "Now click any arrow yourself, or train a model.",
+        : `${way} A sketch: this model has not learned this way. The one to train here with seed 0 finds ${x2} this way.`,
+      "Either way a step stands on what a layer below has done. In a layer, the tokens that a position holds of its chain at most double, and a step is two tokens: two layers can do one step, three layers three, four layers seven.",
+      own.length ? "Now click any arrow yourself, or train a model." : "Now train a model.",
     ],
     lit: [...routes.joins, ...own].map(pathName),
     off: [],
