@@ -202,6 +202,8 @@ export interface Run {
   circuit: Circuit | null;
   decoders: Decoders | null;
   emergence: Emergence | null;
+  /** Steps whose weights a file holds; the page goes by the checkpoints that have them. */
+  tour?: number[] | null;
 }
 
 export interface Claim {

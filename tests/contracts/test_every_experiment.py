@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.core import catalogue
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import as_text, redraw, results_in, rooms, table_in
+from hopscope.experiments.results import as_text, measured, redraw, results_in, rooms, table_in
 from hopscope.experiments.runner import carry_out, reproduce, run_folder
 
 EXPERIMENTS = catalogue.names("experiments")
@@ -106,7 +106,7 @@ def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced,
         return
     configs = declared(reproduced.name, "quick")
     cells = [carry_out(config, run_folder(runs, config), lambda: False) for config in configs]
-    tables = [source.table([cell], "quick").assign(scale="quick") for cell in cells]
+    tables = [measured(source, [cell], "quick") for cell in cells]
     parts = [as_text(table) for table in tables]
     assert [set(part.run) for part in parts] == [{config.identity} for config in configs]
     whole, union = table_in(reproduced.results, as_text=True), pandas.concat(parts, ignore_index=True).fillna("")

@@ -136,7 +136,10 @@ def test_a_lesson_is_a_run_as_python_describes_one():
         width = 128 if hops > 2 else 64
         shape = Architecture(knobs["layers"], d_model=width, positions=PRIOR if prior else "learned")
         run = found["run"]
-        assert run["task"] == json.loads(json.dumps(task_entry(task, shape)))
+        described = json.loads(json.dumps(task_entry(task, shape)))
+        zero, mean = described["baselines"]["predict zero"], described["baselines"]["right step, no chain followed"]
+        said = {"baselines": {"answer zero": zero, "mean of four": mean}, "learnt_below": 0.2, "solved_below": 0.2}
+        assert run["task"] == described | said  # in the lesson's words, and with its one threshold
         assert run["batch"]["roles"] == list(task.sample(1).searched.names)
         model = shape.build(task, torch.Generator().manual_seed(0))
         assert {one["name"]: one["shape"] for one in run["model"]["tensors"]} == {

@@ -768,7 +768,9 @@ def test_a_model_that_reads_no_replaced_pattern_is_refused(rows):
     """transformer-lens 3 calls the hooks of its bridge, and goes on with what it had: every circuit was `none`."""
 
     class Deaf(Bridge):
-        def run_with_hooks(self, inputs, return_type, fwd_hooks):
+        def run_with_hooks(self, inputs, return_type=None, fwd_hooks=(), start_at_layer=None, stop_at_layer=None):
+            if start_at_layer is not None:
+                return inputs
             super().run_with_hooks(inputs, return_type, fwd_hooks)
             return self.model(inputs)
 
