@@ -17,7 +17,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
 from hopscope.language import lm_eval
 from hopscope.language.agreement import agreed
-from hopscope.language.backends.base import Backend, Unreachable
+from hopscope.language.backends.base import Backend, Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import Marking
@@ -138,6 +138,23 @@ def test_what_a_server_refuses_is_learnt_once_and_recorded(habit, tmp_path, capl
             one["finish_reason"] == "stop" and one.get("left_out", []) == ([] if renamed else [field]) for one in said
         )
         assert sum(field in record.getMessage() for record in caplog.records) == (not renamed)
+        endpoint.close()
+
+
+def test_who_asked_before_another_learnt_of_a_refusal_asks_again(monkeypatch):
+    """Questions in flight with the refused field come back refused when the field is known and left out already."""
+    with HabitsServer("no temperature") as server:
+        endpoint = Endpoint(server.url, "x")
+        post = endpoint.server.post
+
+        def learnt_meanwhile(bodies, read):
+            if "temperature" in bodies[0][1]:
+                endpoint.fields.left_out.append("temperature")  # by another, before this one is answered
+            return post(bodies, read)
+
+        monkeypatch.setattr(endpoint.server, "post", learnt_meanwhile)
+        request = Rendered("a = 1\nWhat is the value of a?", chat=True, choices=(), spans=())
+        assert [str(text) for text in endpoint.generate([request], [Sampling(1.0, 8, 0)])] == ["1"]
         endpoint.close()
 
 

@@ -155,12 +155,15 @@ class Endpoint(Backend):
     def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
         """Bodies put to their paths, without the fields that the server turned out not to take."""
         while True:
-            bodies = [(path, {"model": self.model, **self.fields.taken(body)}) for path, body in posts]
+            sent = self.taken(posts)
             try:
-                return self.server.post(bodies, read)
-            except Refused as refusal:
-                if not self.fields.learn(refusal.answer):
+                return self.server.post(sent, read)
+            except Refused as refusal:  # of those who ask at once, one learns it for all
+                if not self.fields.learn(refusal.answer) and self.taken(posts) == sent:
                     raise
+
+    def taken(self, posts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+        return [(path, {"model": self.model, **self.fields.taken(body)}) for path, body in posts]
 
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         if self.first_token:
