@@ -52,7 +52,9 @@ def static(name: str) -> str:
 def served_page(title: str) -> str:
     """The page as the server gives it; it fetches the rest from there."""
     style, body = '<link rel="stylesheet" href="page.css">', '<script src="page.js"></script>'
-    return SHELL.format(head='<link rel="icon" href="data:,">', title=html.escape(title), style=style, body=body)
+    early = '<link rel="preload" href="bundle.json" as="fetch" crossorigin>'  # while the script is read
+    head = f'<link rel="icon" href="data:,">\n{early}'
+    return SHELL.format(head=head, title=html.escape(title), style=style, body=body)
 
 
 def export(builder: Builder, path: Path, title: str = "") -> Bundle:

@@ -119,6 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "hopscope", ""
     timeout = PATIENCE
+    disable_nagle_algorithm = True  # or a body waits, some 40 ms, until the browser has acknowledged its headers
 
     def do_GET(self) -> None:
         try:
