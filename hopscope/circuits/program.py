@@ -188,7 +188,8 @@ class Program:
     title: str = "A circuit as a program."
 
     def __str__(self) -> str:
-        return HEAD.format(title=self.title) + "".join(f"    {x}\n" for x in self.lines())
+        title = self.title.replace("\\", "\\\\").replace('"', '\\"')  # it names roles, and is no code
+        return HEAD.format(title=title) + "".join(f"    {x}\n" for x in self.lines())
 
     def lines(self) -> list[str]:
         """The body: each step looks, and reads what is used of what it finds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import shutil
 from pathlib import Path as Files
@@ -186,3 +187,7 @@ def test_names_of_roles_are_no_code():
     compiled(str(dataclasses.replace(made, steps=steps)))
     lines = str(dataclasses.replace(made, steps=steps)).splitlines()
     assert all(line.lstrip().startswith("#") for line in lines if "SystemExit" in line)
+    for told in ('needs L0H0 x"""\nraise SystemExit\n"""', 'needs L0H0 x\\"""+exit()+"""', "needs L0H0 x\\"):
+        text = str(dataclasses.replace(made, title=told))
+        compiled(text)
+        assert ast.get_docstring(ast.parse(text), clean=False) == told
