@@ -52,12 +52,15 @@ class Asked(LM):
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Texts without their thoughts; one that was cut off is empty.
 
-        Raises BadInput where all were cut off, and Unreachable.
+        Raises BadInput where all of a task were cut off, and Unreachable.
         """
         asked, how = zip(*(self.as_ours(*arguments) for arguments in arguments_of(requests)), strict=True)
         answers = [said_of(text) for text in self.endpoint.generate(asked, how)]
         self.habits.note(answers)
-        self.habits.check(self.endpoint.model, accepted=len(answers))
+        for task in dict.fromkeys(request.task_name for request in requests):
+            of_task = Habits()
+            of_task.note([said for said, request in zip(answers, requests, strict=True) if request.task_name == task])
+            of_task.check(self.endpoint.model, accepted=of_task.n)
         return [text_in(answer) for answer in answers]
 
     def as_ours(self, text: str, how: Mapping[str, Any]) -> tuple[Rendered, Sampling]:

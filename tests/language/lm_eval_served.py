@@ -19,12 +19,15 @@ from typing import Any
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none"}
 
 from lm_eval import simple_evaluate
+from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from hopscope.core.settings import BadInput
 from hopscope.language.lm_eval_model import Asked
 from hopscope.language.server import Patience
+from hopscope.language.turns import completion
 from tests.language.habits_server import HABITS, WORDS, HabitsServer, tokens
 
 HASTY = Patience(timeout=5.0, silence=5.0, pause=0.001, longest=0.01)
@@ -79,7 +82,23 @@ def main(folder: Path) -> dict[str, dict[str, Any]]:
                 plain = {**common, "base_url": f"{server.url}/completions", **more}
                 how = {"model": "local-completions", "model_args": plain}
                 found[habit]["theirs"] |= scores({"choice": tasks["choice"]}, manager, **how)
+    found["two tasks"] = {"ours": cut_in_one_task()}
     return found
+
+
+def cut_in_one_task() -> str:
+    """What is said where all answers to one task were cut off, beside a task whose answers ended."""
+    with HabitsServer("plain") as server:
+        asked = Asked(server.url)
+        asked.endpoint.close()
+    reasons = ["stop", "stop", "length", "length"]
+    asked.endpoint.generate = lambda requests, how: [completion("1", reason, "", ()) for reason in reasons]
+    how = {"until": ["\n"], "max_gen_toks": 8}
+    requests = [Instance("generate_until", {}, ("text", how), 0, (f"hopscope_{n // 2}", n, 1)) for n in range(4)]
+    try:
+        return str(asked.generate_until(requests))
+    except BadInput as error:
+        return str(error)
 
 
 if __name__ == "__main__":

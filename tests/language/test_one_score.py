@@ -133,6 +133,12 @@ def test_lm_eval_says_what_we_say_of_every_habit(in_lm_eval, habit):
 
 
 @pytest.mark.peers
+def test_lm_eval_is_refused_where_one_of_its_tasks_was_cut_off(in_lm_eval):
+    """lm-eval asks the questions of all tasks at once: those of one alone would all count as wrong."""
+    assert in_lm_eval["two tasks"]["ours"].startswith("all 2 answers of habits were cut off before they ended")
+
+
+@pytest.mark.peers
 @pytest.mark.parametrize("habit", [habit for habit in WORDS if habit != "cut"])
 def test_what_lm_evals_own_clients_say_is_what_we_say(in_lm_eval, habit):
     """Of whole texts; why one ended is not passed on. At fields that are refused they stop (docs/endpoints.md)."""
