@@ -231,9 +231,8 @@ def null_of_each(circuit: Circuit) -> list[str]:
     selves: dict[str, None] = dict.fromkeys(row.split(" ")[0] for row in circuit.protocol.get("identity", ()))
     if not selves or circuit.protocol.get("null", "uniform") == "identity":
         return []
-    one = len(selves) == 1
-    attends, harm = ("attends to itself", "it harms") if one else ("attend to themselves", "they harm")
-    return [f"Where idle, rows of {listed(selves)} {attends}, for {harm} less so than by attending evenly."]
+    told = f"rows of {listed(selves)} attend to themselves, for they harm less so than by attending evenly"
+    return [f"Where idle, {told}."]
 
 
 def untouched(circuit: Circuit) -> list[str]:

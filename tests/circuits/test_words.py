@@ -64,6 +64,8 @@ def test_what_null_means_is_told_where_it_is_not_one_thing():
     mixed = {"null": "uniform", "identity": ["L0H1 value", "L0H1 query", "L1H1 value"]}
     words = paragraph(circuit(*map(found, DEMO), protocol=mixed), Retrieval())
     assert "Where idle, rows of L0H1 and L1H1 attend to themselves, for they harm less so than by attending " in words
+    one = paragraph(circuit(*map(found, DEMO), protocol={"null": "uniform", "identity": ["L0H1 value"]}), Retrieval())
+    assert "rows of L0H1 attend to themselves" in one
     assert "Where idle" not in paragraph(circuit(*map(found, DEMO), protocol=mixed | {"null": "identity"}), Retrieval())
 
 
