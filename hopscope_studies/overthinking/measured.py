@@ -51,6 +51,12 @@ class Demonstrations(OfModel):
         return trial(self.opened(by_hand), Trial(self.words, self.count, self.seed, self.brief), print)
 
 
+def toy(table: DataFrame) -> dict[str, Any]:
+    """By seed, of its trained models at scale cpu: what the language model's numbers are set beside."""
+    rows = table[(table.condition == "trained") & (table.scale == "cpu")]
+    return {"seeds": [{"seed": int(some.seed.iloc[0]), **toy_model(some)} for _, some in rows.groupby("seed")]}
+
+
 @dataclass(frozen=True)
 class Toy(OfTable):
     """The toy study's numbers, read off its committed table."""
@@ -63,15 +69,7 @@ class Toy(OfTable):
     def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
         return reading.toy(report)
 
-    @staticmethod
-    def read(table: DataFrame) -> dict[str, Any]:
-        return toy(table)
-
-
-def toy(table: DataFrame) -> dict[str, Any]:
-    """By seed, of its trained models at scale cpu: what the language model's numbers are set beside."""
-    rows = table[(table.condition == "trained") & (table.scale == "cpu")]
-    return {"seeds": [{"seed": int(some.seed.iloc[0]), **toy_model(some)} for _, some in rows.groupby("seed")]}
+    read = staticmethod(toy)
 
 
 def toy_model(rows: DataFrame) -> dict[str, float]:

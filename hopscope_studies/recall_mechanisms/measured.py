@@ -44,6 +44,19 @@ class Recalled(OfModel):
         return trial(self.opened(), made, print)
 
 
+def toy(table: DataFrame) -> dict[str, Any]:
+    """When its models know each part of an answer, and how much they recall by what they are made of."""
+    curves = table[(table.kind == "curve") & (table.facts == "even") & (table.scale == "cpu")]
+    cells = table[(table.kind == "trade_off") & (table.scale == "cpu")]
+    return {
+        "seeds": [{"seed": int(some.seed.iloc[0]), **halved(some)} for _, some in curves.groupby("run")],
+        "cells": [
+            {"attention": int(one["attention"]), "mlp": int(one["mlp"]), "recall": float(one["recall"])}
+            for one in cells.to_dict("records")
+        ],
+    }
+
+
 @dataclass(frozen=True)
 class Toy(OfTable):
     """The toy study's numbers, read off its committed table."""
@@ -56,22 +69,7 @@ class Toy(OfTable):
     def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
         return reading.toy(report)
 
-    @staticmethod
-    def read(table: DataFrame) -> dict[str, Any]:
-        return toy(table)
-
-
-def toy(table: DataFrame) -> dict[str, Any]:
-    """When its models know each part of an answer, and how much they recall by what they are made of."""
-    curves = table[(table.kind == "curve") & (table.facts == "even") & (table.scale == "cpu")]
-    cells = table[(table.kind == "trade_off") & (table.scale == "cpu")]
-    return {
-        "seeds": [{"seed": int(some.seed.iloc[0]), **halved(some)} for _, some in curves.groupby("run")],
-        "cells": [
-            {"attention": int(one["attention"]), "mlp": int(one["mlp"]), "recall": float(one["recall"])}
-            for one in cells.to_dict("records")
-        ],
-    }
+    read = staticmethod(toy)
 
 
 def halved(curve: DataFrame) -> dict[str, float]:

@@ -41,21 +41,7 @@ class Bridges(OfModel):
         return {"model": opened.name, "identity": opened.identity, "rows": rows}
 
 
-@dataclass(frozen=True)
-class ToyBridges(OfTable):
-    """The toy models' numbers, read off their committed table."""
-
-    label = "toy-bridges"
-    file, experiment = REPORT, "composition"
-
-    folder: str = setting("results/composition", "where the table is, from where the command is given")
-
-    @staticmethod
-    def read(table: DataFrame) -> dict[str, Any]:
-        return {"rows": toy(table)}
-
-
-def toy(table: DataFrame) -> list[dict[str, Any]]:
+def toy(table: DataFrame) -> dict[str, Any]:
     """Of trained models of two layers on fresh segments: overlap, and diagonal score."""
     curves = table[(table.kind == "curve") & (table.layers == 2) & (table.pool == 0)]
     ends = curves[curves.step == curves.groupby("run").step.transform("max")]
@@ -69,4 +55,16 @@ def toy(table: DataFrame) -> list[dict[str, Any]]:
             {"kind": "overlap", "name": "in theory", "value": (rank / width) ** 0.5, **about},
             {"kind": "diagonal", "name": "toy", "value": float(diagonal), **about},
         ]
-    return rows
+    return {"rows": rows}
+
+
+@dataclass(frozen=True)
+class ToyBridges(OfTable):
+    """The toy models' numbers, read off their committed table."""
+
+    label = "toy-bridges"
+    file, experiment = REPORT, "composition"
+
+    folder: str = setting("results/composition", "where the table is, from where the command is given")
+
+    read = staticmethod(toy)

@@ -46,21 +46,7 @@ class Recall(OfModel):
         return {"model": opened.name, "identity": opened.identity, "rows": rows}
 
 
-@dataclass(frozen=True)
-class ToyRecall(OfTable):
-    """The toy models' numbers, read off their committed table."""
-
-    label = "toy-recall"
-    file, experiment = REPORT, "episodic_memory"
-
-    folder: str = setting("results/episodic_memory", "where the table is, from where the command is given")
-
-    @staticmethod
-    def read(table: DataFrame) -> dict[str, Any]:
-        return {"rows": toy(table)}
-
-
-def toy(table: DataFrame) -> list[dict[str, Any]]:
+def toy(table: DataFrame) -> dict[str, Any]:
     """Of copying heads distance and drift, of models contiguity, and what is left of it without these heads."""
     best, answered = copying(last(table[table.kind == "head"])), last(table[table.kind == "answer"])
     rows = [
@@ -79,4 +65,16 @@ def toy(table: DataFrame) -> list[dict[str, Any]]:
         if run in silenced:
             share = float((silenced[run] - 1) / (value - 1))
             rows.append({"kind": "left: contiguity", "name": "matching", "value": share, "seed": int(seed)})
-    return rows
+    return {"rows": rows}
+
+
+@dataclass(frozen=True)
+class ToyRecall(OfTable):
+    """The toy models' numbers, read off their committed table."""
+
+    label = "toy-recall"
+    file, experiment = REPORT, "episodic_memory"
+
+    folder: str = setting("results/episodic_memory", "where the table is, from where the command is given")
+
+    read = staticmethod(toy)

@@ -130,7 +130,7 @@ def test_made_up_rows_are_of_the_kinds_of_real_ones(by_hand):
 
 
 def test_the_toys_numbers_are_those_of_their_page():
-    rows = DataFrame(toy(table_in(room("episodic_memory") / "episodic_memory")))
+    rows = DataFrame(toy(table_in(room("episodic_memory") / "episodic_memory"))["rows"])
     distances = rows[rows.kind == "distance"].value
     assert len(distances) == 26 and 0.0005 < distances.min() < distances.max() < 0.005
     assert set(rows[rows.kind == "encoding"].value) == {1.0}

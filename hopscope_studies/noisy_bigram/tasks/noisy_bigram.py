@@ -15,13 +15,13 @@ from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer
-from hopscope.tasks.base_one_answer import OneAnswerTask
+from hopscope_studies.noisy_bigram.tasks.base_noise import NoisyTrigger
 
 TRIGGER = 0  # the token q
 
 
 @dataclass(frozen=True)
-class NoisyBigram(OneAnswerTask):
+class NoisyBigram(NoisyTrigger):
     """Random tokens, in which a fixed trigger q is followed by the sequence's own token y, or by noise τ; q comes last.
 
     ```
@@ -46,26 +46,11 @@ class NoisyBigram(OneAnswerTask):
         return self.n_tokens + 1
 
     @property
-    def noise(self) -> int:
+    def noise(self) -> int:  # type: ignore[override]
         """The token τ."""
         return self.n_tokens
 
-    @property
-    def global_answer(self) -> int:  # type: ignore[override]
-        """What follows the trigger in every sequence alike: τ."""
-        return self.noise
-
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
     query_positions = slice(-1, None)
-    hop_names = ("correct", "noise")
-
-    @property
-    def entropy(self) -> float:
-        """H(α) in nats: the least expected loss."""
-        return -sum(p * math.log(p) for p in (self.alpha, 1 - self.alpha) if p > 0)
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -81,11 +66,6 @@ class NoisyBigram(OneAnswerTask):
     def solved_below(self) -> float:
         """5 % of the way from the best that can be known, H(α), to chance (ours): below H(α) no model comes."""
         return self.entropy + 0.05 * (self.chance - self.entropy)
-
-    @property
-    def best_accuracy(self) -> float:  # type: ignore[override]
-        """Whoever always names what is likelier, noise or the answer."""
-        return max(self.alpha, 1 - self.alpha)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         """A trigger with its correct token is planted at an even place, so that every sequence can be answered."""

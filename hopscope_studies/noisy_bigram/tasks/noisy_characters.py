@@ -22,13 +22,13 @@ from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer
-from hopscope.tasks.base_one_answer import OneAnswerTask
+from hopscope_studies.noisy_bigram.tasks.base_noise import NoisyTrigger
 
 SAMPLE = 4096  # sequences from which the least expected loss is estimated, to about 0.002 nats
 
 
 @dataclass(frozen=True)
-class NoisyCharacters(OneAnswerTask):
+class NoisyCharacters(NoisyTrigger):
     """Characters drawn from Shakespeare's bigrams; after the trigger, the commonest one, comes y or the noise τ.
 
     ```
@@ -61,17 +61,7 @@ class NoisyCharacters(OneAnswerTask):
         """Number of different characters."""
         return int(self.corpus.d_vocab)
 
-    @property
-    def global_answer(self) -> int:  # type: ignore[override]
-        """What follows the trigger in every sequence alike: τ."""
-        return self.noise
-
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
     query_positions = slice(0, None)
-    hop_names = ("correct", "noise")
 
     # Sequences -----------------------------------------------------------------------------------------------
 
@@ -162,11 +152,6 @@ class NoisyCharacters(OneAnswerTask):
 
     # Losses --------------------------------------------------------------------------------------------------
 
-    @property
-    def entropy(self) -> float:
-        """H(α) in nats: the least expected loss where y is known."""
-        return -sum(p * math.log(p) for p in (self.alpha, 1 - self.alpha) if p > 0)
-
     @cached_property
     def bayes_loss(self) -> float:  # type: ignore[override]
         """H(α), and more where no context has shown y yet; estimated on a fixed sample."""
@@ -194,8 +179,3 @@ class NoisyCharacters(OneAnswerTask):
     def solved_below(self) -> float:
         """5 % of the way from the best that can be known to chance (ours)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)
-
-    @property
-    def best_accuracy(self) -> float:  # type: ignore[override]
-        """Whoever always names what is likelier, noise or the answer."""
-        return max(self.alpha, 1 - self.alpha)

@@ -26,7 +26,7 @@ join. Learnt positions do not: if each waits for itself, 1/N of the queries teac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -56,41 +56,47 @@ LEEWAY = 0.3  # of a predicted power
 
 def runs(scale: str) -> Iterator[Config]:
     """Every length, seed by seed, so that what a budget leaves has all lengths."""
-    demo, tiny = recipe("demo").config(), scale == "quick"
     for seed in range(SEEDS[scale]):
-        for chains in CHAINS[scale]:
-            whole: dict[str, Any] = {
-                "steps": STEPS.get(scale),
-                "schedule": "constant",
-                "decay_steps": None,
-                "stop_below": ENDS_BELOW,
-                "val_size": 1024,
-                "checkpoints": "100000",
-            }
-            given = TINY_TRAINING | {"decay_steps": None, "schedule": "constant"} if tiny else whole
-            model = demo.model.but(**TINY_MODEL if tiny else {})
-            yield Config(demo.task.but(n_hops=1, n_chains=chains), model, demo.training.but(**given, seed=seed))
+        yield from (one_hop(chains, seed, STEPS.get(scale)) for chains in CHAINS[scale])
+
+
+def one_hop(chains: int, seed: int, steps: int | None) -> Config:
+    """The demo's recipe with one hop and a constant rate, until x1 is learnt; without a number of steps, a tiny one."""
+    demo = recipe("demo").config()
+    whole: dict[str, Any] = {"steps": steps, "stop_below": ENDS_BELOW, "val_size": 1024, "checkpoints": "100000"}
+    given = (whole if steps else TINY_TRAINING) | {"decay_steps": None, "schedule": "constant"}
+    model = demo.model if steps else demo.model.but(**TINY_MODEL)
+    return Config(demo.task.but(n_hops=1, n_chains=chains), model, demo.training.but(**given, seed=seed))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run: when it reached the plateau, and how long it then waited.
 
-    Columns: those of `endings_of` (learnt is NaN where x1 was not by the last step), chains, length, reached (the step
-    at which x1's loss is halfway from 1 to a guess, 1 − 1/N), wait (from there until x1 is learnt, in steps).
+    Columns: those of `waits`, chains, length.
     """
-    found = endings_of(
+    return waits(
         runs, chains=lambda config: config.task.as_dict()["n_chains"], length=lambda config: config.task.n_positions
     )
+
+
+def waits(runs: list[Run], **columns: Callable[[Config], Any]) -> DataFrame:
+    """When each hop of each run began to be waited for, and how long it took, one row per run and hop.
+
+    Columns: those of `endings_of` (learnt is NaN where a hop was not by the last step), reached (the step at which
+    x1's loss is halfway from 1 to a guess, 1 − 1/N; of later hops, at which the one before is learnt), wait (from there
+    until the hop is learnt, in steps).
+    """
+    found = endings_of(runs, **columns)
     halfway = {run.config.identity: 1 - 0.5 / run.task.as_dict()["n_chains"] for run in runs}
-    reached = first_below(hop_curves_of(runs), halfway).droplevel("hop")
-    found["reached"] = found.run.map(reached).round(1)
+    plateau = found.run.map(first_below(hop_curves_of(runs), halfway).xs("x1", level="hop"))
+    found["reached"] = plateau.where(found.k == 1, found.groupby("run").learnt.shift()).round(1)
     found["wait"] = (found.learnt - found.reached).round(1)
     return found
 
 
-def initial_share(length: int) -> float:
-    """p: of the positions that a fact's value sees, its key's share, on average over facts of one hop."""
-    return float(share(0.0, Places.of(length // 3, 1, "deepest_first").values))
+def initial_share(length: int, hops: int = 1) -> float:
+    """p: of the positions that a fact's value sees, its key's share, on average over facts of the first hop."""
+    return float(share(0.0, Places.of(length // (2 * hops + 1), hops, "deepest_first").values))
 
 
 def under_flow(length: int) -> float:
@@ -98,9 +104,9 @@ def under_flow(length: int) -> float:
     return time_without_cost(initial_share(length), length // 3, 1.0, 1.0)
 
 
-def under_adam(length: int) -> float:
-    """The same where noise limits the rates, up to a factor that does not depend on length."""
-    p = initial_share(length)
+def under_adam(length: int, hops: int = 1) -> float:
+    """The same where noise limits the rates, up to a factor without length; to the first of the hops."""
+    p = initial_share(length, hops)
     return math.sqrt(math.log(1 / p)) / (p * length**0.25)
 
 

@@ -19,7 +19,6 @@ from pandas import DataFrame
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.configuration.config import Config
-from hopscope.configuration.presets import recipe
 from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
@@ -30,6 +29,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.schedules import redundancy
 from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop_by_hop, spare_heads, together
+from hopscope_studies.stacked_heads.experiments.fig7 import models_of
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
@@ -43,15 +43,7 @@ FRESH = 1  # seed of the sequences of appendix E's last step
 
 def runs(scale: str) -> Iterator[Config]:
     """Deep models of one head per layer, over seeds."""
-    if scale == "paper":
-        yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
-        return
-    with_prior = recipe("transformer_abc_prior")
-    if scale == "quick":
-        small = with_prior.config(steps=20, batch=16, log_every=10, val_size=32, checkpoints="20", decay_steps=10)
-        yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
-        return
-    yield from (with_prior.config(seed=seed) for seed in range(SEEDS[scale]))
+    return models_of("transformer_abc", scale, SEEDS.get(scale, 1))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

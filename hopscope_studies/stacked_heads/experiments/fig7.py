@@ -41,15 +41,20 @@ TOGETHER = 10.0  # steps between an onset and a hop's learning that still are on
 
 def runs(scale: str) -> Iterator[Config]:
     """Transformer D's shape with a prior, over seeds; on paper scale Transformer D itself, over three."""
+    return models_of("transformer_d", scale, 5)
+
+
+def models_of(preset: str, scale: str, seeds: int) -> Iterator[Config]:
+    """On paper scale the preset's three models; else its shape with a prior, over some seeds; or a tiny one."""
     if scale == "paper":
-        yield from (recipe("transformer_d").config(seed=seed) for seed in range(3))
+        yield from (recipe(preset).config(seed=seed) for seed in range(3))
         return
-    with_prior = recipe("transformer_d_prior")
+    with_prior = recipe(f"{preset}_prior")
     if scale == "quick":
         small = with_prior.config(steps=12, batch=16, log_every=4, val_size=32, checkpoints="4", decay_steps=4)
         yield Config(small.task.but(n_hops=2), small.model.but(n_layers=3, d_model=16), small.training)
         return
-    yield from (with_prior.config(seed=seed) for seed in range(5))
+    yield from (with_prior.config(seed=seed) for seed in range(seeds))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
