@@ -156,7 +156,7 @@ def figure(table: DataFrame) -> Figure:
         ax.scatter(rows.value, rows.wait, s=12, color=colour(0))
         values = numpy.array(sorted(rows.value.unique()))
         law = numpy.array([scale.law(value) for value in values])
-        middle = numpy.log(rows.groupby("value").wait.median().to_numpy() / law).mean()  # NaN: nothing to draw
+        middle = numpy.log(rows.groupby("value").wait.median() / law).mean()  # NaN: nothing to draw
         ax.plot(values, law * numpy.exp(middle), "--", color=GREY)
         ax.set(xlabel=scale.name, xscale="log", yscale="log", ylim=(1, STEPS), ylabel=f"steps waited for {scale.hop}")
     return shown
