@@ -78,7 +78,7 @@ function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragra
   const dearest = [...paths].sort((one, two) => two.silenced_loss - one.silenced_loss)[0];
   const victim = routes.joins.find(({ query }) => query === "value[1]") ?? dearest;
   const taken = victim
-    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly). See what the positions above hold now.`
+    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly). See what the positions above hold now. What is still right is a guess: shuffle and ask again.`
     : "Click an arrow to knock it out, and see what the model answers.";
   return {
     title: "One layer cannot",
