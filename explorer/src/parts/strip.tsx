@@ -12,7 +12,7 @@ const ROW = 18;
 const MOST = 24; // rows
 /** The room for names, the same in the curves above. */
 export const NAMES = 212;
-export const NARROW_NAMES = 118;
+export const NARROW_NAMES = 128;
 
 export function Strip({
   run,
