@@ -50,6 +50,7 @@ STATES = {
     "claims": "view=claims&study=The paper, claim by claim&find=fig4 hop&claim=fig4.later_hops_are_harder@cpu",
     "three_hops": "tell=5",
     "three_hops_narrow": "tell=5",
+    "three_layers": "tell=6",
     "five_hops": "view=scene",
     "five_hops_narrow": "view=scene",
 }
@@ -57,7 +58,8 @@ STATES = {
 HOPS = {
     "three_hops": (3, (1440, 900)),
     "three_hops_narrow": (3, (360, 1300)),
-    "five_hops": (5, (900, 900)),
+    "three_layers": (3, (1440, 900)),
+    "five_hops": (5, (900, 980)),
     "five_hops_narrow": (5, (360, 1300)),
 }
 
@@ -85,7 +87,9 @@ def settle(opened: Opened, name: str) -> None:
         page.locator("[data-settled=yes]").wait_for()
     if name == "heads":
         page.locator(".big-map").nth(2).wait_for()
-        page.locator(".map-face").first.click(position={"x": 67, "y": 225})  # pinned, and read out
+        face = page.locator(".map-face").first
+        side = face.bounding_box()["width"]  # of twenty positions: ann, who is asked about, finds bob
+        face.click(position={"x": 3.5 / 20 * side, "y": 16.5 / 20 * side})  # pinned, and read out
     if name == "try":
         page.get_by_text("of 20").nth(3).wait_for()
     if name == "claims":

@@ -177,7 +177,7 @@ function keys(event: KeyboardEvent, store: Store): void {
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest(TYPED)) return;
   if (event.key === "z") store.undo();
   if (store.choice.value.view === "train") return;
-  if (target.closest("input, button, [role=button], a, summary, [role=grid]")) return;
+  if (target.closest("input:not(#step), button, [role=button], a, summary, [role=grid]")) return;
   const steps = store.run.value?.checkpoints?.map((one) => one.step) ?? [];
   const at = steps.indexOf(store.choice.value.step);
   const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key];

@@ -452,8 +452,10 @@ export function servedSource(): Source {
       throw new BundleError(
         "The server does not know this page any more: open the address that 'hopscope explore' prints.",
       );
-    if (!answer.ok)
-      throw new BundleError((await told(answer)) ?? `The server answered ${answer.status} to ${address}.`);
+    if (!answer.ok) {
+      const told = (await answer.json().catch(() => null)) as { error?: string } | null; // the server's own sentence
+      throw new BundleError(told?.error ?? `The server answered ${answer.status} to ${address}.`);
+    }
     return answer;
   };
   return {
@@ -507,16 +509,6 @@ export function notebookSource(model: NotebookModel): Source {
     },
     compute: async (question) => (await ask({ kind: "compute", query: asked(question) }))[0].answer as Answer,
   };
-}
-
-/** The server's sentence, where it sends one: JSON `{error}`. */
-async function told(answer: Response): Promise<string | null> {
-  try {
-    const value = (await answer.json()) as { error?: unknown };
-    return typeof value.error === "string" ? value.error : null;
-  } catch {
-    return null;
-  }
 }
 
 /** An ask as the server's query string. */

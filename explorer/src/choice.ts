@@ -199,7 +199,7 @@ export function read(address: string, manifest: Manifest): { choice: Choice; tol
     off: paths("off"),
     ideal: paths("ideal"),
     hand: of("hand", flag, false),
-    tell: of("tell", among([0, 1, 2, 3, 4, 5]), 0),
+    tell: of("tell", among([0, 1, 2, 3, 4, 5, 6]), 0),
     draw: of("draw", from(0, 999_999), 0),
     lesson,
     trained: of("trained", from(0, LONGEST_TRAINED), 0),

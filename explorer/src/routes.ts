@@ -38,11 +38,21 @@ export function routesOf<One extends Wire>(all: readonly One[]): Routes<One> {
 }
 
 const wire = (layer: number, query: string, key: string): Wire => ({ layer, query, key, chain: "same" });
-const JOINS = [wire(0, "value[1]", "key[1]"), wire(0, "value[2]", "key[2]")];
+const from1 = (hops: number): number[] => Array.from({ length: hops }, (_, i) => i + 1);
+const joins = (hops: number): Wire[] => from1(hops).map((hop) => wire(0, `value[${hop}]`, `key[${hop}]`));
 
-/** Either way in three layers, as small as it can be. */
-export const AGAIN = [...JOINS, wire(1, "query", "value[1]"), wire(2, "query", "value[2]")];
-export const JOINED = [...JOINS, wire(1, "value[1]", "value[2]"), wire(2, "query", "value[1]")];
+/** So many hops, one in a layer: the query reads again and again. */
+export const hopByHop = (hops: number): Wire[] => [
+  ...joins(hops),
+  ...from1(hops).map((hop) => wire(hop, "query", `value[${hop}]`)),
+];
+
+/** Two hops as facts that join, and three hops in the least layers: while the query finds its fact, the next two join. */
+export const JOINED = [...joins(2), wire(1, "value[1]", "value[2]"), wire(2, "query", "value[1]")];
+export const DOUBLED = [
+  ...joins(3),
+  ...[wire(1, "query", "value[1]"), wire(1, "value[2]", "value[3]"), wire(2, "query", "value[2]")],
+];
 
 /** The symbols (by hop) that a position holds after so many layers, if every arrow brings all that is there. */
 export function heldIn(wires: readonly Wire[], own: (role: string) => number, layers: number, role: string): number[] {

@@ -1,17 +1,17 @@
-/** The scene's tour: five paragraphs on a run's own circuit, each with what it lights and takes away in the picture. */
+/** The scene's tour: some paragraphs on a run's own circuit, each with what it lights and takes away in the picture. */
 import type { CircuitPath, Run } from "./bundle.ts";
 import { FIRST, type Lesson } from "./engine/lesson.ts";
 import { CHAIN, nameOf } from "./engine/scene.ts";
 import type { Problem } from "./engine/typed.ts";
 import { nameOf as pathName } from "./parts/strengths.ts";
-import { AGAIN, JOINED, listed, type Routes, reading, routesOf, type Wire } from "./routes.ts";
+import { DOUBLED, hopByHop, JOINED, listed, type Routes, reading, routesOf, type Wire } from "./routes.ts";
 
 export interface Paragraph {
   title: string;
   text: string[];
   /** The arrows that are spoken of; none: all. */
-  lit: readonly string[];
-  off: string[];
+  lit?: readonly string[];
+  off?: string[];
   /** What is drawn in the model's place, where it does not do what is told. */
   sketch?: readonly Wire[];
   /** What may be trained to see it. */
@@ -24,13 +24,20 @@ interface Told {
   names: string[];
 }
 
+const SKETCH = "A sketch, in which nothing can be clicked.";
+const DOUBLING =
+  "Either way a step stands on what a layer below has done. In a layer, the tokens that a position holds of its chain at most double, and a step is two tokens: two layers can do one step, three layers three, four layers seven.";
+
 export function paragraphs(run: Run, asked: Problem): Paragraph[] {
   const paths = run.circuit?.paths ?? [];
   const hops = asked.sheet.steps.length;
   const names = Array.from({ length: hops + 1 }, (_, hop) => nameOf(asked, hop, CHAIN));
   const told = { routes: routesOf(paths), names };
   const first = [meet(told, asked), find(told), cannot(told, paths)];
-  return hops > 1 ? [...first, again(told), joined(told)] : first;
+  if (hops < 2) return first;
+  const all = [...first, again(told), joined(told), ...(hops > 2 ? [doubled(told)] : [])];
+  all.at(-1)!.text.push(DOUBLING, "Now train a model, or go back and take this one apart.");
+  return all;
 }
 
 function meet({ routes, names }: Told, { sheet }: Problem): Paragraph {
@@ -47,7 +54,6 @@ function meet({ routes, names }: Told, { sheet }: Problem): Paragraph {
       `In a layer every position can read others and copy what they hold. ${met}`,
     ],
     lit: routes.joins.map(pathName),
-    off: [],
   };
 }
 
@@ -64,7 +70,6 @@ function find({ routes, names }: Told): Paragraph {
       "A head that looks for its own symbol earlier in the sequence, and copies what followed it, is an induction head. It needs the mark that a layer below has made.",
     ],
     lit: [...routes.joins.filter(({ query }) => query === "value[1]"), ...finds].map(pathName),
-    off: [],
   };
 }
 
@@ -73,7 +78,7 @@ function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragra
   const dearest = [...paths].sort((one, two) => two.silenced_loss - one.silenced_loss)[0];
   const victim = routes.joins.find(({ query }) => query === "value[1]") ?? dearest;
   const taken = victim
-    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly). See what the positions above hold now.`
+    ? `Here ${victim.query} no longer reads ${victim.key} (L${victim.layer}H${victim.head} is off there: its attention is spread evenly). See what the positions above hold now. What is still right is a guess: shuffle and ask again.`
     : "Click an arrow to knock it out, and see what the model answers.";
   return {
     title: "One layer cannot",
@@ -81,7 +86,6 @@ function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragra
       taken,
       `All positions of a layer read at the same time. While the query of a one-layer model looks for ${x0}, ${x1} does not know yet what came before it: no position is marked. So one step takes two layers.`,
     ],
-    lit: [],
     off: victim ? [pathName(victim)] : [],
     lesson: { ...FIRST, hops: 1, layers: 1 },
   };
@@ -89,36 +93,47 @@ function cannot({ routes, names }: Told, paths: readonly CircuitPath[]): Paragra
 
 function again({ routes, names }: Told): Paragraph {
   const [x0, x1, x2] = names;
-  const own = routes.again;
+  const hops = names.length - 1;
+  const own = routes.again.some(({ key }) => key === "value[2]") ? routes.again : [];
   const looks = own.filter(({ key }) => key === "value[2]");
   const twice = looks.length > 1 ? ` Layers ${listed(looks.map(({ layer }) => String(layer)))} do the same here.` : "";
-  const way = `The query has ${x1} from its first look. In a later layer it looks for ${x1}, as it looked for ${x0}, and finds ${x2}.`;
+  const way = `The query has ${x1} from its first look. In a later layer it looks for ${x1}, as it looked for ${x0}, and finds ${x2}${hops > 2 ? "; and so on, a step in each layer" : ""}.`;
   return {
     title: "Two steps: the query reads again",
     text: own.length
       ? [`${way} Here ${listed(own.map(reading))}.${twice}`, "This is the way that this model has learned."]
-      : [way, "A sketch: this model has not learned this way."],
+      : [way, `${SKETCH} This model finds ${x2} in another way.`],
     lit: [...routes.joins, ...own].map(pathName),
-    off: [],
-    ...(own.length ? {} : { sketch: AGAIN }),
+    ...(own.length ? {} : { sketch: hopByHop(hops) }),
   };
 }
 
 function joined({ routes, names }: Told): Paragraph {
   const [x0, x1, x2] = names;
   const own = routes.joined;
+  const later = own.length ? routes.again.filter(({ key }) => key > "value[2]") : [];
+  const more = later.length ? ` Then ${listed(later.map(reading))}.` : "";
   const way = `value[1] holds ${x0} and ${x1}, value[2] holds ${x1} and ${x2}. They share ${x1}, so one can read the other and then holds both facts. The query can read both names from it in one look.`;
   return {
     title: "Or: facts join first",
     text: [
       own.length
-        ? `${way} Here ${listed(own.map(reading))}: this model has learned this way.`
-        : `${way} A sketch: this model has not learned this way. The one to train here with seed 0 finds ${x2} this way.`,
-      "Either way a step stands on what a layer below has done. In a layer, the tokens that a position holds of its chain at most double, and a step is two tokens: two layers can do one step, three layers three, four layers seven.",
-      own.length ? "Now click any arrow yourself, or train a model." : "Now train a model.",
+        ? `${way} Here ${listed(own.map(reading))}. This is the way that this model has learned.${more}`
+        : `${way} ${SKETCH} This model finds ${x2} in another way. The one to train here with seed 0 finds ${x2} this way.`,
     ],
-    lit: [...routes.joins, ...own].map(pathName),
-    off: [],
+    lit: [...routes.joins, ...own, ...later].map(pathName),
     ...(own.length ? {} : { sketch: JOINED }),
+  };
+}
+
+function doubled({ names }: Told): Paragraph {
+  const [, x1, x2, x3] = names;
+  return {
+    title: "Three steps in three layers",
+    text: [
+      `While the query finds ${x1}, value[2], which holds ${x1} and ${x2}, reads value[3], which holds ${x2} and ${x3}. In the next layer the query looks for ${x1}, and reads ${x2} and ${x3} in one look.`,
+      SKETCH,
+    ],
+    sketch: DOUBLED,
   };
 }

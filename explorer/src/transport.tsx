@@ -14,10 +14,6 @@ export function Transport() {
   const steps = run.checkpoints.map((one) => one.step);
   const at = Math.max(0, steps.indexOf(step));
   const playing = store.playing.value;
-  const go = (to: number): void => {
-    const found = steps[Math.min(steps.length - 1, Math.max(0, to))];
-    if (found !== undefined) store.choose({ step: found });
-  };
   useEffect(() => {
     if (!playing) return;
     const timer = setInterval(() => {
@@ -29,14 +25,8 @@ export function Transport() {
     return () => clearInterval(timer);
   }, [playing, store]);
   const play = (): void => {
-    if (!playing && at === steps.length - 1) go(0);
+    if (!playing && at === steps.length - 1) store.choose({ step: steps[0]! });
     store.playing.value = !playing;
-  };
-  const keyed = (event: KeyboardEvent): void => {
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    go(to);
   };
   return (
     <footer class="transport">
@@ -55,8 +45,9 @@ export function Transport() {
           value={step}
           aria-label="Checkpoint"
           aria-valuetext={`step ${step}, ${at + 1} of ${steps.length}`}
-          onInput={(event) => go(steps.indexOf(stepAt(placeOf(Number(event.currentTarget.value), steps), steps)!))}
-          onKeyDown={keyed}
+          onInput={({ currentTarget: { value } }) =>
+            store.choose({ step: stepAt(placeOf(Number(value), steps), steps)! })
+          }
         />
       </div>
       <Where />

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Instance, Run } from "../src/bundle.ts";
 import { decades, edges, logScale, placeOf, stepAt, ticks } from "../src/parts/axis.ts";
+import { told } from "../src/parts/example.ts";
 import { byPlace, short, signed, symbolOf } from "../src/parts/words.ts";
 import { parsed } from "../src/views/claims.tsx";
 
@@ -40,6 +42,19 @@ test("roles stand as in the sequence, and hold their chain's symbol", () => {
   const roles = ["query", "value[2]", "key[10]", "key[1]", "value[1]", "key[2]"].sort(byPlace);
   assert.deepEqual(roles, ["key[1]", "value[1]", "key[2]", "value[2]", "key[10]", "query"]);
   assert.deepEqual(["query", "key[1]", "value[1]", "key[2]", "value[2]", "fact"].map(symbolOf), [0, 0, 1, 1, 2, -1]);
+});
+
+test("who is asked about first is ann, in every view; sequences that are no chains keep their words", () => {
+  const run = { batch: { typing: { kind: "facts" } }, task: { settings: {} } } as unknown as Run;
+  const sequence = {
+    symbols: ["a1", "a2", "b0", "b1", "a0", "a1", "b1", "b2", "b0", "a0"],
+    roles: ["a key[2]", "a value[2]", "b key[1]", "b value[1]", "a key[1]", "a value[1]", "b key[2]", "b value[2]"],
+    queries: ["b0", "a0"],
+  } as unknown as Instance;
+  assert.deepEqual(told(run, sequence).symbols, "eve flo ann bob dee eve bob cy ann dee".split(" "));
+  assert.deepEqual(told(run, sequence).roles.slice(0, 3), ["key[2]", "value[2]", "key[1]"]);
+  const tokens = { ...run, batch: { typing: { kind: "tokens" } } } as unknown as Run;
+  assert.equal(told(tokens, sequence), sequence);
 });
 
 test("CSV with quotes, commas and lines in cells", () => {

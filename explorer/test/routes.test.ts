@@ -3,7 +3,9 @@ import { test } from "node:test";
 import { within } from "../src/engine/lesson.ts";
 import { verdict, warning } from "../src/lessons.ts";
 import { kindOf, symbolOf } from "../src/parts/words.ts";
-import { AGAIN, heldIn, JOINED, learned, routesOf, type Wire } from "../src/routes.ts";
+import { DOUBLED, heldIn, hopByHop, JOINED, learned, routesOf, type Wire } from "../src/routes.ts";
+
+const AGAIN = hopByHop(2);
 
 const wire = (layer: number, query: string, key: string, chain: "same" | "other" = "same"): Wire => ({
   ...{ layer, query, key, chain },
@@ -44,6 +46,14 @@ test("by hand: what positions hold in the sketches, whose query ends with both a
   assert.deepEqual(
     [0, 1, 2].map((layers) => after(JOINED, layers, "value[1]")),
     [[1], [0, 1], [0, 1, 2]],
+  );
+  assert.deepEqual(
+    [1, 2, 3, 4].map((layers) => after(hopByHop(3), layers, "query")),
+    [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]],
+  );
+  assert.deepEqual(
+    [1, 2, 3].map((layers) => after(DOUBLED, layers, "query")),
+    [[0], [0, 1], [0, 1, 2, 3]],
   );
 });
 

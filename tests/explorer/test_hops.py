@@ -143,6 +143,7 @@ def test_the_chain_stands_in_the_order_of_the_sequence_and_other_chains_in_a_box
 
 
 def test_the_tour_of_three_hops_names_arrows_that_are_there_and_lit(pages, opened):
+    """Its own way is hop by hop; it sketches the other for two hops, and three in three layers."""
     page = opened(f"{pages[3]}#view=scene")
     page.page.locator("[data-answered=yes]").wait_for()
     for number in range(1, 5):
@@ -150,6 +151,11 @@ def test_the_tour_of_three_hops_names_arrows_that_are_there_and_lit(pages, opene
         assert (" reads " in text) and page.page.evaluate(UNLIT) == [], number
         page.page.locator(".told").get_by_role("button", name="Next").click()
     assert "value[1] reads value[2]" not in page.page.locator(".told").inner_text()
+    page.page.locator(".told").get_by_role("button", name="Next").click()
+    page.page.get_by_text("6 of 6").wait_for()
+    assert page.page.locator(".sketch .layer", has_text="layer").count() == 3
+    held = page.page.locator(".sketch .chip text").all_text_contents()
+    assert page.page.locator(".sketch .arrow").count() == 6 and {"bob", "cy", "dee"} <= set(held)
 
 
 def test_the_hint_for_typed_facts_is_one_that_the_task_accepts(pages, opened):

@@ -1,8 +1,9 @@
 /** One head's attention, large enough to point at: rows are positions that attend, columns what they attend to. */
 import type { Run } from "../bundle.ts";
 import { useStore } from "../store.ts";
+import { told } from "./example.ts";
 import { Thumbnail as Pixels } from "./map.tsx";
-import { name, symbolOf, tone } from "./words.ts";
+import { name, roleOf, symbolOf, tone } from "./words.ts";
 
 /** An entry of a pattern. */
 export interface Spot {
@@ -29,7 +30,8 @@ export function BigMap({
   signed?: boolean;
 }) {
   const { inst } = useStore().choice.value;
-  const instance = run.batch.instances[inst];
+  const instance = run.batch.instances[inst]!;
+  const { symbols } = told(run, instance);
   const at = (event: MouseEvent): { query: number; key: number } => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const cell = (from: number, size: number): number => Math.min(n - 1, Math.max(0, Math.floor((from / size) * n)));
@@ -52,7 +54,7 @@ export function BigMap({
       <div class="map-frame">
         {labelled && (
           <div class="map-rows" aria-hidden="true">
-            {instance?.symbols.map((symbol, i) => (
+            {symbols.map((symbol, i) => (
               <span key={String(i)} style={{ color: tint(instance.roles[i]) }}>
                 {name(symbol, 4)}
               </span>
@@ -84,7 +86,7 @@ export function BigMap({
         </div>
         {labelled && (
           <div class="map-columns" aria-hidden="true">
-            {instance?.symbols.map((symbol, i) => (
+            {symbols.map((symbol, i) => (
               <span key={String(i)} style={{ color: tint(instance.roles[i]) }}>
                 {name(symbol, 4)}
               </span>
@@ -98,6 +100,6 @@ export function BigMap({
 
 /** The colour of what a position holds, by the first of its roles. */
 function tint(label: string | undefined): string {
-  const role = label?.split(" / ")[0]?.split(" ")[1];
+  const role = roleOf(label);
   return role ? tone(Math.max(0, symbolOf(role))) : "var(--faint)";
 }

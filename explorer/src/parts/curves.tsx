@@ -37,7 +37,8 @@ export function Curves({
 }) {
   const [box, width] = useWidth<HTMLDivElement>(640);
   const gutter = width < 520 ? Math.min(left, NARROW_NAMES) : left;
-  const [right, top, bottom] = [width < 520 ? 40 : 92, 10, 24];
+  const wide = width >= 520 || left < NAMES; // else it ends where the strip below it does
+  const [right, top, bottom] = [wide ? 92 : 40, 10, 24];
   const steps = run.checkpoints.map((one) => one.step);
   const [w, h] = [Math.max(80, width - gutter - right), height - top - bottom];
   const x = (at: number): number => gutter + placeOf(at, steps) * w;
@@ -74,7 +75,7 @@ export function Curves({
             </text>
           </g>
         ))}
-        <Against run={run} y={y} from={gutter} to={gutter + w} wide={width >= 520} />
+        <Against run={run} y={y} from={gutter} to={gutter + w} wide={wide} />
         {ticks(steps, Math.max(3, Math.floor(w / 90))).map((one) => (
           <text key={one} class="tick" x={x(one)} y={height - 6} text-anchor="middle">
             {whole(one)}

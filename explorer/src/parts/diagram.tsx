@@ -4,6 +4,7 @@
 import { useMemo } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import { type Store, useStore } from "../store.ts";
+import { told } from "./example.ts";
 import {
   type Band,
   BOX,
@@ -33,9 +34,11 @@ export function Diagram({ run, strengths, step }: { run: Run; strengths: Strengt
     () => [undefined, ...strengths.values()].map((one) => shownOf(store, run, one)),
     [run, strengths, off, ideal, hand],
   );
-  const { symbols, roles } = run.batch.instances[inst] ?? { symbols: [], roles: [] };
-  const letter = roles[run.task.query_positions[0]]?.split(" ")[0] ?? "";
-  const chain = useMemo(() => ({ symbols, roles, letter }), [run, inst]);
+  const chain = useMemo(() => {
+    const instance = run.batch.instances[inst]!;
+    const letter = instance.roles[run.task.query_positions[0]]?.split(" ")[0] ?? "";
+    return { ...instance, ...{ letter, symbols: told(run, instance).symbols } };
+  }, [run, inst]);
   const shown = shownOf(store, run, strengths.get(step));
   if (!all.flat().length)
     return <p class="empty">No path is strong at any step, and no circuit is known of this run.</p>;
@@ -75,7 +78,7 @@ export function Drawing({
   const [box, width] = useWidth<HTMLDivElement>(720);
   const narrow = width < 520;
   const left = narrow ? 26 : 66;
-  const top = 34;
+  const top = 26;
   const { spots, bands } = useMemo(() => {
     const found = spotsOf(chain, all.flat(), left, width - left - 8);
     const roles = found.flatMap((spot) => spot.roles);
@@ -92,7 +95,7 @@ export function Drawing({
       <svg
         class="diagram"
         width={width}
-        height={ground + BOX + (upright ? 72 : 24)}
+        height={ground + BOX + (upright ? 66 : 24)}
         role="group"
         aria-label="Circuit: its paths, layer by layer"
       >
@@ -142,10 +145,10 @@ export function Drawing({
   );
 }
 
-/** As one goes from arrow to arrow by keyboard: layers upwards, and from the left. */
+/** As one goes from arrow to arrow by keyboard: layers and lanes upwards, so that no arrow lies over a label; from the left. */
 function inReading(wires: readonly Wire[]): Wire[] {
   const left = ({ start, end }: Wire): number => Math.min(start.x, end.x);
-  return [...wires].sort((one, two) => one.path.layer - two.path.layer || left(one) - left(two));
+  return [...wires].sort((one, two) => one.path.layer - two.path.layer || one.lane - two.lane || left(one) - left(two));
 }
 
 /** What a stream holds after a layer, above the arrows that bring it. */

@@ -1,5 +1,5 @@
 /** Facts to begin with, in people's names. */
-import type { Run } from "../bundle.ts";
+import type { Instance, Run } from "../bundle.ts";
 import { sheetOf } from "../engine/sheet.ts";
 
 export const NAMES =
@@ -25,4 +25,18 @@ export function exampleOf(run: Run, n_chains = 2): string {
   } catch {
     return "ann>bob bob>cy";
   }
+}
+
+/** A sequence in the scene's words: who is asked about first is ann, bob is one step from her, and roles name no chain. */
+export function told({ batch, task }: Run, instance: Instance): Pick<Instance, "symbols" | "roles"> {
+  const { symbols, roles, queries } = instance;
+  const rank = (symbol: string): number => queries.findIndex((query) => query[0] === symbol[0]);
+  const order = [...new Set(symbols)].sort(
+    (one, other) => rank(one) - rank(other) || one.length - other.length || (one < other ? -1 : 1),
+  );
+  if (batch.typing.kind !== "facts" || task.settings.shape || order.length > NAMES.length) return instance;
+  return {
+    symbols: symbols.map((one) => NAMES[order.indexOf(one)]!),
+    roles: roles.map((label) => label.replace(/^\S+ /, "")),
+  };
 }

@@ -11,8 +11,8 @@ import { hueOf, since, whole } from "./words.ts";
 const ROW = 18;
 const MOST = 24; // rows
 /** The room for names, the same in the curves above. */
-export const NAMES = 200;
-export const NARROW_NAMES = 118;
+export const NAMES = 212;
+export const NARROW_NAMES = 128;
 
 export function Strip({
   run,
@@ -81,7 +81,7 @@ export function Strip({
 function shortened(name: string, narrow: boolean): string {
   const text = name.replace("->", " reads ").replace(" (other)", "*");
   const fits = narrow ? text.replaceAll("value", "v").replaceAll("key", "k") : text;
-  return fits.length > 28 ? `${fits.slice(0, 27)}…` : fits;
+  return fits.length > 29 ? `${fits.slice(0, 28)}…` : fits;
 }
 
 function paint(

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../bundle.ts";
 import type { Attempt, LiveAsk } from "../engine/live.ts";
 import { said, useStore } from "../store.ts";
-import { hue, name, symbolOf } from "./words.ts";
+import { hue, name, roleOf, symbolOf } from "./words.ts";
 
 const IN_AN_ADDRESS = 2000; // characters
 const PAUSE = 120; // milliseconds after the last key
@@ -105,17 +105,16 @@ export function Typing({
 /** The first sequence as the model sees it. */
 export function Laid({ attempt }: { attempt: Attempt }) {
   const { symbols, roles } = attempt.sequences[0]!;
-  const role = (position: number): string => roles[position]?.split(" / ")[0]?.split(" ")[1] ?? "";
   return (
     <section class="card">
       <h2>As the model sees it</h2>
       <ol class="sequence">
         {symbols.map((symbol, position) => (
           <li key={String(position)} title={roles[position] ?? ""}>
-            <b style={{ borderColor: hue(Math.max(0, symbolOf(role(position)))) }}>
+            <b style={{ borderColor: hue(Math.max(0, symbolOf(roleOf(roles[position])))) }}>
               <bdi>{name(symbol, 10)}</bdi>
             </b>
-            <small>{role(position)}</small>
+            <small>{roleOf(roles[position])}</small>
           </li>
         ))}
       </ol>

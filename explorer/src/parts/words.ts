@@ -30,6 +30,9 @@ export function symbolOf(role: string): number {
   return found ? Number(found[2]) - (found[1] === "key" ? 1 : 0) : -1;
 }
 
+/** The first of a position's roles, without its chain: `value[1]` of `a value[1] / b key[2]`. */
+export const roleOf = (label = ""): string => label.split(" / ")[0]!.split(" ")[1] ?? "";
+
 /** One of the page's colours (page.css): 0 is ink, then Okabe and Ito's in turn. */
 export function hue(symbol: number): string {
   return symbol <= 0 ? "var(--hue-0)" : `var(--hue-${1 + ((symbol - 1) % 6)})`;

@@ -5,6 +5,7 @@ import { PathList } from "../parts/path-list.tsx";
 import { save } from "../parts/sharing.tsx";
 import { useStrengths } from "../parts/strengths.ts";
 import { useStore } from "../store.ts";
+import { HowToRead } from "./scene.tsx";
 
 export function CircuitView() {
   const store = useStore();
@@ -27,22 +28,16 @@ export function CircuitView() {
               <input type="checkbox" checked={hand} onChange={() => store.edit({ hand: !hand })} />
               <span>Everything by hand</span>
             </label>
-          </div>
-        </div>
-        <Diagram run={run} strengths={strengths} step={step} />
-        <div class="card-foot">
-          <p class="hint">
-            An arrow goes from the position that is read to the one that reads it, in the colour of the box that is
-            read. On it stand its head (L1H0: head 0 of layer 1) and its mean attention. Dashed grey: a path outside the
-            circuit. Click an arrow, or press Enter on it, to knock it out of the whole model. “Without”: the loss of
-            the circuit alone, all else null, once that path is left out.
-          </p>
-          <div class="actions">
             <button type="button" class="quiet" onClick={(event) => saveSvg(event, run.name)}>
               SVG
             </button>
           </div>
         </div>
+        <Diagram run={run} strengths={strengths} step={step} />
+        <HowToRead>
+          On an arrow stands its mean attention. Dashed grey: a path outside the circuit. “Without”: the loss of the
+          circuit alone, all else null, once that path is left out.
+        </HowToRead>
       </section>
       <div class="side">
         <LossPanel />

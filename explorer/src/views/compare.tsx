@@ -110,7 +110,10 @@ function Kinds({ left, right, ours, theirs }: { left: Side; right: Side; ours: S
     <section class="card">
       <div class="card-head">
         <h2>Kinds of path</h2>
-        <p class="hint">The strongest head of each kind, and the step at which it passes one half.</p>
+        <p class="hint">
+          The strongest head of each kind, and the step at which it passes one half. key[1] and value[1] are the two
+          tokens of the first fact.
+        </p>
       </div>
       <div class="scroller">
         <table class="kinds">

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Change, Run } from "../bundle.ts";
 import { heads } from "../choice.ts";
 import { BigMap, type Spot } from "../parts/big-map.tsx";
+import { told } from "../parts/example.ts";
 import { Thumbnail } from "../parts/map.tsx";
 import { TableOf } from "../parts/table.tsx";
 import { name } from "../parts/words.ts";
@@ -30,12 +31,12 @@ export function Heads() {
       <section class="card">
         <div class="card-head">
           <h2>Heads</h2>
-          <label class="pick">
+          <label class="hint">
             sequence{" "}
             <select value={inst} onChange={(event) => store.choose({ inst: Number(event.currentTarget.value) })}>
-              {run.batch.instances.map((one, i) => (
+              {run.batch.instances.map((_, i) => (
                 <option key={String(i)} value={i}>
-                  {`${i + 1}: ${name(one.queries.map((query) => name(query, 8)).join(", "), 18)}?`}
+                  {i + 1}
                 </option>
               ))}
             </select>
@@ -200,13 +201,13 @@ function useLook(run: Run, change: Change | null): { patterns: Patterns | null; 
 /** What the entry under the pointer, or pinned, means. */
 function Readout({ run, spot, pattern }: { run: Run; spot: Spot | null; pattern: ArrayLike<number> | undefined }) {
   const { inst } = useStore().choice.value;
-  const instance = run.batch.instances[inst];
-  if (!spot || !instance || !pattern) {
+  const { symbols, roles } = told(run, run.batch.instances[inst]!);
+  if (!spot || !pattern) {
     return <p class="readout hint">Point at an entry to read it; click to pin it, Esc to let go.</p>;
   }
   const n = run.task.n_positions;
   const word = (position: number): string =>
-    `${name(instance.symbols[position] ?? "?", 20)} (${instance.roles[position] || "no role"}, position ${position})`;
+    `${name(symbols[position]!, 20)} (${roles[position] || "no role"}, position ${position})`;
   const row = Array.from({ length: n }, (_, key) => pattern[spot.query * n + key]!);
   const best = row.map((value, key) => [value, key] as const).sort(([one], [other]) => other - one);
   return (
@@ -215,7 +216,7 @@ function Readout({ run, spot, pattern }: { run: Run; spot: Spot | null; pattern:
       <b>{word(spot.key)}</b>. It looks most at{" "}
       {best
         .slice(0, 3)
-        .map(([value, key]) => `${name(instance.symbols[key] ?? "?", 12)} ${value.toFixed(2)}`)
+        .map(([value, key]) => `${name(symbols[key]!, 12)} ${value.toFixed(2)}`)
         .join(", ")}
       .{spot.pinned ? " Pinned; Esc lets go." : ""}
     </p>
@@ -224,7 +225,7 @@ function Readout({ run, spot, pattern }: { run: Run; spot: Spot | null; pattern:
 
 function MapTable({ run, pattern }: { run: Run; pattern: ArrayLike<number> }) {
   const { inst } = useStore().choice.value;
-  const instance = run.batch.instances[inst];
+  const { symbols, roles } = told(run, run.batch.instances[inst]!);
   const n = run.task.n_positions;
   const best = (query: number): [number, number][] =>
     Array.from({ length: n }, (_, key): [number, number] => [pattern[query * n + key]!, key])
@@ -232,14 +233,14 @@ function MapTable({ run, pattern }: { run: Run; pattern: ArrayLike<number> }) {
       .slice(0, 2);
   return (
     <TableOf head={["position", "looks most at", "then at"]}>
-      {instance?.symbols.map((symbol, query) => (
+      {symbols.map((symbol, query) => (
         <tr key={String(query)}>
           <td>
-            {query} {name(symbol, 16)} <span class="hint">{instance.roles[query]}</span>
+            {query} {name(symbol, 16)} <span class="hint">{roles[query]}</span>
           </td>
           {best(query).map(([value, key]) => (
             <td key={key}>
-              {key} {name(instance.symbols[key] ?? "", 16)} <b class="num">{value.toFixed(2)}</b>
+              {key} {name(symbols[key]!, 16)} <b class="num">{value.toFixed(2)}</b>
             </td>
           ))}
         </tr>

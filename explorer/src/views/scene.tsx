@@ -55,12 +55,15 @@ export function SceneView() {
         )}
         <Asking />
       </section>
-      <section class="how">
-        <HowToRead>
-          A name on a line is what the position holds after the layer, read by a linear decoder that is right in at
-          least {Math.round(100 * run.decoders!.least)} % of {run.decoders!.n.toLocaleString("en-US")} other sequences.
-        </HowToRead>
-      </section>
+      {!part?.sketch && (
+        <section class="how">
+          <HowToRead>
+            A name on a line is what the position holds after the layer, read by a linear decoder that is right in at
+            least {Math.round(100 * run.decoders!.least)} % of {run.decoders!.n.toLocaleString("en-US")} other
+            sequences. {MARKED}
+          </HowToRead>
+        </section>
+      )}
     </div>
   );
 }
@@ -81,6 +84,8 @@ export function Asking() {
   );
 }
 
+export const MARKED = `With a question mark it is right in more than half of them. Struck out: it is no longer read there. At the top stands the answer: the name whose vector is nearest to the model's output.`;
+
 export function HowToRead({ children }: { children: preact.ComponentChildren }) {
   return (
     <>
@@ -92,9 +97,7 @@ export function HowToRead({ children }: { children: preact.ComponentChildren }) 
         <summary>More on this picture</summary>
         <p class="hint">
           Columns are positions of the sequence, and layers go up. key[1] and value[1] are the two tokens of the first
-          fact; L1H0 is head 0 of layer 1; +6 stands for six tokens of other facts and queries. {children} With a
-          question mark it is right in more than half of them. Struck out: it is no longer read there. At the top stands
-          the answer: the name whose vector is nearest to the model's output.
+          fact; L1H0 is head 0 of layer 1; +6 stands for six tokens of other facts and queries. {children}
         </p>
       </details>
     </>
@@ -248,21 +251,23 @@ function Tour({ parts, tell }: { parts: Paragraph[]; tell: number }) {
   const store = useStore();
   const at = Math.min(parts.length, Math.max(1, tell));
   const { title, text, lesson } = parts[at - 1]!;
-  const go = (to: number): void => {
-    const next = parts[to - 1]!;
+  const go = ({ currentTarget }: MouseEvent, to: number): void => {
+    const { off = [] } = parts[to - 1]!;
+    const picture = (currentTarget as Element).closest(".view")!.querySelector(".picture")!;
+    picture.scrollIntoView({ block: "nearest" }); // on a phone it stands above the words
     store.choose({ tell: to });
-    if (store.edited.value || next.off.length) store.edit({ off: next.off, ideal: [], hand: false });
+    if (store.edited.value || off.length) store.edit({ off, ideal: [], hand: false });
   };
   return (
     <section class="card told" aria-label={`How it works, ${at} of ${parts.length}`}>
       <div class="tour-steps">
-        <button type="button" aria-disabled={at === 1} onClick={() => at > 1 && go(at - 1)}>
+        <button type="button" aria-disabled={at === 1} onClick={(event) => at > 1 && go(event, at - 1)}>
           Back
         </button>
         <span>
           {at} of {parts.length}
         </span>
-        <button type="button" class="main" onClick={() => go(at === parts.length ? 1 : at + 1)}>
+        <button type="button" class="main" onClick={(event) => go(event, at === parts.length ? 1 : at + 1)}>
           {at === parts.length ? "From the start" : "Next"}
         </button>
       </div>

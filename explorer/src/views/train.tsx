@@ -12,7 +12,7 @@ import { learned, routesOf } from "../routes.ts";
 import { packed } from "../saving.ts";
 import { said, useStore } from "../store.ts";
 import type { Seen, Training } from "../training.ts";
-import { Answers, Asking, COUNTED, chipsOf, HowToRead, Question } from "./scene.tsx";
+import { Answers, Asking, COUNTED, chipsOf, HowToRead, MARKED, Question } from "./scene.tsx";
 
 const GROWN = 0.3; // mean attention from which a path is drawn
 const STRONG = 0.5; // from which it is counted to a way of hopping
@@ -229,7 +229,7 @@ function Circuit({ run }: { run: Run | null }) {
         Arrows are paths between the positions of a chain with a mean attention of {GROWN} or more on 64 sequences;
         click one once training is paused. A name on a line is read by a linear decoder, fitted anew as the model learns
         (last at step {run.decoders.step}), that is right in at least {Math.round(100 * run.decoders.least)} % of{" "}
-        {run.decoders.n} other sequences.
+        {run.decoders.n} other sequences. {MARKED}
       </HowToRead>
     </section>
   );
