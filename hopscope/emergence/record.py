@@ -167,14 +167,12 @@ def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tens
 
     Raises BadInput for a path that the model or the task lacks.
     """
-    shape, roles = evaluator.model.architecture, evaluator.ground.roles
+    roles = evaluator.ground.roles
     names = list(dict.fromkeys((*roles.names, *roles.attended)))
     sums, counts = [], []
     for path in paths:
-        for word, number, there in (("layer", path.layer, shape.n_layers), ("head", path.head, shape.n_heads)):
-            if number >= there:
-                raise BadInput(f"path '{path}': the last {word} is {there - 1}, counted from 0; got {number}")
-        for role, known in ((path.query, names), (path.key, evaluator.ground.roles.attended)):
+        evaluator.model.architecture.check_head(path.layer, path.head, f"path '{path}'")
+        for role, known in ((path.query, names), (path.key, roles.attended)):
             if role not in known:
                 raise BadInput(f"path '{path}': there is no role {role!r} here; the task has {', '.join(known)}")
         mask = evaluator.ground.entries(path)

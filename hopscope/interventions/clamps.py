@@ -116,9 +116,7 @@ def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> No
     """Raise BadInput for a clamp whose head or role is not there, or whose path occurs in no sequence of the task."""
     for clamp in clamps:
         path = clamp.path
-        for name, number, count in (("layer", path.layer, "n_layers"), ("head", path.head, "n_heads")):
-            if number >= (there := getattr(architecture, count)):
-                raise BadInput(f"clamp '{clamp}': the last {name} is {there - 1}, counted from 0; got {number}")
+        architecture.check_head(path.layer, path.head, f"clamp '{clamp}'")
         if isinstance(path, Part):
             check_part(path, clamp.kind, task, architecture)
             continue

@@ -66,8 +66,10 @@ def find_emergence(
     models = Checkpoints(checkpoints, model, inputs)
     if null not in NULLS:
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
-    found = found or find_circuit(models.at(models.steps[-1]), inputs, targets, watch=watch, **about)
     given = [Path.parse(path) if isinstance(path, str) else path for path in paths]
+    for path in given:
+        models.at(models.steps[-1]).architecture.check_head(path.layer, path.head, f"path '{path}'")
+    found = found or find_circuit(models.at(models.steps[-1]), inputs, targets, watch=watch, **about)
     chosen = list(dict.fromkeys(given)) or sorted(part.path for part in found.circuit.paths)
     if not chosen:
         raise BadInput(f"the last checkpoint has no circuit whose paths could be followed; name some ({found.reason})")

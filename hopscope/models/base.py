@@ -92,6 +92,12 @@ class Shape(Variant, ABC):
         """The same shape with every default that depends on another setting, or on the task, worked out."""
         return self
 
+    def check_head(self, layer: int, head: int, of: str) -> None:
+        """Raise BadInput where there is no such head of no such layer; `of` says whose they are."""
+        for word, number, there in (("layer", layer, self.n_layers), ("head", head, self.n_heads)):
+            if number >= there:
+                raise BadInput(f"{of}: the last {word} is {there - 1}, counted from 0; got {number}")
+
     @property
     def normalised(self) -> bool:
         """Whether rows of attention patterns sum to 1."""

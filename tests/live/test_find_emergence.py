@@ -89,3 +89,12 @@ def test_checkpoints_that_do_not_fit_are_told_in_one_sentence(circuit, case):
     checkpoints, given, words = ERRORS[case]
     with pytest.raises(BadInput, match=words):
         hopscope.find_emergence(checkpoints, *data(512), **{"found": circuit, **given})
+
+
+def test_a_head_that_is_not_there_is_told_before_anything_is_searched(monkeypatch):
+    def searched(*_, **__):
+        raise AssertionError("the search began")
+
+    monkeypatch.setattr("hopscope.live.emergence.find_circuit", searched)
+    with pytest.raises(BadInput, match="path 'L0H9 answer->asked': the last head is 0, counted from 0; got 9"):
+        hopscope.find_emergence({i: at(1) for i in range(3)}, *data(512), paths=["L0H9 answer->asked"])
