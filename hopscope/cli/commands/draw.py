@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PATH, as_json, print_json, progress, run_folder, say_unverified, tell_files
+from hopscope.cli.options import as_json, out_option, print_json, progress, run_folder, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.storage import clear_errors
 from hopscope.core.terminal import Narrator
@@ -16,12 +16,7 @@ from hopscope.runs.run import is_shipped, load, place_for
 
 @click.command("draw")
 @run_folder
-@click.option(
-    "--out",
-    type=PATH,
-    metavar="DIR",
-    help="Where to; default DIR/pictures (for packaged, packaged-pictures).",
-)
+@out_option("Where to; default DIR/pictures (for packaged, packaged-pictures).")
 @progress
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.explore import export_runs
+from hopscope.cli.given import given_here, option_of
 from hopscope.cli.options import (
     PATH,
     as_json,
     console,
-    given_here,
     opened,
-    option_of,
     print_json,
     progress,
     say,
