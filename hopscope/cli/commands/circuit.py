@@ -38,7 +38,7 @@ from hopscope.cli.options import (
 from hopscope.core.memory import memory_free
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import make_folder, write_file
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
 from hopscope.runs.demand import Demand, check_search, demand_of_components, demand_of_search
@@ -152,8 +152,7 @@ def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> No
     from hopscope.circuits.program_trial import program_for, unsaid
 
     tried = program_for([found.path for found in circuit.paths], model, source.task)
-    with clear_errors(file.parent):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     write_file(file, str(replace(tried, unsaid=unsaid(circuit))).encode())
     say(f"{file}\n    the circuit as a program, which agrees with:")
     for one in tried.trials:

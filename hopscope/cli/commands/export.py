@@ -14,7 +14,7 @@ import click
 from hopscope.cli.options import out_option, run_folder, say, say_unverified
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, discard, enlist, unlist, write_file
+from hopscope.core.storage import discard, enlist, make_folder, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
 
 LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first says whose they are
@@ -104,8 +104,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
     inside = place.relative_to(run.path) if place.is_relative_to(run.path) else None
     if inside is not None:
         unlist(run.path, [str(inside / name) for name in names])
-    with clear_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     for name in sorted(files, key=names.index):
         write_file(place / name, files[name])
     for name in {*names} - {*files}:

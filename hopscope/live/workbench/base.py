@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hopscope.circuits.losses import Loss
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import make_folder, write_file
 from hopscope.live.borrowed import Borrowed
 from hopscope.live.checks import check_at, one_line
 from hopscope.live.given import shaped, slice_of
@@ -65,8 +65,7 @@ class Shown:
         from hopscope.drawing.style import save  # here, so that nothing loads a plotting library before it draws
 
         folder = Files(folder)
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         table, words = folder / f"{self.name}.csv", folder / f"{self.name}.txt"
         write_file(table, self.table.to_csv(index=False).encode())
         write_file(words, f"{self.words}\n".encode())
