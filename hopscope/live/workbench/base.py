@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
@@ -229,8 +229,3 @@ def largest(table: DataFrame, column: str, name: str = "node", n: int = 3) -> st
     """The largest numbers of a table, in words."""
     order = table[column].abs().sort_values(ascending=False, kind="stable").index[:n]
     return ", ".join(f"{table.loc[i, name]} {table.loc[i, column]:.3g}" for i in order)
-
-
-def names_of(heads: int, layers: int) -> Sequence[tuple[int, int]]:
-    """All heads, by layer."""
-    return [(layer, head) for layer in range(layers) for head in range(heads)]
