@@ -37,7 +37,7 @@ from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
-from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, evaluate, tally, write_table
+from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, write_table
 from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
@@ -246,18 +246,9 @@ def ask_all(
 
 def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:
     """A cell's row, or of a benchmark one per measure; without a watch, of what is known."""
-    asked, layout, protocol = cell
-    if isinstance(asked, Benchmark):
-        one = BenchmarkCell(backend, asked, layout, protocol, settings)
-        if watch is None:
-            return one.told(records).rows
-        found = one.asked(records, watch).rows
-        one.check()
-        return found
-    assert isinstance(asked, Formulation)
-    if watch is None:
-        return [tally(backend, asked, layout, protocol, settings, records).row]
-    return [evaluate(backend, asked, layout, protocol, settings, watch=watch, records=records).row]
+    kind = BenchmarkCell if isinstance(cell[0], Benchmark) else AskedCell
+    one = kind(backend, *cell, settings)
+    return (one.told(records) if watch is None else one.run(records, watch)).rows
 
 
 def kept(folder: Path, rows: list[Row]) -> list[Row]:
