@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
-from hopscope.language.checkpoints import Opened, quiet, require_extra
+from hopscope.language.checkpoints import Opened, identity_of, quiet, require_extra
 
 WRAPPED = "_original_component."  # TransformerLens puts its hooks around every part under this name
 CLOSE = 1e-3  # largest difference in a logit between the twin and the model
@@ -46,7 +46,7 @@ def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
     twin = twin_of(inner)
     check_twin(twin, model, inner)
     called = name or getattr(inner.config, "_name_or_path", "") or type(inner).__name__
-    return Opened(twin, tokenizer, called.rstrip("/").rpartition("/")[2], identity_of(twin))
+    return Opened(twin, tokenizer, called.rstrip("/").rpartition("/")[2], identity_of(twin, sha256_of(twin)))
 
 
 def unwrapped(model: Any) -> Any:
@@ -119,19 +119,10 @@ def check_twin(twin: Any, model: Any, inner: Any) -> None:
         )
 
 
-def identity_of(twin: Any) -> dict[str, str | int]:
-    """What a study's numbers depend on, as of models that hopscope opens itself; sha256 is of the weights' bytes."""
-    import transformers
-
+def sha256_of(twin: Any) -> str:
+    """sha256 of the weights' names and bytes."""
     digest = hashlib.sha256()
     for name, tensor in sorted(twin.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy())
-    return {
-        "sha256": digest.hexdigest(),
-        "transformers": transformers.__version__,
-        "torch": torch.__version__,
-        "dtype": str(twin.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "attention": twin.config._attn_implementation,
-    }
+    return digest.hexdigest()
