@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,11 +19,7 @@ from hopscope.core import catalogue
 from hopscope.core.environment import check_threads
 from hopscope.core.memory import memory_free
 from hopscope.core.settings import Settings, flag_of, hints_of, types_of
-from hopscope.core.strangers import visible
-from hopscope.core.terminal import PROGRESS, Narrator
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from hopscope.core.terminal import PROGRESS, Narrator, console as console, shown as visibly
 
 
 def few_enough(_: click.Context, __: click.Parameter, threads: int | None) -> int | None:
@@ -314,17 +310,10 @@ class SeveralCommand(Brief):
         return super().parse_args(ctx, spread)
 
 
-def console(width: int | None = None) -> Console:
-    """Where answers are printed: as wide as the terminal, or wide enough for any table if there is none."""
-    from hopscope.core import terminal
-
-    return terminal.console(width=width)
-
-
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
-    text = "\n".join(map(visible, str(words).split("\n")))
-    click.echo(text, file=sys.stderr if err else sys.stdout, nl=nl)  # a file, for click would not keep to ASCII
+    where = sys.stderr if err else sys.stdout  # said, for click would not keep to ASCII
+    click.echo(visibly(str(words)), file=where, nl=nl)
 
 
 def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:

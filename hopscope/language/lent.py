@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened, identity_of, quiet, require_extra
+from hopscope.models.base import at_rest
 
 WRAPPED = "_original_component."  # TransformerLens puts its hooks around every part under this name
 CLOSE = 1e-3  # largest difference in a logit between the twin and the model
@@ -103,15 +104,9 @@ def module_at(model: nn.Module, place: str) -> nn.Module:
 def check_twin(twin: Any, model: Any, inner: Any) -> None:
     """Raise BadInput unless the twin computes what the owner's model computes."""
     ids = torch.arange(8)[None] % int(inner.config.vocab_size)
-    training = [part for part in inner.modules() if part.training]
-    inner.eval()
-    try:
-        with torch.no_grad():
-            theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)
-            far = float((getattr(theirs, "logits", theirs) - twin(ids).logits).abs().max())
-    finally:
-        for part in training:
-            part.training = True
+    with at_rest(inner), torch.no_grad():
+        theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)
+        far = float((getattr(theirs, "logits", theirs) - twin(ids).logits).abs().max())
     if not far <= CLOSE:
         raise BadInput(
             "the model does not compute what a Hugging Face model with its weights does (logits differ by "

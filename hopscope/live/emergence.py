@@ -17,7 +17,7 @@ from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.find import FoundCircuit, beside, find_circuit
-from hopscope.live.wrapped import at_rest
+from hopscope.models.base import at_rest
 from hopscope.problem.paths import Path
 
 if TYPE_CHECKING:

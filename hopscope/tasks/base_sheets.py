@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import torch
 from jaxtyping import Float, Int
@@ -105,7 +104,7 @@ class ChainTask(SheetTask):
     def hardest(self) -> int:
         return self.n_hops
 
-    def at(self, difficulty: int) -> Self:
+    def at(self, difficulty: int) -> ChainTask:
         if difficulty == self.n_hops:
             return self
         return self.but(n_hops=difficulty, order=self.order_of(difficulty))
