@@ -6,48 +6,26 @@ import dataclasses
 import json
 import os
 import sys
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from hopscope.core import catalogue
 from hopscope.core.environment import check_threads
 from hopscope.core.memory import memory_free
-from hopscope.core.settings import BadInput, Settings, flag_of, types_of
-from hopscope.core.strangers import visible
-from hopscope.core.terminal import PROGRESS, Narrator
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from hopscope.core.settings import Settings, flag_of, hints_of, types_of
+from hopscope.core.terminal import PROGRESS, Narrator, console as console, shown as visibly
 
 
 def few_enough(_: click.Context, __: click.Parameter, threads: int | None) -> int | None:
     """Refuse more threads than could help anybody, before anything is written."""
     check_threads(threads)
     return threads
-
-
-def given_here(name: str) -> bool:
-    """Whether an option of the running command stands on its command line."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def refuse_beside(what: str, *names: str) -> None:
-    """Raise BadInput for an option that was given and would say nothing; `what` goes on with the sentence."""
-    for name in filter(given_here, names):
-        raise BadInput(f"{option_of(name)} {what}; leave it out")
-
-
-def option_of(name: str) -> str:
-    """How an option of the running command is written."""
-    command = click.get_current_context().command
-    return next(max(one.opts, key=len) for one in command.params if one.name == name)
 
 
 def completed(folder: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -68,13 +46,6 @@ class Place(click.Path):
 
 PATH = Place(path_type=Path)
 
-#: Options that many commands share.
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-run_folder = click.argument("folder", metavar="DIR", type=PATH)
-threads = click.option("--threads", type=click.IntRange(1), callback=few_enough, help="CPU threads.")
-DRY_RUN = "Only say how much memory and time it would take; nothing is written."
-dry_run = click.option("--dry-run", is_flag=True, help=DRY_RUN)
-
 
 def ask_for_progress(_: click.Context, __: click.Parameter, wanted: bool) -> None:
     """For this command, and the processes that it starts."""
@@ -82,13 +53,40 @@ def ask_for_progress(_: click.Context, __: click.Parameter, wanted: bool) -> Non
         os.environ[PROGRESS] = "1"
 
 
-SHOWS: dict[str, Any] = {
-    "is_flag": True,
-    "expose_value": False,
-    "callback": ask_for_progress,
-    "help": "Say how far it is, also where stderr is no terminal.",
-}
-progress = click.option("--progress", **SHOWS)
+# Options that many commands share ---------------------------------------------------------------------------------
+
+Decorator = Callable[[Any], Any]
+
+
+def json_option(help: str) -> Decorator:
+    """`--json`, where what is printed is more than the text."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
+def threads_option(help: str) -> Decorator:
+    """`--threads`, where more is to be said of it."""
+    return click.option("--threads", type=click.IntRange(1), callback=few_enough, help=help)
+
+
+def out_option(help: str, metavar: str = "DIR") -> Decorator:
+    """`--out`, the folder to write into."""
+    return click.option("--out", type=PATH, metavar=metavar, help=help)
+
+
+as_json = json_option("Print JSON instead of text.")
+threads = threads_option("CPU threads.")
+device = click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
+run_folder = click.argument("folder", metavar="DIR", type=PATH)
+dry_run = click.option(
+    "--dry-run", is_flag=True, help="Only say how much memory and time it would take; nothing is written."
+)
+progress = click.option(
+    "--progress",
+    is_flag=True,
+    expose_value=False,
+    callback=ask_for_progress,
+    help="Say how far it is, also where stderr is no terminal.",
+)
 opened = click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 
 #: What to do about it.
@@ -150,7 +148,7 @@ HELP_ALL = click.Option(
 class Setting(click.Option):
     """An option made of a settings field; its value is None when it is not given, so that presets can step in."""
 
-    def __init__(self, field: dataclasses.Field[Any], field_type: Any):
+    def __init__(self, _: Sequence[str], field: dataclasses.Field[Any], field_type: Any):
         kind = next(t for t in types_of(field_type) if t is not type(None))
         flag = flag_of(field)
         default = "" if field.default is None or field.default == "" else f"  [default: {shown(field.default)}]"
@@ -172,8 +170,20 @@ def shown(value: object) -> str:
 
 def options_of(settings: type[Settings]) -> list[click.Parameter]:
     """One option per field, in order of declaration."""
-    hints = typing.get_type_hints(settings)
-    return [Setting(field, hints[field.name]) for field in dataclasses.fields(settings)]
+    return [Setting((), field, hints_of(settings)[field.name]) for field in dataclasses.fields(settings)]
+
+
+def setting_options(settings: type[Settings], *but: str) -> Decorator:
+    """The same for a command, but for some fields."""
+
+    def added(command: Any) -> Any:
+        for field in reversed(dataclasses.fields(settings)):
+            if field.name not in but:
+                option = click.option(cls=Setting, field=field, field_type=hints_of(settings)[field.name])
+                command = option(command)
+        return command
+
+    return added
 
 
 def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> Any:
@@ -241,23 +251,25 @@ class Listed(click.Group):
 class PerVariant(Listed):
     """A command with a task or a formulation as its argument, whose options then include the variant's own settings.
 
-    `folder` is where the variants are, `tasks` or `formulations`.
+    Args:
+        folder: where the variants are, `tasks` or `formulations`.
+        params: the options that all of them share.
+        callback: given the variant and all options.
+        common: as those of `Brief`.
     """
 
     def __init__(
         self,
-        folder: str,
         name: str,
-        help: str,
-        options: Callable[[], list[click.Parameter]],
-        run: Callable[[Any, dict[str, Any]], None],
+        *,
+        folder: str,
+        params: list[click.Parameter],
+        callback: Callable[[Any, dict[str, Any]], None],
         common: Sequence[str] = (),
+        **more: Any,
     ):
-        super().__init__(name, help=help, subcommand_metavar=f"{folder.removesuffix('s').upper()} [OPTIONS]")
-        self.folder = folder
-        self.shared_options = options
-        self.run = run
-        self.common = common
+        super().__init__(name, subcommand_metavar=f"{folder.removesuffix('s').upper()} [OPTIONS]", **more)
+        self.folder, self.shared, self.run, self.common = folder, params, callback, common
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         folder = self.folder_of(name)
@@ -267,7 +279,7 @@ class PerVariant(Listed):
         return Brief(
             name,
             common=self.common,
-            params=[*options_of(kind), *self.shared_options()],
+            params=[*options_of(kind), *self.shared],
             callback=lambda **given: self.run(kind, given),
             help=catalogue.summary(folder, name),
         )
@@ -276,8 +288,8 @@ class PerVariant(Listed):
 class Several(click.Option):
     """An option with one or more values, written one after the other (`--hops 1 2 3`) or each with its own flag."""
 
-    def __init__(self, names: list[str], **more: Any):
-        super().__init__(names, multiple=True, **more)
+
+several = partial(click.option, cls=Several, multiple=True)
 
 
 class SeveralCommand(Brief):
@@ -298,17 +310,10 @@ class SeveralCommand(Brief):
         return super().parse_args(ctx, spread)
 
 
-def console(width: int | None = None) -> Console:
-    """Where answers are printed: as wide as the terminal, or wide enough for any table if there is none."""
-    from hopscope.core import terminal
-
-    return terminal.console(width=width)
-
-
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
-    text = "\n".join(map(visible, str(words).split("\n")))
-    click.echo(text, file=sys.stderr if err else sys.stdout, nl=nl)  # a file, for click would not keep to ASCII
+    where = sys.stderr if err else sys.stdout  # said, for click would not keep to ASCII
+    click.echo(visibly(str(words)), file=where, nl=nl)
 
 
 def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.core import outside
+from hopscope.core.settings import BadInput
 
 if TYPE_CHECKING:
     import torch
@@ -181,8 +182,6 @@ def choose_device(name: str) -> torch.device:
     """`auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
     import torch
 
-    from hopscope.core.settings import BadInput
-
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.partition(":")[0] not in ("cpu", "cuda"):
@@ -197,8 +196,6 @@ def choose_device(name: str) -> torch.device:
 
 def check_threads(threads: int | None) -> None:
     """Raise BadInput for more threads than could help anybody: the system may refuse to start them."""
-    from hopscope.core.settings import BadInput
-
     most = max(64, 4 * (os.cpu_count() or 1))
     if threads is not None and not 1 <= threads <= most:
         raise BadInput(f"threads must be between 1 and {most}; this machine has {os.cpu_count()} cores; got {threads}")
@@ -208,8 +205,3 @@ def cpp_compiler() -> str | None:
     """The compiler that `torch.compile` makes code for the CPU with, if there is one."""
     names = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
     return next((found for name in names if name and (found := shutil.which(name))), None)
-
-
-def has_compiler() -> bool:
-    """Whether `torch.compile` can make code for the CPU here."""
-    return cpp_compiler() is not None

@@ -65,6 +65,27 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise CannotSave(error.errno, f"could not write {path}: {reason}; {advice}") from error
 
 
+def make_folder(path: Path) -> None:
+    """A folder, with those that it is in, unless it is there. Raises CannotSave."""
+    with clear_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def alone(lock: Path, otherwise: str) -> Iterator[None]:
+    """Be the one process that holds a lock. Raises CannotSave; and Busy, in these words, where another holds it."""
+    held = filelock.FileLock(lock)
+    with clear_errors(lock):
+        try:
+            held.acquire(timeout=0)
+        except filelock.Timeout as error:  # an OSError too, so it must be caught first
+            raise Busy(otherwise) from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
 def cache_folder() -> Path:
     """Where what can be made again is kept: `$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
     return Path(os.environ.get("HOPSCOPE_CACHE") or Path.home() / ".cache" / "hopscope").expanduser()

@@ -15,7 +15,15 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from hopscope.core.strangers import visible
@@ -78,6 +86,12 @@ class Words(TextColumn):
 def bar(*columns: ProgressColumn, on: Console, **how: Any) -> Progress:
     """A bar named in bold, with these columns after it."""
     return Progress(Words("{task.description}", style="bold"), BarColumn(bar_width=24), *columns, console=on, **how)
+
+
+def counting_bar() -> Progress:
+    """A bar of how many are done, and for how long, on stderr; nothing where that is no terminal."""
+    err = console(stderr=True)
+    return bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
 
 
 def shows_progress() -> bool:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from hopscope.circuits.components.circuit import SIGNED, ComponentCircuit
 from hopscope.circuits.components.curve import normalised
 from hopscope.circuits.export.formats import eap_ig_json, graph_of
-from hopscope.core.storage import clear_errors, enlist, unlist, write_file
+from hopscope.core.storage import enlist, make_folder, unlist, write_file
 from hopscope.drawing.style import GREY, canvas, colour, save, styled
 from hopscope.models.base import Shape
 
@@ -46,8 +46,7 @@ def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> F
 def store_components(found: ComponentCircuit, shape: Shape, folder: Path) -> list[tuple[list[Path], str]]:
     """Write the circuit, its graph for EAP-IG, its picture; returns files with what they show. Raises CannotSave."""
     stored, pictures = found.save(folder), folder / "pictures"
-    with clear_errors(pictures):
-        pictures.mkdir(parents=True, exist_ok=True)
+    make_folder(pictures)
     names = [f"pictures/{found.unit}{end}" for end in (".svg", ".png", "_eap_ig.json")]
     unlist(folder, names)
     figure = save(faithfulness_curves(found), pictures / found.unit)

@@ -36,20 +36,19 @@ Dash = str | tuple[int, tuple[float, ...]]
 
 
 @styled
-def emergence_curves(found: Emergence, *, until: float | None = None) -> Figure:
+def emergence_curves(found: Emergence) -> Figure:
     """Onsets of all paths on top, their mean attention below, and the hops' losses on the same axis.
 
     A path has the colour of the hop that it serves. Dashed uprights are the steps at which hops were learnt.
 
     Args:
-        found: one run's paths.
-        until: the last step shown; by default twice the last event's, if the run is longer.
+        found: one run's paths; steps are shown until twice the last event's.
     """
     paths, hops = found.ordered, list(found.learnt)
     tints, dashes = tints_of(paths, hops), dashes_of(paths, hops)
     figure = picture(8.8, 4.9 + ROW * len(paths))
     strip, curves, losses = figure.subplots(3, 1, sharex=True, height_ratios=(ROW * len(paths) + 0.25, 2.3, 1.3))
-    end = float(until or last_shown(found))
+    end = float(last_shown(found))
     for row, path in enumerate(paths):
         draw_row(strip, row, path, tints[path.name], dashes[path.name], (found.steps[0], end))
     finish_strip(strip, paths, tints)

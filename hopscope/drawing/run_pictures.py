@@ -9,7 +9,7 @@ from pathlib import Path as Files
 import torch
 from matplotlib.figure import Figure
 
-from hopscope.core.storage import clear_errors, enlist, parse_json, unlist
+from hopscope.core.storage import enlist, make_folder, parse_json, unlist
 from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
 from hopscope.drawing.curves import hop_curves
 from hopscope.drawing.flow_diagram import MOST_HOPS, flow_diagram
@@ -78,8 +78,7 @@ def draw(run: Run, folder: Files, watch: Watch = lambda _: None) -> list[tuple[l
         words = "the curves show what is left of them" if len(rows) > 1 else "too few are left to draw curves"
         warnings.warn(f"{damage}; {words}", stacklevel=2)
     figures = list(pictures(run, watch))  # before anything is written: what they need may be damaged
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     home = run.path if folder.parent == run.path else folder
     drawn = []
     for name, words, figure in figures:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path as Folder
+from typing import Any
 
 from pandas import DataFrame
 
@@ -17,6 +18,7 @@ from hopscope.runs.run import Run
 
 #: Of what is measured and made of it. It is raised whenever that may come out otherwise than before.
 VERSION = 2
+ASKED: dict[str, Any] = {"seed": 0, "null": "uniform"}
 
 
 def emergence_of(
@@ -24,8 +26,6 @@ def emergence_of(
     paths: Sequence[Path],
     *,
     n: int = 256,
-    seed: int = 0,
-    null: str = "uniform",
     watch: Callable[[str], None] = lambda _: None,
     place: Folder | None = None,
 ) -> Emergence:
@@ -33,7 +33,7 @@ def emergence_of(
     about = {
         "weights": weights(run, run.steps),
         "paths": [str(path) for path in dict.fromkeys(paths)],
-        "settings": {"n": n, "seed": seed, "null": null, "samples": SAMPLES},
+        "settings": {"n": n, **ASKED, "samples": SAMPLES},
         "version": VERSION,
     }
 
@@ -42,9 +42,7 @@ def emergence_of(
         hops = {hop: losses if hop == "step" else list(map(float, losses)) for hop, losses in values["hops"].items()}
         return restored(Emergence, values, run=str(run.path), hops=DataFrame(hops))
 
-    def make() -> Emergence:
-        return follow(run, paths, n=n, seed=seed, null=null, watch=watch)
-
+    make = lambda: follow(run, paths, n=n, watch=watch, **ASKED)  # noqa: E731
     return kept(run, "emergence", about, make, files_of, read, place)
 
 

@@ -254,20 +254,20 @@ def stored_paths(stored: Any, name: str) -> list[Path]:
         raise Damaged(f"{name} is altered: it holds no list of paths") from error
 
 
-def strong_paths(run: Run, above: float = PASSES, *, was_streamed: bool = False) -> list[Path]:
-    """All paths whose final mean attention is above a threshold, in layer order. Raises BadInput if there is none."""
+def strong_paths(run: Run, *, was_streamed: bool = False) -> list[Path]:
+    """All paths whose final mean attention is above `PASSES`, in layer order. Raises BadInput if there is none."""
     final = final_strengths(run, was_streamed=was_streamed)
-    found = sorted(path for path, strength in final.items() if strength > above)
+    found = sorted(path for path, strength in final.items() if strength > PASSES)
     if not found:
-        raise BadInput(f"{run.path} ends with no path whose mean attention is above {above:g}")
+        raise BadInput(f"{run.path} ends with no path whose mean attention is above {PASSES:g}")
     return found
 
 
-def final_strengths(run: Run, n: int = CHUNK, *, was_streamed: bool = False) -> dict[Path, float]:
-    """Every path's mean attention (0–1) in the newest model, on n sequences; or in the last row streamed."""
+def final_strengths(run: Run, *, was_streamed: bool = False) -> dict[Path, float]:
+    """Every path's mean attention (0–1) in the newest model, on `CHUNK` sequences; or in the last row streamed."""
     if was_streamed:
         return {Path.parse(name): strength for name, strength in streamed_rows(run)[-1][1].items()}
-    return Evaluator(run.model, run.task.sample(n, 0)).strengths
+    return Evaluator(run.model, run.task.sample(CHUNK, 0)).strengths
 
 
 def completed(run: Run, paths: Sequence[Path], kinds: Collection[Kind], *, was_streamed: bool = False) -> list[Path]:

@@ -23,9 +23,9 @@ from hopscope.core import catalogue
 from hopscope.core.places import CLAIMS, TABLE, has, inside, is_installed
 from hopscope.core.storage import (
     Damaged,
-    clear_errors,
     enlist,
     listed,
+    make_folder,
     parse_json,
     parse_shaped,
     read_listed,
@@ -100,8 +100,7 @@ def make_ready(results: Path, name: str) -> None:
 
     Raises CannotSave; and Damaged if the table that is there, of which other scales are kept, is altered.
     """
-    with clear_errors(results):
-        results.mkdir(parents=True, exist_ok=True)
+    make_folder(results)
     if (results / name / TABLE).is_file():
         table_in(results / name)
 
@@ -155,10 +154,8 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
     Rows are handled as text, so that those that are kept are kept to the letter.
     """
     folder = results / name
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(results / LOCK)  # drivers on several machines may end together
-    with lock:
+    make_folder(folder)
+    with filelock.FileLock(results / LOCK):  # drivers on several machines may end together
         there = (folder / TABLE).is_file()
         earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
         table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-
-import filelock
 
 from hopscope.core import outside
 from hopscope.core.environment import code_version, in_words
 from hopscope.core.settings import Settings
 from hopscope.core.storage import (
-    Busy,
-    clear_errors,
+    alone,
     enlist,
     fingerprint,
     listed,
+    make_folder,
     read_json,
     read_listed,
     read_manifest,
@@ -69,7 +66,8 @@ class Finished:
         """The work, done now unless it has been. Raises `Busy` while another process does it, Damaged."""
         done = folder / "DONE"
         if not done.is_file():
-            with alone_in(folder):
+            make_folder(folder)
+            with alone(folder / ".work.lock", f"another process is at work in {folder}; wait for it, or stop it"):
                 if not done.is_file():  # else another process did it just before it let go of the folder
                     unlist(folder, listed(folder))
                     work.do(folder, should_stop)
@@ -84,19 +82,3 @@ class Finished:
             read_listed(folder, name)
         said = read_manifest(folder).get("version") if names else None
         return cls(work, folder, said or about["version"])
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Be the one process at work in a folder, which is made if need be. Raises Busy, CannotSave."""
-    lock = filelock.FileLock(folder / ".work.lock")
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout as error:  # an OSError too, so it must be caught first
-            raise Busy(f"another process is at work in {folder}; wait for it, or stop it") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -11,7 +11,6 @@ and beside it what guessing would score. The format rate is a measure of its own
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
@@ -23,7 +22,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
-from hopscope.language.evaluation import Cell, Evaluation, Watch, in_csv, mean, put_rows
+from hopscope.language.evaluation import Cell, Evaluation, Result, Watch, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
 from hopscope.language.protocols.base import Answer, Judged, Protocol, text_in
 from hopscope.language.protocols.greedy_strict import GreedyStrict
@@ -76,19 +75,6 @@ def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) 
     return Marking(max_tokens or benchmark.MAX_TOKENS, protocol == "greedy_lenient")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A finished benchmark.
-
-    Attributes:
-        rows: as in benchmarks.csv (`COLUMNS`), one per measure.
-        judged: every exercise.
-    """
-
-    rows: list[dict[str, Any]]
-    judged: tuple[Judged, ...]
-
-
 def ask_benchmark(
     backend: Backend,
     benchmark: Benchmark,
@@ -97,10 +83,8 @@ def ask_benchmark(
     settings: Evaluation | None = None,
     folder: Path | None = None,
     *,
-    max_tokens: int | None = None,
     watch: Watch = lambda done, of: None,
-    records: Records | None = None,
-) -> Outcome:
+) -> Result:
     """Ask every exercise once, and mark it.
 
     Args:
@@ -110,52 +94,27 @@ def ask_benchmark(
         protocol: one of `PROTOCOLS`.
         settings: how many, and which.
         folder: where answers are kept; None: nowhere.
-        max_tokens: after how many tokens an answer is cut off; None: the benchmark's.
         watch: told how many exercises are done, of how many.
-        records: an open folder's, instead of `folder`.
 
     Raises:
         BadInput: the backend cannot do what is asked.
         Unreachable: the model did not answer; all answers until then are kept.
     """
-    cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark, max_tokens), settings or Evaluation())
-    if records is not None:
-        return cell.asked(records, watch)
-    with Records.opened(folder) as opened:
-        return cell.asked(opened, watch)
+    cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark), settings or Evaluation())
+    with Records.opened(folder) as records:
+        cell.complete(records, watch)
+    return cell.result()
 
 
 class BenchmarkCell(Cell):
     """A benchmark's exercises in one layout, asked in one way; `formulation` is the benchmark."""
 
-    def asked(self, records: Records, watch: Watch) -> Outcome:
-        """All exercises, answered."""
-        self.complete(records, watch)
-        return self.outcome()
-
-    def told(self, records: Records) -> Outcome:
-        """What is known without asking anything: for a benchmark that was cut short."""
-        self.look_up(records)
-        return self.outcome()
-
-    def outcome(self) -> Outcome:
+    def rows(self) -> Iterator[dict[str, Any]]:
         """Every measure's mean, with its interval and its chance level."""
-        left = self.settings.count - len(self.finished)
-        settings = {"benchmark": self.formulation.as_dict(), "layout": self.layout.as_dict()}
         about = {"model": self.backend.model, "benchmark": self.formulation.name(), "layout": self.layout.name()}
-        more = {
-            "seed": self.settings.seed,
-            "partial": left > 0,
-            "left": left,
-            **self.habits.row,
-            "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
-            "identity": json.dumps(self.identity),
-        }
-        rows = [
-            {**about, "protocol": self.way, **measured(name, values), "chance": chance, **more}
-            for name, values, chance in self.measures()
-        ]
-        return Outcome(rows, self.finished)
+        more = self.circumstances("benchmark")
+        for name, values, chance in self.measures():
+            yield {**about, "protocol": self.way, **measured(name, values), "chance": chance, **more}
 
     @property
     def way(self) -> str:

@@ -8,7 +8,6 @@ a second, and no weights are ever unpickled (specs/ecosystem.md, 1.2).
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.core.memory import memory_free
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, guess
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
 from hopscope.core.strangers import json_of, misfit
 from hopscope.language.backends.base import DTYPES
@@ -75,7 +74,6 @@ def open_model(
     """
     require_extra("transformers", "gguf", "jinja2")
     import torch
-    import transformers
 
     if dtype not in DTYPES:
         raise BadInput(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
@@ -88,15 +86,22 @@ def open_model(
     folder, sha256 = located(name)
     check_fits(folder, name, dtype)
     model, tokenizer = load(folder, name, dtype, attention)
-    identity: dict[str, str | int] = {
+    return Opened(model, tokenizer, called(name), identity_of(model, sha256))
+
+
+def identity_of(model: Any, sha256: str) -> dict[str, str | int]:
+    """All that a model's numbers depend on, beside its architecture; sha256 is of its weights."""
+    import torch
+    import transformers
+
+    return {
         "sha256": sha256,
         "transformers": transformers.__version__,
         "torch": torch.__version__,
-        "dtype": dtype,
+        "dtype": str(model.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "attention": model.config._attn_implementation,
     }
-    return Opened(model, tokenizer, called(name), identity)
 
 
 def require_extra(*packages: str) -> None:
@@ -127,10 +132,8 @@ def located(name: str) -> tuple[Path, str]:
     if name.count("/") == 1 and not name.startswith((".", "/")):
         folder = from_hub(name)
         return folder, folder_sha256(folder)
-    close = difflib.get_close_matches(name, SHIPPED, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    known = ", ".join(SHIPPED)
-    raise BadInput(f"there is no model {name!r}: choose {known}, a folder, a *.gguf file or a hub name org/model{hint}")
+    others = f"{', '.join(SHIPPED)}, a folder, a *.gguf file or a hub name org/model"
+    raise BadInput(f"there is no model {name!r}: choose {others}{guess(name, SHIPPED)}")
 
 
 def from_package(name: str) -> tuple[Path, str]:
@@ -255,10 +258,9 @@ def numbers_in(path: Path) -> int:
         return 0
     if not isinstance(header, dict):
         return 0
-    tensors = {key: about for key, about in header.items() if key != "__metadata__"} if isinstance(header, dict) else {}
-    return (
-        0 if misfit(tensors, {str: {"shape": [int]}}) else sum(math.prod(about["shape"]) for about in tensors.values())
-    )
+    tensors = {key: about for key, about in header.items() if key != "__metadata__"}
+    whole = not misfit(tensors, {str: {"shape": [int]}})
+    return sum(math.prod(about["shape"]) for about in tensors.values()) if whole else 0
 
 
 def refuse_weights(what: str, size: int, more: str = "") -> None:

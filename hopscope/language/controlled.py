@@ -14,9 +14,9 @@ from typing import Any
 from hopscope.core.intervals import wilson_of_mean
 from hopscope.language.backends.base import Backend
 from hopscope.language.backends.known import Known
-from hopscope.language.benchmarking import Marked, Outcome, ask_benchmark
+from hopscope.language.benchmarking import Marked, ask_benchmark
 from hopscope.language.benchmarks.base import Benchmark
-from hopscope.language.evaluation import Evaluation
+from hopscope.language.evaluation import Evaluation, Result
 from hopscope.language.layouts.base import Layout
 
 LABELS = ("true", "shuffled")
@@ -33,7 +33,7 @@ def controlled(
     difference, low the one-sided probability (0 to 1) that chance gives as many exercises with more, and high that it
     gives as many with less.
     """
-    found: dict[str, Outcome] = {}
+    found: dict[str, Result] = {}
     for labels in LABELS:
         some = benchmark.but(labels=labels)
         if isinstance(backend, Known):
@@ -57,7 +57,7 @@ def of_values(labels: str, way: str, measure: str, values: Sequence[float], chan
     return {**told, "value": sum(values) / len(values), "low": low, "high": high}
 
 
-def beyond(benchmark: Benchmark, way: str, true: Outcome, shuffled: Outcome) -> Row:
+def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Row:
     """The two compared, exercise by exercise."""
     first = benchmark.MEASURES[0]
     pairs = list(zip(scores(true, first), scores(shuffled, first), strict=True))
@@ -74,7 +74,7 @@ def beyond(benchmark: Benchmark, way: str, true: Outcome, shuffled: Outcome) -> 
     }
 
 
-def scores(found: Outcome, measure: str) -> list[float]:
+def scores(found: Result, measure: str) -> list[float]:
     """Each exercise's measure, or whether the right answer was chosen."""
     return [one.mark.measures[measure] if isinstance(one, Marked) else float(one.correct) for one in found.judged]
 

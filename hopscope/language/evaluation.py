@@ -15,7 +15,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan, nan
@@ -53,12 +53,18 @@ class Result:
     """A finished evaluation.
 
     Attributes:
-        row: as in table.csv (`COLUMNS`).
+        rows: of the table, as its columns have them: one; of a benchmark one per measure.
         judged: every question.
     """
 
-    row: dict[str, Any]
+    rows: list[dict[str, Any]]
     judged: tuple[Judged, ...]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The only one, as in table.csv (`COLUMNS`)."""
+        [row] = self.rows
+        return row
 
 
 #: Of table.csv. `n` questions were answered acceptably (strict and lenient: asked), `correct` of them rightly;
@@ -83,7 +89,6 @@ def evaluate(
     folder: Path | None = None,
     *,
     watch: Watch = lambda done, of: None,
-    records: Records | None = None,
 ) -> Result:
     """Ask every question until it needs no more answers, and judge it.
 
@@ -95,23 +100,20 @@ def evaluate(
         settings: how many, and which.
         folder: where attempts are kept; None: nowhere.
         watch: told how many questions are done, of how many.
-        records: an open folder's, instead of `folder`.
 
     Raises:
         BadInput: the backend cannot do what is asked.
-        Unreachable: the model did not answer; all answers until then are kept, and `tally` counts them.
+        Unreachable: the model did not answer; all answers until then are kept, and `Cell.told` counts them.
     """
     cell = Cell(backend, formulation, layout, protocol, settings or Evaluation())
-    if records is not None:
+    with Records.opened(folder) as records:
         return cell.run(records, watch)
-    with Records.opened(folder) as opened:
-        return cell.run(opened, watch)
 
 
 class Cell:
     """One row of the table in the making: what is asked of whom, and what is known already.
 
-    A benchmark's exercises are asked in the same way; only to `row` must it be a formulation.
+    A benchmark's exercises are asked in the same way; only to `rows` must it be a formulation.
     """
 
     def __init__(
@@ -160,6 +162,11 @@ class Cell:
         """Ask whatever is missing; the result."""
         self.complete(records, watch)
         self.check()
+        return self.result()
+
+    def told(self, records: Records) -> Result:
+        """What is known without asking anything: for an evaluation that was cut short."""
+        self.look_up(records)
         return self.result()
 
     def check_lengths(self) -> None:
@@ -242,23 +249,24 @@ class Cell:
 
     def result(self) -> Result:
         """What is done, counted; the others are what is left."""
-        return Result(self.row(self.finished), self.finished)
+        return Result(list(self.rows()), self.finished)
 
     @property
     def finished(self) -> tuple[Judged, ...]:
         """What has been judged, in the order of questions."""
         return tuple(self.done[number] for number in sorted(self.done))
 
-    def row(self, judged: Sequence[Judged]) -> dict[str, Any]:
+    def rows(self) -> Iterator[dict[str, Any]]:
         """The row."""
         assert isinstance(self.formulation, Formulation)
+        judged = self.finished
         answered = [one for one in judged if not one.run_out]
         correct, n = sum(one.correct for one in answered), len(answered)
         low, high = wilson(correct, n)
-        tries, left = sum(one.tries for one in judged), self.settings.count - len(judged)
+        tries = sum(one.tries for one in judged)
         fair = [one.corrected == self.right[one.index] for one in answered if one.corrected is not None]
         labels = Counter("none" if one.label is None else one.label for one in answered)
-        return {
+        yield {
             "model": self.backend.model,
             "formulation": self.formulation.name(),
             "hops": self.formulation.n_hops,
@@ -277,34 +285,25 @@ class Cell:
             "mass": mean([one.mass for one in answered if not isnan(one.mass)]),
             "prior_corrected": mean(fair),
             "labels": json.dumps(dict(sorted(labels.items()))),
+            **self.circumstances("formulation"),
+        }
+
+    def circumstances(self, kind: str) -> dict[str, Any]:
+        """How the answers came about: columns that all tables have; `kind` is what is asked, `formulation` or so."""
+        left = self.settings.count - len(self.done)
+        settings = {kind: self.formulation.as_dict(), "layout": self.layout.as_dict()}
+        return {
             "seed": self.settings.seed,
             "partial": left > 0,
             "left": left,
             **self.habits.row,
-            "settings": json.dumps(
-                {"formulation": self.formulation.as_dict(), "layout": self.layout.as_dict()}
-                | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}
-            ),
+            "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
             "identity": json.dumps(self.identity),
         }
 
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else nan
-
-
-def tally(
-    backend: Backend,
-    formulation: Formulation,
-    layout: Layout,
-    protocol: Protocol,
-    settings: Evaluation,
-    records: Records,
-) -> Result:
-    """What is known of an evaluation, without asking anything: for one that was cut short."""
-    cell = Cell(backend, formulation, layout, protocol, settings)
-    cell.look_up(records)
-    return cell.result()
 
 
 # The table -------------------------------------------------------------------------------------------------------
@@ -316,11 +315,6 @@ SAME = ("model", "formulation", "layout", "protocol", "settings", "identity")
 def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Put rows into a folder's table.csv; each replaces one about the same. Raises CannotSave."""
     return put_rows(folder / TABLE, map(in_csv, rows), COLUMNS, SAME)
-
-
-def read_table(folder: Path) -> list[dict[str, str]]:
-    """The rows of a folder's table.csv as text; [] if there is none. Raises Damaged if it is not as listed."""
-    return read_rows(folder / TABLE)
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any, TypeVar
 
@@ -129,20 +129,9 @@ def task_of(
     **own: Any,
 ) -> Task:
     """A formulation's questions 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
-    formulation = formulation_of(name, own)
-    shown: Layout = catalogue.find("language.layouts", layout)()
-    return Task(
-        dataset=MemoryDataset([sample(formulation, shown, seed, index) for index in range(count)], name=name),
-        solver=resample_until_acceptable(max_tries, temperature, max_tokens),
-        scorer=acceptable_answer(),
-        config=GenerateConfig(**BOUNDS),
-        version=VERSION,
-    )
-
-
-def formulation_of(name: str, own: Mapping[str, Any]) -> Formulation:
-    found: Formulation = made(catalogue.find("formulations", name), own)
-    return found
+    formulation: Formulation = made(catalogue.find("formulations", name), own)
+    how = resample_until_acceptable(max_tries, temperature, max_tokens)
+    return asking(formulation, range(count), seed, layout, solver=how, scorer=acceptable_answer())
 
 
 def benchmark_task(
@@ -157,14 +146,16 @@ def benchmark_task(
 ) -> Task:
     """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
+    how = likeliest_text(max_tokens or benchmark.MAX_TOKENS)
+    return asking(benchmark, range(count), seed, layout, solver=how, scorer=marks(lenient))
+
+
+def asking(source: Questions, numbers: Iterable[int], seed: int, layout: str, **how: Any) -> Task:
+    """Some questions as a task; `how` they are asked and scored."""
     shown: Layout = catalogue.find("language.layouts", layout)()
-    return Task(
-        dataset=MemoryDataset([sample(benchmark, shown, seed, index) for index in range(count)], name=name),
-        solver=likeliest_text(max_tokens or benchmark.MAX_TOKENS),
-        scorer=marks(lenient),
-        config=GenerateConfig(**BOUNDS),
-        version=VERSION,
-    )
+    samples = [sample(source, shown, seed, index) for index in numbers]
+    dataset = MemoryDataset(samples, name=source.name())
+    return Task(dataset=dataset, config=GenerateConfig(**BOUNDS), version=VERSION, **how)
 
 
 K = TypeVar("K", bound=Questions)

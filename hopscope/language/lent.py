@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
-from hopscope.language.checkpoints import Opened, quiet, require_extra
+from hopscope.language.checkpoints import Opened, identity_of, quiet, require_extra
+from hopscope.models.base import at_rest
 
 WRAPPED = "_original_component."  # TransformerLens puts its hooks around every part under this name
 CLOSE = 1e-3  # largest difference in a logit between the twin and the model
@@ -46,7 +47,7 @@ def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
     twin = twin_of(inner)
     check_twin(twin, model, inner)
     called = name or getattr(inner.config, "_name_or_path", "") or type(inner).__name__
-    return Opened(twin, tokenizer, called.rstrip("/").rpartition("/")[2], identity_of(twin))
+    return Opened(twin, tokenizer, called.rstrip("/").rpartition("/")[2], identity_of(twin, sha256_of(twin)))
 
 
 def unwrapped(model: Any) -> Any:
@@ -103,15 +104,9 @@ def module_at(model: nn.Module, place: str) -> nn.Module:
 def check_twin(twin: Any, model: Any, inner: Any) -> None:
     """Raise BadInput unless the twin computes what the owner's model computes."""
     ids = torch.arange(8)[None] % int(inner.config.vocab_size)
-    training = [part for part in inner.modules() if part.training]
-    inner.eval()
-    try:
-        with torch.no_grad():
-            theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)
-            far = float((getattr(theirs, "logits", theirs) - twin(ids).logits).abs().max())
-    finally:
-        for part in training:
-            part.training = True
+    with at_rest(inner), torch.no_grad():
+        theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)
+        far = float((getattr(theirs, "logits", theirs) - twin(ids).logits).abs().max())
     if not far <= CLOSE:
         raise BadInput(
             "the model does not compute what a Hugging Face model with its weights does (logits differ by "
@@ -119,19 +114,10 @@ def check_twin(twin: Any, model: Any, inner: Any) -> None:
         )
 
 
-def identity_of(twin: Any) -> dict[str, str | int]:
-    """What a study's numbers depend on, as of models that hopscope opens itself; sha256 is of the weights' bytes."""
-    import transformers
-
+def sha256_of(twin: Any) -> str:
+    """sha256 of the weights' names and bytes."""
     digest = hashlib.sha256()
     for name, tensor in sorted(twin.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy())
-    return {
-        "sha256": digest.hexdigest(),
-        "transformers": transformers.__version__,
-        "torch": torch.__version__,
-        "dtype": str(twin.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "attention": twin.config._attn_implementation,
-    }
+    return digest.hexdigest()

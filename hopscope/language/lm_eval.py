@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import make_folder, write_file
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.benchmarks.base import Benchmark
@@ -47,8 +47,7 @@ def export(formulation: Questions, folder: Path, count: int, seed: int) -> Expor
     that it is started from: a folder that has been moved is exported anew.
     """
     folder = folder.resolve()
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     name = task_name(formulation)
     questions = [formulation.question(seed, index) for index in range(count)]
     data = folder / f"{name}.jsonl"

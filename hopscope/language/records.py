@@ -13,9 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import filelock
-
-from hopscope.core.storage import Busy, Damaged, append, clear_errors, sync_file
+from hopscope.core.storage import Damaged, alone, append, clear_errors, sync_file
 from hopscope.core.strangers import json_of
 from hopscope.language.layouts.base import Rendered
 
@@ -55,20 +53,16 @@ class Records:
         with clear_errors(folder):
             made = [place for place in (folder, *folder.parents) if not place.exists()]
             folder.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(folder / ".lock")
-            try:
-                lock.acquire(timeout=0)
-            except filelock.Timeout as error:
-                raise Busy(
-                    f"another process is evaluating into {folder}; wait for it, or choose another --out"
-                ) from error
+        busy = f"another process is evaluating into {folder}; wait for it, or choose another --out"
         try:
-            records.load()
-            yield records
+            with alone(folder / ".lock", busy):
+                try:
+                    records.load()
+                    yield records
+                finally:
+                    if not records.said:
+                        (folder / ".lock").unlink(missing_ok=True)
         finally:
-            if not records.said:
-                Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
             for place in made:  # where nothing was answered, and nobody else wrote meanwhile, nothing is left
                 with suppress(OSError):
                     place.rmdir()

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from hopscope.circuits.evaluator import NULLS
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import write_file, write_json
+from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.find import FoundCircuit, beside, find_circuit
-from hopscope.live.wrapped import at_rest
+from hopscope.models.base import at_rest
 from hopscope.problem.paths import Path
 
 if TYPE_CHECKING:
@@ -161,12 +161,10 @@ class FoundEmergence:
 
     def save(self, folder: Files | str) -> list[Files]:
         """Write emergence.csv, emergence.json, words.txt and the picture. Raises CannotSave."""
-        from hopscope.core.storage import clear_errors
         from hopscope.drawing.style import save
 
         folder = Files(folder)
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         files = [folder / name for name in ("emergence.csv", "emergence.json", "words.txt")]
         write_file(files[0], self.table().to_csv(index=False).encode())
         write_json(files[1], {"runs": [self.emergence.as_dict()]})

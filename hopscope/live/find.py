@@ -35,8 +35,7 @@ from hopscope.live.checks import (
 )
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
-from hopscope.live.wrapped import at_rest
-from hopscope.models.base import Shape
+from hopscope.models.base import Shape, at_rest
 from hopscope.problem.relations import PLACES, WORDS
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch

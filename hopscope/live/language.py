@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, Settings
-from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.core.storage import enlist, listed, make_folder, unlist, write_file, write_json
 from hopscope.formulations.base import Formulation, of_one_hop
 from hopscope.language.layouts.base import Layout
 from hopscope.language.lent import lent
@@ -114,8 +114,7 @@ class Found:
 
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"the results must be a folder, and {folder} is a file; choose another")
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         unlist(folder, listed(folder))
         files = [folder / self.reading.file]
         write_json(files[0], self.report)

@@ -9,8 +9,8 @@ caps on scores are the module's own business, which has done with them before it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from hopscope.core.settings import BadInput
 from hopscope.live.calls import Call, Watching, attentions_in, calls_of, is_pattern, unseen
 from hopscope.live.stream import Listing, Reading, Stream, located
-from hopscope.models.base import Cache, Model, Replacements, Shape, Tap
+from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, at_rest
 
 PATTERN, OUTPUT = "hook_pattern", "hook_z"
 #: Of logits, relative to the largest: by how much replacing patterns by themselves may change them (ours).
@@ -326,15 +326,3 @@ def read_at(outputs: Tensor, at: slice | None, positions: int) -> Tensor:
     if list(range(positions)[at]) != [positions - 1]:
         raise BadInput("the model answers once a row, which is taken for its last position; leave `at` at -1")
     return outputs
-
-
-@contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; each part is then in the mode that it was in."""
-    training = [part for part in model.modules() if part.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -254,3 +255,15 @@ class TappedModel(Model):
         tap = self.tap(replace, cache) if replace or cache is not False else None
         outputs = self.outputs(inputs, tap, at)
         return outputs if tap is None or cache is False else (outputs, Cache(tap.kept))
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while; each part is then in the mode that it was in."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import filelock
 import safetensors
@@ -35,8 +35,8 @@ from hopscope.core import catalogue, environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     TEMPORARY,
-    Busy,
     Damaged,
+    alone,
     append,
     clear_errors,
     discard,
@@ -47,9 +47,6 @@ from hopscope.core.storage import (
     write_folder,
     write_json,
 )
-
-if TYPE_CHECKING:
-    pass
 from hopscope.runs.demand import check
 from hopscope.runs.reading import FORMAT, OWN as OWN, RunReader, vouching
 
@@ -91,21 +88,13 @@ class Run(RunReader):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the one process that writes here; clears what a killed one left half-written."""
-        lock = filelock.FileLock(self.path / ".lock")
-        with clear_errors(self.path / ".lock"):
-            try:
-                lock.acquire(timeout=0)
-            except filelock.Timeout as error:  # an OSError too, so it must be caught first
-                raise Busy(f"another process is training in {self.path}; wait for it, or stop it") from error
-        try:
+        with alone(self.path / ".lock", f"another process is training in {self.path}; wait for it, or stop it"):
             with clear_errors(self.path / "checkpoints"):
                 (self.path / "checkpoints").mkdir(exist_ok=True)
             for folder in (self.path, self.path / "checkpoints"):
                 for leftover in folder.glob(f"{TEMPORARY}*"):
                     discard(leftover)
             yield
-        finally:
-            lock.release()
 
     def begin_session(self, about: Mapping[str, Any], step: int, experiment: str | None = None) -> None:
         """Record what this start runs on; warn if an earlier one ran on something else.

@@ -15,8 +15,8 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.curricula.base import Curriculum
 from hopscope.problem.factsheet import Draw, FactSheet
 from hopscope.problem.oracle import Problem
-from hopscope.problem.roles import Roles
-from hopscope.problem.shapes import NAMED_ORDERS
+from hopscope.problem.roles import Roles, chain_letter
+from hopscope.problem.shapes import NAMED_ORDERS, chain_shape
 from hopscope.problem.symbols import position_code, position_shift, take
 from hopscope.tasks.base import Task, VectorTask
 
@@ -68,12 +68,6 @@ class SheetTask(Task):
         names = tuple(f"{'x' if s.conclusion.isdecimal() else ''}{s.conclusion}" for s in self.sheet.steps)
         return names[self.asked_hops]
 
-    def order_of(self, difficulty: int) -> str:
-        """The order of the first `difficulty` steps: a list loses those that a curriculum has not come to."""
-        if self.order in NAMED_ORDERS:
-            return self.order
-        return ",".join(step for step in self.order.split(",") if int(step) <= difficulty)
-
     def roles(self, draw: Draw) -> Roles:
         return self.sheet.roles(draw)
 
@@ -92,6 +86,34 @@ class SheetTask(Task):
     def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """Symbol numbers of the right answers."""
         return self.sheet.asked(draw)[..., self.asked_hops]
+
+
+@dataclass(frozen=True)
+class ChainTask(SheetTask):
+    """A fact sheet of N plain chains of D facts."""
+
+    n_hops: int = setting(2, "D, the number of retrieval steps per chain", low=1, high=256)
+
+    @cached_property
+    def sheet(self) -> FactSheet:
+        """N plain chains of D facts."""
+        name = lambda k, chain: f"{chain_letter(int(chain))}{k}"  # noqa: E731
+        return FactSheet(self.n_chains, chain_shape(self.n_hops), self.order, name)
+
+    @property
+    def hardest(self) -> int:
+        return self.n_hops
+
+    def at(self, difficulty: int) -> ChainTask:
+        if difficulty == self.n_hops:
+            return self
+        return self.but(n_hops=difficulty, order=self.order_of(difficulty))
+
+    def order_of(self, difficulty: int) -> str:
+        """The order of the first `difficulty` steps: a list loses those that a curriculum has not come to."""
+        if self.order in NAMED_ORDERS:
+            return self.order
+        return ",".join(step for step in self.order.split(",") if int(step) <= difficulty)
 
 
 @dataclass(frozen=True)

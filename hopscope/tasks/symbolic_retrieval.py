@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.problem.factsheet import Draw, FactSheet
-from hopscope.problem.roles import chain_letter
-from hopscope.problem.shapes import chain_shape
+from hopscope.problem.factsheet import Draw
 from hopscope.tasks.base import TokenTask
-from hopscope.tasks.base_sheets import GUESS, SheetTask
+from hopscope.tasks.base_sheets import GUESS, ChainTask
 
 
 @dataclass(frozen=True)
-class SymbolicRetrieval(SheetTask, TokenTask):
+class SymbolicRetrieval(ChainTask, TokenTask):
     """Follow each query through D facts, as in `retrieval`, where every symbol is a token drawn afresh.
 
     The tokens of a sequence differ; which token plays which symbol is drawn for every sequence, so that only the
     context tells what follows what. Positions are embedded by the model.
     """
 
-    n_hops: int = setting(2, "D, the number of retrieval steps per chain", low=1, high=256)
     d_vocab: int = setting(64, "number of different tokens", low=2, high=65536)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -36,13 +32,6 @@ class SymbolicRetrieval(SheetTask, TokenTask):
                 f"d-vocab must be at least {self.sheet.n_symbols}, the number of symbols in a sequence; "
                 f"got {self.d_vocab}"
             )
-
-    @cached_property
-    def sheet(self) -> FactSheet:
-        """N plain chains of D facts."""
-        return FactSheet(
-            self.n_chains, chain_shape(self.n_hops), self.order, lambda k, chain: f"{chain_letter(int(chain))}{k}"
-        )
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -67,12 +56,3 @@ class SymbolicRetrieval(SheetTask, TokenTask):
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return dict(zip(self.sheet.names, draw["tokens"][row], strict=True))
-
-    @property
-    def hardest(self) -> int:
-        return self.n_hops
-
-    def at(self, difficulty: int) -> SymbolicRetrieval:
-        if difficulty == self.n_hops:
-            return self
-        return self.but(n_hops=difficulty, order=self.order_of(difficulty))

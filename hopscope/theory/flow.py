@@ -12,7 +12,7 @@ they hold. Hence what a position holds is always an interval of pieces, and the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,24 +116,29 @@ class Flow:
         return self.held[-1][0][1] == len(self.held[-1]) - 1
 
 
-def simulate(chain: Chain, paths: Iterable[Path]) -> Flow:
+def simulate(chain: Chain, paths: Iterable[Path], offered: Callable[[Held], Held] = lambda held: held) -> Flow:
     """Let information flow along paths: in each layer all positions attend at once to what the layer before left.
 
     Paths between different chains bring no piece of this one, and are passed over. Raises BadInput for a role that the
     chain lacks.
+
+    Args:
+        chain: of which positions hold pieces.
+        paths: the schedule.
+        offered: what each position offers to whoever attends to it, of what all hold; by default what it holds.
     """
     moves = sorted((p.layer, place(p.query, chain), place(p.key, chain), p) for p in paths if p.chain == "same")
     held, blind, masked = [chain.start()], [], []
     by_layer = {layer: list(group) for layer, group in itertools.groupby(moves, lambda move: move[0])}
     for layer in range(max(by_layer, default=-1) + 1):
-        before, after = held[-1], list(held[-1])
+        before, after, offers = held[-1], list(held[-1]), offered(held[-1])
         for _, query, key, path in by_layer.get(layer, ()):
             if not chain.sees(query, key):
                 masked.append(path)
-            elif not meet(before[query], before[key]):
+            elif not meet(before[query], offers[key]):
                 blind.append(path)
             else:
-                after[query] = hull(after[query], before[key])
+                after[query] = hull(after[query], offers[key])
         held.append(tuple(after))
     return Flow(tuple(held), tuple(blind), tuple(masked))
 

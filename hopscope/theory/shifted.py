@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path, place_of, role_name
+from hopscope.theory import flow
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.depth import Heads, Mask, chain_of, check_heads
-from hopscope.theory.flow import Chain, Flow, Held, Interval, hull, meet, place
+from hopscope.theory.flow import Chain, Flow, Held, Interval, hull, meet
 from hopscope.theory.search import outermost
 
 #: The longest chain whose one-head schedules are searched completely, where no formula tells.
@@ -39,20 +40,7 @@ def closed_form(hops: int, mask: Mask = "causal") -> int:
 
 def simulate(chain: Chain, paths: Iterable[Path]) -> Flow:
     """Let information flow along paths, as `hopscope.theory.flow.simulate` does, with shifted keys and values."""
-    moves = [(path.layer, place(path.query, chain), place(path.key, chain), path) for path in paths]
-    held, blind, masked = [chain.start()], [], []
-    for layer in range(max((move[0] for move in moves), default=-1) + 1):
-        before, after = held[-1], list(held[-1])
-        offers = offered(before)
-        for _, query, key, path in (move for move in moves if move[0] == layer):
-            if not chain.sees(query, key):
-                masked.append(path)
-            elif not meet(before[query], offers[key]):
-                blind.append(path)
-            else:
-                after[query] = hull(after[query], offers[key])
-        held.append(tuple(after))
-    return Flow(tuple(held), tuple(blind), tuple(masked))
+    return flow.simulate(chain, paths, offered)
 
 
 # Many heads: everyone attends to everyone -------------------------------------------------------------------------

@@ -167,7 +167,7 @@ class Session:
         pays = gains and flops * training.steps > COMPILE_PAYS_FLOPS  # not of the rest: a resumed run decides alike
         if wish == "off" or (wish == "auto" and not pays):
             return False
-        if not on_gpu and not environment.has_compiler():
+        if not on_gpu and environment.cpp_compiler() is None:
             print("hopscope: no C++ compiler was found, so training runs uncompiled", file=sys.stderr)
             return False
         return True

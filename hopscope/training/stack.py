@@ -23,7 +23,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Reason, Session, Watcher, graceful_signals
+from hopscope.training.loop import Interrupted, Reason, Session, graceful_signals
 from hopscope.training.trainer import Trainer, learning_rate
 
 #: What members of a stack may differ in.
@@ -37,7 +37,6 @@ def train_many(
     device: str = "auto",
     threads: int | None = None,
     compile: Literal["auto", "on", "off"] = "auto",
-    watchers: tuple[Watcher, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
     experiment: str | None = None,
 ) -> list[Run]:
@@ -49,7 +48,6 @@ def train_many(
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
         compile: `auto` compiles on a GPU, where launching kernels one by one would be the limit.
-        watchers: told how the first unfinished member goes, which is how all go.
         should_stop: asked after every step; if true, all members are saved and Interrupted is raised.
         experiment: whose runs they are, as for `hopscope.train`.
 
@@ -73,15 +71,8 @@ def train_many(
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
             about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
-            sessions = [
-                Session(run, config, where, "off", () if index else watchers, **about)
-                for index, (run, config) in enumerate(abreast)
-            ]
-            try:
-                train_together(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
-            finally:
-                for watcher in watchers:
-                    watcher.end()
+            sessions = [Session(run, config, where, "off", (), **about) for run, config in abreast]
+            train_together(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
     return [Run(folder) for folder in folders]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -111,24 +110,17 @@ def restore_optimizer(model: Model, optimizer: torch.optim.Optimizer, tensors: M
         optimizer.state[parameter] = {kind: tensors[f"{kind}.{name}"].to(parameter.device) for kind in sorted(kinds)}
 
 
-@dataclass
 class Trainer:
     """A model, its optimizer and its data: all that one step of training needs."""
 
-    config: Config
-    device: torch.device
-    model: Model = field(init=False)
-    optimizer: torch.optim.Optimizer = field(init=False)
-    data: Data = field(init=False)
-    in_turn: bool = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, config: Config, device: torch.device):
         keep_freed_memory()
-        seed = self.config.as_dict()["training"]["seed_init"]
-        self.model = self.config.model.build(self.config.task, generator(seed, "init")).to(self.device)
-        self.optimizer = make_optimizer(self.model, self.config.training)
-        self.data = Data(self.config, self.device)
-        self.in_turn = self.config.model.takes_turns
+        self.config, self.device = config, device
+        seed = config.as_dict()["training"]["seed_init"]
+        self.model: Model = config.model.build(config.task, generator(seed, "init")).to(device)
+        self.optimizer = make_optimizer(self.model, config.training)
+        self.data = Data(config, device)
+        self.in_turn = config.model.takes_turns
 
     def compile(self) -> None:
         """Compile what takes the model's time."""

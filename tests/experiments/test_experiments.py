@@ -247,15 +247,15 @@ def test_a_spent_budget_stops_a_run_and_a_signal_ends_the_command(tmp_path):
 
 def test_work_that_another_process_has_just_done_is_not_done_again(tmp_path, monkeypatch):
     """It was at it when we looked, and done when we had the folder."""
-    alone = work.alone_in
+    alone = work.alone
 
     @contextmanager
-    def late(folder):
-        with alone(folder):
-            (folder / "DONE").write_text('{"version": "theirs"}')
+    def late(lock, otherwise):
+        with alone(lock, otherwise):
+            (tmp_path / "DONE").write_text('{"version": "theirs"}')
             yield
 
-    monkeypatch.setattr(work, "alone_in", late)
+    monkeypatch.setattr(work, "alone", late)
     done = Finished.of(Counting(), tmp_path, lambda: False)
     assert done.version == "theirs" and not (tmp_path / "lines").exists()
 

@@ -25,7 +25,7 @@ from hopscope.formulations.equations import Equations
 from hopscope.formulations.relatives import Relatives
 from hopscope.language.backends.base import Unreachable
 from hopscope.language.backends.known import BEHAVIOURS, Known
-from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, read_table, tally, write_table
+from hopscope.language.evaluation import COLUMNS, Cell, Evaluation, evaluate, read_rows, write_table
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.layouts.code import Code
 from hopscope.language.layouts.few_shot import FewShot
@@ -350,7 +350,7 @@ def test_a_table_that_is_altered_is_not_added_to(tmp_path):
     path = write_table(tmp_path, [result.row])
     assert check(tmp_path).state == "whole" and check(tmp_path).unverified == ("records.jsonl",)
     path.write_bytes(path.read_bytes().replace(b"greedy_strict", b"greedy_strice", 1))
-    for use in (lambda: read_table(tmp_path), lambda: write_table(tmp_path, [result.row])):
+    for use in (lambda: read_rows(tmp_path / "table.csv"), lambda: write_table(tmp_path, [result.row])):
         with pytest.raises(Damaged, match=r"table\.csv is altered"):
             use()
 
@@ -372,7 +372,7 @@ def test_what_could_not_be_asked_is_not_wrong(tmp_path):
     with pytest.raises(Unreachable):
         evaluate(failing, Equations(), Code(), GreedyStrict(), ALL, tmp_path)
     with Records.opened(tmp_path) as records:
-        row = tally(failing, Equations(), Code(), GreedyStrict(), ALL, records).row
+        row = Cell(failing, Equations(), Code(), GreedyStrict(), ALL).told(records).row
     assert (row["n"], row["correct"], row["partial"], row["left"]) == (96, 96, True, COUNT - 96)
     failing.allowed = 10**6
     failing.asked = 0
@@ -444,12 +444,12 @@ def test_the_command_asks_everything_and_keeps_a_table(tmp_path, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [(r["hops"], r["layout"]) for r in rows] == [(d, n) for d in (1, 2, 3) for n in ("code", "chat")]
     assert all(row["accuracy"] == 1.0 and row["tries"] == 1.0 for row in rows)
-    kept = read_table(tmp_path / "e")
+    kept = read_rows(tmp_path / "e" / "table.csv")
     assert len(kept) == 6 and tuple(kept[0]) == COLUMNS and kept[0]["prior_corrected"] == "1"
     assert main(["evaluate", *what, *out]) == 0
     said = capsys.readouterr().out
     assert "known:oracle" in said and "above" in said
-    assert read_table(tmp_path / "e") == kept
+    assert read_rows(tmp_path / "e" / "table.csv") == kept
     with (tmp_path / "e" / "table.csv").open() as file:
         assert next(csv.reader(file)) == list(COLUMNS)
 

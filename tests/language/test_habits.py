@@ -22,7 +22,7 @@ from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import Marking
 from hopscope.language.benchmarks.hypothesis_refinement import HypothesisRefinement
-from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, put_rows, read_table, write_table
+from hopscope.language.evaluation import COLUMNS, Evaluation, evaluate, put_rows, read_rows, write_table
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.layouts.chat import Chat
@@ -233,7 +233,11 @@ def test_a_table_of_before_gets_the_new_columns(tmp_path):
     known = Known("thinks")
     known.learn(ASKED, Chat(), 0, range(3))
     write_table(tmp_path, [row(known, Chat(), GreedyLenient(), count=3)])
-    assert [(one["model"], one["thoughts"]) for one in read_table(tmp_path)] == [("old", ""), ("known:thinks", "3")]
+    rows = read_rows(tmp_path / "table.csv")
+    assert [(one["model"], one["thoughts"]) for one in rows] == [
+        ("old", ""),
+        ("known:thinks", "3"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from hopscope.cli import main
 from hopscope.formulations.equations import Equations
 from hopscope.language.backends.base import Unreachable
 from hopscope.language.backends.endpoint import Endpoint
-from hopscope.language.evaluation import Evaluation, evaluate, tally, write_table
+from hopscope.language.evaluation import Cell, Evaluation, write_table
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.protocols.resample import Resample
 from hopscope.language.records import Records
@@ -47,9 +47,9 @@ def by_resampling(server, folder, count, patience=QUICK, in_flight=32):
     asked = (backend, Equations(n_hops=2), Chat(), Resample(), Evaluation(count=count))
     with Records.opened(folder) as records:
         try:
-            result = evaluate(*asked, records=records)
+            result = Cell(*asked).run(records, lambda done, of: None)
         except Unreachable:
-            result = tally(*asked, records)
+            result = Cell(*asked).told(records)
         finally:
             backend.close()
     write_table(folder, [result.row])

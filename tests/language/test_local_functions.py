@@ -31,7 +31,6 @@ from hopscope.language.benchmarks.induction_bench import InductionBench
 from hopscope.language.evaluation import Evaluation, read_rows
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.lm_eval import export
-from hopscope.language.records import Records
 
 ONE = InductionBench(k=2, n_letters=2, n_rules=1)
 
@@ -239,9 +238,8 @@ def test_rows_have_intervals_and_chance():
 
 def test_strict_and_lenient_reading_share_an_answer(tmp_path):
     backend = known("chatty", ONE, 6)
-    with Records.opened(tmp_path) as records:
-        for protocol in ("greedy_strict", "greedy_lenient"):
-            ask_benchmark(backend, ONE, Chat(), protocol, Evaluation(6), records=records)
+    for protocol in ("greedy_strict", "greedy_lenient"):
+        ask_benchmark(backend, ONE, Chat(), protocol, Evaluation(6), tmp_path)
     assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 6
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ from hopscope.builds.build import Build, Built, build
 from hopscope.circuits.judging.truths import verified
 from hopscope.circuits.text_drawing import drawing
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, Brief, console, options_of, pick, print_json, say
+from hopscope.cli.options import (
+    Brief,
+    console,
+    json_option,
+    out_option,
+    pick,
+    print_json,
+    say,
+    setting_options,
+)
 from hopscope.core.catalogue import names
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.core.terminal import Narrator
@@ -25,25 +35,34 @@ from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 TASKS: dict[str, type[Task]] = {"retrieval": Retrieval, "symbolic_retrieval": SymbolicRetrieval}
 
 
-def task_options() -> list[click.Parameter]:
-    """The settings of both tasks, each once; the number of hops is the argument."""
-    found = {option.name: option for kind in TASKS.values() for option in options_of(kind)}
-    return [option for name, option in found.items() if name != "n_hops"]
-
-
 def task_of(given: dict[str, Any]) -> Task:
     """The task that was asked for. Raises BadInput for an option that belongs to the other one."""
     kind = TASKS[given["task"]]
     for other in TASKS.values():
-        for field in vars(other)["__dataclass_fields__"].values():
-            if given.get(field.name) is not None and field.name not in vars(kind)["__dataclass_fields__"]:
+        for field in fields(other):
+            if given.get(field.name) is not None and field.name not in kind.__dataclass_fields__:
                 raise BadInput(
                     f"--{flag_of(field)} is for {other.name()}; leave it out, or choose --task {other.name()}"
                 )
     return pick(kind, {**given, "n_hops": given["hops"]})  # type: ignore[no-any-return]
 
 
-def run(**given: Any) -> None:
+@click.command(
+    "build",
+    cls=Brief,
+    common=("task", "out", "as_json"),
+    help="Build by hand a transformer that follows D hops, and store it like a trained run, and write truth.json: "
+    "its schedule and its minimal circuits under each kind of ablation. Algorithms: "
+    f"{', '.join(names('theory.algorithms'))}.",
+)
+@click.argument("hops", metavar="D", type=click.IntRange(1, 256))
+@click.option("--task", type=click.Choice(list(TASKS)), default="retrieval", show_default=True, help="Its task.")
+@setting_options(Build)
+@setting_options(Retrieval, "n_hops")
+@setting_options(SymbolicRetrieval, *Retrieval.__dataclass_fields__)
+@out_option("Run folder; default runs/build-IDENTITY.")
+@json_option("Print summary and truth as JSON.")
+def command(**given: Any) -> None:
     """Build, store, tell."""
     with Narrator("building"):
         built = build(task_of(given), pick(Build, given))
@@ -62,23 +81,3 @@ def tell(stored: Run, built: Built) -> None:
     say("\nschedule, layers and heads counted from 0:\n")
     say(drawing(map(Attended.from_dict, built.truth["schedule"]), console().width))
     say(f"\nNext: hopscope draw {stored.path}")
-
-
-command = Brief(
-    "build",
-    common=("task", "out", "as_json"),
-    callback=run,
-    params=[
-        click.Argument(["hops"], metavar="D", type=click.IntRange(1, 256)),
-        click.Option(
-            ["--task"], type=click.Choice(list(TASKS)), default="retrieval", show_default=True, help="Its task."
-        ),
-        *options_of(Build),
-        *task_options(),
-        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/build-IDENTITY."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print summary and truth as JSON."),
-    ],
-    help="Build by hand a transformer that follows D hops, and store it like a trained run, and write truth.json: "
-    f"its schedule and its minimal circuits under each kind of ablation. Algorithms: "
-    f"{', '.join(names('theory.algorithms'))}.",
-)

@@ -16,26 +16,29 @@ from hopscope.circuits.discovery import Discovery
 from hopscope.circuits.text_drawing import drawing, wiring
 from hopscope.circuits.units import Unit
 from hopscope.circuits.words import RULES, remarks
+from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import (
-    DRY_RUN,
     PATH,
-    SHOWS,
     Brief,
+    as_json,
     console,
+    dry_run,
     free_words,
-    options_of,
+    out_option,
     pick,
     print_json,
-    refuse_beside,
+    progress,
+    run_folder,
     say,
     say_unverified,
+    setting_options,
     show_page,
     tell_files,
 )
 from hopscope.core.memory import memory_free
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import make_folder, write_file
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
 from hopscope.runs.demand import Demand, check_search, demand_of_components, demand_of_search
@@ -52,7 +55,49 @@ Demanded = Callable[..., Demand]
 SIZES = "--discovery, --selection or --report"
 
 
-def run(
+@click.command(
+    "circuit",
+    cls=Brief,
+    common=("step", "unit", "seeds", "null", "out", "program", "dry_run", "open_it", "progress", "as_json"),
+    help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "
+    "log, hypotheses.jsonl (the paper's appendix E, automated).",
+)
+@run_folder
+@click.option("--step", type=int, help="Which checkpoint to search; default the newest.")
+@click.option(
+    "--unit",
+    type=click.Choice(["paths", "edges", "nodes"]),
+    default="paths",
+    show_default=True,
+    help="What the circuit consists of: attention paths; edges between components (which output feeds which input, "
+    "patched); or heads and MLPs.",
+)
+@setting_options(Discovery, "null")
+@click.option(
+    "--null",
+    metavar="NULL",
+    help="What replaces what is removed: for a path's attention uniform (default), identity or resample; for what an "
+    "edge or node carries resample (default), mean or zero.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Search with this many seeds, from --seed on, and say whether they agree (only for paths).",
+)
+@out_option("Where to write; default DIR itself (for packaged, packaged-circuit).")
+@click.option(
+    "--program",
+    type=PATH,
+    metavar="FILE",
+    help="Write the circuit as a Python program, tried on fresh and on larger sequences (only for paths).",
+)
+@dry_run
+@click.option("--open", "open_it", is_flag=True, help="Open the page of attention in a browser.")
+@progress
+@as_json
+def command(
     folder: Path,
     step: int | None,
     out: Path | None,
@@ -107,8 +152,7 @@ def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> No
     from hopscope.circuits.program_trial import program_for, unsaid
 
     tried = program_for([found.path for found in circuit.paths], model, source.task)
-    with clear_errors(file.parent):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     write_file(file, str(replace(tried, unsaid=unsaid(circuit))).encode())
     say(f"{file}\n    the circuit as a program, which agrees with:")
     for one in tried.trials:
@@ -227,53 +271,3 @@ LOSSES = {
     "average": "as computed, all other heads at their average",
     "null": "every head null",
 }
-
-command = Brief(
-    "circuit",
-    common=("step", "unit", "seeds", "null", "out", "program", "dry_run", "open_it", "progress", "as_json"),
-    callback=run,
-    params=[
-        click.Argument(["folder"], metavar="DIR", type=PATH),
-        click.Option(["--step"], type=int, help="Which checkpoint to search; default the newest."),
-        click.Option(
-            ["--unit"],
-            type=click.Choice(["paths", "edges", "nodes"]),
-            default="paths",
-            show_default=True,
-            help="What the circuit consists of: attention paths; edges between components (which output feeds which "
-            "input, patched); or heads and MLPs.",
-        ),
-        *(option for option in options_of(Discovery) if option.name != "null"),
-        click.Option(
-            ["--null"],
-            metavar="NULL",
-            help="What replaces what is removed: for a path's attention uniform (default), identity or resample; "
-            "for what an edge or node carries resample (default), mean or zero.",
-        ),
-        click.Option(
-            ["--seeds"],
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            help="Search with this many seeds, from --seed on, and say whether they agree (only for paths).",
-        ),
-        click.Option(
-            ["--out"],
-            type=PATH,
-            metavar="DIR",
-            help="Where to write; default DIR itself (for packaged, packaged-circuit).",
-        ),
-        click.Option(
-            ["--program"],
-            type=PATH,
-            metavar="FILE",
-            help="Write the circuit as a Python program, tried on fresh and on larger sequences (only for paths).",
-        ),
-        click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
-        click.Option(["--open", "open_it"], is_flag=True, help="Open the page of attention in a browser."),
-        click.Option(["--progress"], **SHOWS),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
-    ],
-    help="Find the attention paths that the model in DIR needs, validate them, and write circuit.json with its proof "
-    "log, hypotheses.jsonl (the paper's appendix E, automated).",
-)

@@ -90,11 +90,7 @@ def text(depth: Depth) -> Iterator[str]:
     yield f"fewest layers: {depth.min_layers}{formula(depth)}; the paper's lower bound ⌈log3 2D⌉ is {depth.paper_bound}"
     if depth.order == "shuffled" and depth.mask == "causal":
         yield "shuffled facts: that is the worst order's number; the schedule is for nearest_first"
-    yield from [
-        "",
-        "A schedule that attains it; layers count from 0, the paper's from 1:",
-        drawing(depth.schedule, console().width),
-    ]
+    yield f"\n{ATTAINED}\n{drawing(depth.schedule, console().width)}"
     reached = ", ".join(f"e{piece}" for piece in proof.query_reach)
     how = "everyone attends to all that they may" if proof.kind == "reach" else "each layer doubles what all hold"
     yield ""
@@ -115,11 +111,7 @@ def shape_text(depth: shapes.ShapeDepth) -> Iterator[str]:
     yield f"shape {depth.shape}, {'a causal mask' if depth.mask == 'causal' else 'no mask'}, many heads, {depth.order}"
     paper = "" if depth.paper_bound is None else f"; the paper's lower bound is {depth.paper_bound}"
     yield f"fewest layers: {depth.min_layers}{paper}"
-    yield from [
-        "",
-        "A schedule that attains it; layers count from 0, the paper's from 1:",
-        drawing(depth.schedule, console().width),
-    ]
+    yield f"\n{ATTAINED}\n{drawing(depth.schedule, console().width)}"
     holds, missing = ", ".join(proof["query_holds"][-1]), ", ".join(proof["missing"])
     yield ""
     yield f"Why {count(proof['layers'], 'layer')} cannot: the query then holds at most {holds}; {missing} is missing."

@@ -79,15 +79,9 @@ MODULES = {
 
 def parts() -> list[Finding]:
     """Optional parts."""
-    found = []
-    for name, (purpose, how) in MODULES.items():
-        there = find_spec(name) is not None
-        found.append(Finding(name, there, purpose, how))
-    compiler = cpp_compiler()
-    found.append(
-        Finding("C++ compiler", compiler is not None, "torch.compile, which large runs gain by", "install g++")
-    )
-    return found
+    found = [Finding(name, find_spec(name) is not None, *about) for name, about in MODULES.items()]
+    compiler, gains = cpp_compiler() is not None, "torch.compile, which large runs gain by"
+    return [*found, Finding("C++ compiler", compiler, gains, "install g++")]
 
 
 def tell(found: list[Finding]) -> None:

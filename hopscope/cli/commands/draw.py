@@ -7,21 +7,16 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PATH, as_json, print_json, progress, run_folder, say_unverified, tell_files
+from hopscope.cli.options import as_json, out_option, print_json, progress, run_folder, say_unverified, tell_files
 from hopscope.core.places import check_out
-from hopscope.core.storage import clear_errors
+from hopscope.core.storage import make_folder
 from hopscope.core.terminal import Narrator
 from hopscope.runs.run import is_shipped, load, place_for
 
 
 @click.command("draw")
 @run_folder
-@click.option(
-    "--out",
-    type=PATH,
-    metavar="DIR",
-    help="Where to; default DIR/pictures (for packaged, packaged-pictures).",
-)
+@out_option("Where to; default DIR/pictures (for packaged, packaged-pictures).")
 @progress
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:
@@ -32,8 +27,7 @@ def command(folder: Path, out: Path | None, as_json: bool) -> None:
         say_unverified([run.path])
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
         check_out(place, run.path)
-        with clear_errors(place):  # before anything is said
-            place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)  # before anything is said
         watch("loading what draws")
         from hopscope.drawing.run_pictures import draw
 

@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.cli.options import PATH, console, print_json, progress, say_unverified, tell_files
+from hopscope.cli.options import PATH, as_json, console, out_option, print_json, progress, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
@@ -58,14 +58,9 @@ from hopscope.runs.run import Run, load, place_for
     metavar="STEPS",
     help="Train again, to the bit, and measure every so many steps between checkpoints where something emerged.",
 )
-@click.option(
-    "--out",
-    type=PATH,
-    metavar="DIR",
-    help="Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.",
-)
+@out_option("Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.")
 @progress
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@as_json
 def command(
     folders: tuple[Path, ...],
     named: tuple[str, ...],

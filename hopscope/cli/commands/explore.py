@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import PATH, progress, refuse_beside, say, show_page
+from hopscope.cli.given import refuse_beside
+from hopscope.cli.options import PATH, progress, say, show_page
 from hopscope.core.places import PAGE as PAGE, check_page, replacing
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist, unlist

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import click
 
-from hopscope.cli.options import PATH, say, say_unverified
+from hopscope.cli.options import out_option, run_folder, say, say_unverified
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, discard, enlist, unlist, write_file
+from hopscope.core.storage import discard, enlist, make_folder, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
 
 LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first says whose they are
@@ -104,8 +104,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
     inside = place.relative_to(run.path) if place.is_relative_to(run.path) else None
     if inside is not None:
         unlist(run.path, [str(inside / name) for name in names])
-    with clear_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     for name in sorted(files, key=names.index):
         write_file(place / name, files[name])
     for name in {*names} - {*files}:
@@ -116,7 +115,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
 
 
 @click.command("export")
-@click.argument("folder", metavar="DIR", type=PATH)
+@run_folder
 @click.option(
     "--to",
     "tool",
@@ -124,12 +123,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
     type=click.Choice(list(FORMATS)),
     help="transformer-lens: the model; neuronpedia: its circuit as an attribution graph; eap-ig: its circuit of edges.",
 )
-@click.option(
-    "--out",
-    type=PATH,
-    metavar="OUT",
-    help="Where to; default a folder of the tool's name in DIR.",
-)
+@out_option("Where to; default a folder of the tool's name in DIR.", "OUT")
 def command(folder: Path, tool: str, out: Path | None) -> None:
     """Write the model in DIR, or its circuit, in the format of another tool."""
     run = load(folder)

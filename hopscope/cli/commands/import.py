@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.show import describe
-from hopscope.cli.options import PATH, Brief, options_of, pick, print_json, say
+from hopscope.cli.options import PATH, Brief, json_option, options_of, out_option, pick, print_json, say
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
 from hopscope.runs.from_weights import write_made
@@ -42,7 +42,51 @@ def named(args: list[str]) -> str | None:
     return None
 
 
-def run(weights: Path, task: str, mask: str, **given: Any) -> None:
+@click.command(
+    "import",
+    cls=ForTask,
+    common=("task", "mask", "layer_norm", "positions", "activation", "logits", "out", "as_json"),
+    help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
+    "TransformerLens HookedTransformer in safetensors; pickles are refused unread. Its shape is that of its tensors; "
+    "its attention is taken to be softmax; the activation of its MLPs is asked for, or seen by --logits. For tasks of "
+    "vectors embed.W_E is the (d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With "
+    "--task TASK --help the task's options are listed too.",
+)
+@click.argument("weights", metavar="WEIGHTS", type=PATH)
+@click.option("--task", required=True, metavar="TASK", help="What it was trained on; its options follow here.")
+@click.option(
+    "--mask",
+    type=click.Choice(["causal", "none"]),
+    default="causal",
+    show_default=True,
+    help="Whether a position sees only itself and earlier ones; a state dict does not say.",
+)
+@click.option(
+    "--layer-norm/--no-layer-norm",
+    default=None,
+    help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
+)
+@click.option(
+    "--positions",
+    type=click.Choice(["learned", "input"]),
+    help="Whether the model adds its embedding of positions to inputs that carry theirs; needed if WEIGHTS holds one "
+    "that is not 0.",
+)
+@click.option(
+    "--activation",
+    metavar="NAME",
+    help=f"Of its MLPs, which a state dict does not say; {ACTIVATION} is the one that hopscope computes.",
+)
+@click.option(
+    "--logits",
+    type=PATH,
+    metavar="FILE",
+    help="A safetensors file with inputs and the logits that the model puts out for them: the import is held against "
+    "them, and refused where they differ.",
+)
+@out_option("Run folder; default runs/import-IDENTITY.")
+@json_option("Print the run's summary as JSON.")
+def command(weights: Path, task: str, mask: str, **given: Any) -> None:
     """Read, check, store, tell; nothing is written before all is checked."""
     wanted = pick(catalogue.find("tasks", task), given)
     how = {"causal": mask == "causal", "layer_norm": given["layer_norm"], "positions": given["positions"]}
@@ -67,53 +111,3 @@ def tell(stored: Run, imported: Imported) -> None:
     for name in imported.unread:
         say(f"\n{name} was not read: inputs of {stored.task.name()} carry their positions themselves.")
     say(f"\nNext: hopscope draw {stored.path}")
-
-
-command = ForTask(
-    "import",
-    common=("task", "mask", "layer_norm", "positions", "activation", "logits", "out", "as_json"),
-    callback=run,
-    params=[
-        click.Argument(["weights"], metavar="WEIGHTS", type=PATH),
-        click.Option(
-            ["--task"], required=True, metavar="TASK", help="What it was trained on; its options follow here."
-        ),
-        click.Option(
-            ["--mask"],
-            type=click.Choice(["causal", "none"]),
-            default="causal",
-            show_default=True,
-            help="Whether a position sees only itself and earlier ones; a state dict does not say.",
-        ),
-        click.Option(
-            ["--layer-norm/--no-layer-norm"],
-            default=None,
-            help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
-        ),
-        click.Option(
-            ["--positions"],
-            type=click.Choice(["learned", "input"]),
-            help="Whether the model adds its embedding of positions to inputs that carry theirs; needed if WEIGHTS "
-            "holds one that is not 0.",
-        ),
-        click.Option(
-            ["--activation"],
-            metavar="NAME",
-            help=f"Of its MLPs, which a state dict does not say; {ACTIVATION} is the one that hopscope computes.",
-        ),
-        click.Option(
-            ["--logits"],
-            type=PATH,
-            metavar="FILE",
-            help="A safetensors file with inputs and the logits that the model puts out for them: the import is held "
-            "against them, and refused where they differ.",
-        ),
-        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/import-IDENTITY."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the run's summary as JSON."),
-    ],
-    help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
-    "TransformerLens HookedTransformer in safetensors; pickles are refused unread. Its shape is that of its tensors; "
-    "its attention is taken to be softmax; the activation of its MLPs is asked for, or seen by --logits. For tasks of "
-    "vectors embed.W_E is the (d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With "
-    "--task TASK --help the task's options are listed too.",
-)

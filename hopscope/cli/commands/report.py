@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from hopscope.cli.commands.explore import export_runs
+from hopscope.cli.given import given_here, option_of
 from hopscope.cli.options import (
     PATH,
     as_json,
     console,
-    given_here,
     opened,
-    option_of,
     print_json,
     progress,
     say,
@@ -70,7 +69,7 @@ def command(
     """
     if results is not None and not results.is_dir():
         raise BadInput(gone(results))
-    places = places_of(results)
+    places = rooms() if results is None else [results]
     check_kinds()
     if page is not None:
         check_page(page)
@@ -127,11 +126,6 @@ def draw_again(places: Sequence[Path], watch: Callable[[str], None] = lambda _: 
             redraw(folder.name, folder)
         elif is_unverified(folder):
             vouch(folder)
-
-
-def places_of(results: Path | None) -> list[Path]:
-    """Where results are: in a folder, or wherever there are any."""
-    return rooms() if results is None else [results]
 
 
 COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}

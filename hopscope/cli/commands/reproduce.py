@@ -16,6 +16,7 @@ from hopscope.cli.options import (
     PATH,
     as_json,
     completed,
+    device,
     dry_run,
     free_words,
     print_json,
@@ -52,25 +53,27 @@ def seconds(text: str | None) -> float | None:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
-@click.command("reproduce")
-@click.argument("name", required=False, shell_complete=completed("experiments"))
-@click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
-@click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
-@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
-@click.option(
+#: Options of whatever reproduces an experiment.
+scale = click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
+limit = click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
+runs_folder = click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
+results_folder = click.option(
     "--results",
     type=PATH,
     help="Folder of tables, figures and claims  [default: its study's results; runs/quick-results at scale quick]",
 )
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
+
+
+@click.command("reproduce")
+@click.argument("name", required=False, shell_complete=completed("experiments"))
+@scale
+@limit
+@runs_folder
+@results_folder
+@device
 @threads
 @dry_run
-@click.option(
-    "--list",
-    "list_them",
-    is_flag=True,
-    help="Name every experiment; of NAME (or all) say more.",
-)
+@click.option("--list", "list_them", is_flag=True, help="Name every experiment; of NAME (or all) say more.")
 @progress
 @as_json
 def command(
@@ -94,9 +97,9 @@ def command(
     names = [name] if name != "all" else [each for each in catalogue.names("experiments") if scale in offered(each)]
     if not names:
         raise BadInput(f"no experiment has runs at scale {scale}; the scales are {', '.join(SCALES)}")
-    limit = seconds(budget)
+    spared = seconds(budget)
     choose_device(device)
-    deadline = None if limit is None else time.monotonic() + limit
+    deadline = None if spared is None else time.monotonic() + spared
     with Narrator("reading what is to be done"):
         for each in names:
             check_together(to_train(each, scale, runs, results))  # complain about any before training the first

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, pick, print_json, say
+from hopscope.cli.options import WITHOUT_TORCH, PerVariant, console, json_option, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.core.wording import shape
@@ -22,22 +22,6 @@ if TYPE_CHECKING:
     from hopscope.tasks.base import Batch, BestAnswer, Task
 
 SHOWN = 64  # queries or answers of one sequence, at most
-
-
-def options() -> list[click.Parameter]:
-    return [
-        click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, help="Which instance."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of a table."),
-    ]
-
-
-def run(kind: type[Task], given: dict[str, Any]) -> None:
-    task = pick(kind, given)
-    batch = task.sample(1, given["seed"])
-    if given["as_json"]:
-        print_json(as_dict(batch))
-    else:
-        show(batch)
 
 
 def as_dict(batch: Batch) -> dict[str, Any]:
@@ -129,4 +113,14 @@ def described(name: str) -> str:
     return text.replace("```\n", "").removesuffix("\n```")
 
 
-command = Sample("tasks", "sample", "Show one instance of TASK: positions, roles, queries and answers.", options, run)
+@click.command("sample", cls=Sample, folder="tasks")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which instance.")
+@json_option("Print JSON instead of a table.")
+def command(kind: type[Task], given: dict[str, Any]) -> None:
+    """Show one instance of TASK: positions, roles, queries and answers."""
+    task = pick(kind, given)
+    batch = task.sample(1, given["seed"])
+    if given["as_json"]:
+        print_json(as_dict(batch))
+    else:
+        show(batch)

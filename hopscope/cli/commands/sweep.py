@@ -10,17 +10,17 @@ from typing import Any
 
 import click
 
-from hopscope.cli.commands.reproduce import estimate, place, seconds, tell, to_train
-from hopscope.cli.options import PATH, as_json, completed, dry_run, progress
+from hopscope.cli.commands import reproduce
+from hopscope.cli.options import as_json, completed, device, dry_run, progress
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
-from hopscope.core.terminal import Narrator, shows_progress
+from hopscope.core.terminal import Narrator, counting_bar, shows_progress
 from hopscope.core.wording import count
 from hopscope.execution.crew import Crew, Processes
 from hopscope.execution.ray_workers import RayCrew
 from hopscope.execution.submitit_jobs import LIMITS, SubmititCrew
 from hopscope.execution.sweep import by_shape, stacked, sweep, work
-from hopscope.experiments.base import SCALES, declared
+from hopscope.experiments.base import declared
 from hopscope.experiments.work import Stopped
 from hopscope.runs.demand import check_together
 
@@ -29,7 +29,7 @@ ENGINES = ("local", "stacked", "ray", "submitit")
 
 @click.command("sweep")
 @click.argument("name", shell_complete=completed("experiments"))
-@click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
+@reproduce.scale
 @click.option("--workers", type=click.IntRange(1), help="Processes of one thread each  [default: one per core]")
 @click.option(
     "--engine",
@@ -48,14 +48,10 @@ ENGINES = ("local", "stacked", "ray", "submitit")
     show_default=True,
 )
 @click.option("--slurm", metavar="NAME=VALUE", multiple=True, help="With submitit: of each job, as partition=gpu.")
-@click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
-@click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
-@click.option(
-    "--results",
-    type=PATH,
-    help="Folder of tables, figures and claims  [default: its study's results; runs/quick-results at scale quick]",
-)
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
+@reproduce.limit
+@reproduce.runs_folder
+@reproduce.results_folder
+@device
 @click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
 @dry_run
 @progress
@@ -77,11 +73,11 @@ def command(
     as_json: bool,
 ) -> None:
     """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
-    folder = place(name, scale, runs, results)
+    folder = reproduce.place(name, scale, runs, results)
     if worker_of is not None:
         be_worker(name, scale, runs, folder, device, worker_of)
         return
-    limit = seconds(budget)
+    until = reproduce.seconds(budget)
     choose_device(device)
     declared(name, scale)  # raises for one that there is not
     if engine not in ENGINES:
@@ -91,21 +87,21 @@ def command(
     if gpus and engine != "ray":
         raise BadInput("--gpus is for --engine ray; a local sweep takes --device cuda")
     with Narrator("reading what is to be done"):
-        configs = to_train(name, scale, runs, folder)
+        configs = reproduce.to_train(name, scale, runs, folder)
         stack = max(map(len, by_shape(configs)), default=1)
         at_once = stack if engine == "stacked" else workers or os.cpu_count() or 1
         check_together(configs, at_once if engine in ("local", "stacked") else 1)
     if dry_run:
-        estimate([name], scale, runs, folder, at_once, as_json)
+        reproduce.estimate([name], scale, runs, folder, at_once, as_json)
         return
-    how: dict[str, Any] = {"runs": runs, "results": folder, "budget": limit, "device": device}
+    how: dict[str, Any] = {"runs": runs, "results": folder, "budget": until, "device": device}
     with Counter(name) as watch:
         if engine == "stacked":
             outcome = stacked(name, scale, watch=watch, **how)
         else:
             hire = crew(engine, gpus, minutes, runs, slurm)
             outcome = sweep(name, scale, workers=at_once, watch=watch, hire=hire, **how)
-    tell([outcome], as_json)
+    reproduce.tell([outcome], as_json)
 
 
 def crew(engine: str, gpus: float, minutes: int, runs: Path, slurm: Sequence[str]) -> Callable[..., Crew]:
@@ -138,13 +134,8 @@ class Counter:
     """Runs done, on stderr: a bar on a terminal, else a line for each."""
 
     def __init__(self, name: str):
-        from rich.progress import MofNCompleteColumn, TimeElapsedColumn
-
-        from hopscope.core.terminal import bar, console
-
         self.name, self.done = name, -1
-        self.console = err = console(stderr=True)
-        self.bar = bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
+        self.bar = counting_bar()
         self.task = self.bar.add_task(name, total=None)
 
     def __enter__(self) -> Counter:
@@ -156,6 +147,6 @@ class Counter:
 
     def __call__(self, done: int, of: int) -> None:
         self.bar.update(self.task, completed=done, total=of)
-        if done != self.done and shows_progress() and not self.console.is_terminal:
-            self.console.print(f"{self.name}: {done} of {count(of, 'run')} done")
+        if done != self.done and shows_progress() and self.bar.disable:
+            self.bar.console.print(f"{self.name}: {done} of {count(of, 'run')} done")
         self.done = done

@@ -10,16 +10,18 @@ import click
 
 from hopscope.cli.commands.show import describe, print_settings
 from hopscope.cli.options import (
-    DRY_RUN,
-    PATH,
-    SHOWS,
     PerVariant,
-    few_enough,
+    device,
+    dry_run,
     free_words,
-    options_of,
+    json_option,
+    out_option,
     pick,
     print_json,
+    progress,
     say,
+    setting_options,
+    threads_option,
 )
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import Recipe, recipe
@@ -39,48 +41,7 @@ from hopscope.training.mirror import TRACKERS, Mirror
 from hopscope.training.progress import ProgressBar
 from hopscope.training.rehearsal import rehearse
 
-
-def options() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--model", "model_choice"],
-            metavar="NAME(SETTING=VALUE)",
-            help="Another model than the transformer, a file of models, with its settings; the options of the "
-            "transformer's shape (--layers to --positions) are then not for it.",
-        ),
-        *options_of(Architecture),
-        *(option for option in options_of(Training) if option.name != "clamps"),
-        click.Option(
-            ["--clamp", "clamps"],
-            multiple=True,
-            metavar="PATH KIND@STEP",
-            help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
-        ),
-        click.Option(
-            ["--preset"],
-            metavar="NAME",
-            help="A recipe to start from, of 'hopscope list presets'; options given win.",
-        ),
-        click.Option(["--out"], type=PATH, metavar="DIR", help="Run folder; default runs/TASK-IDENTITY."),
-        click.Option(["--device"], default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train."),
-        click.Option(
-            ["--threads"],
-            type=click.IntRange(1),
-            callback=few_enough,
-            help="CPU threads; part of what makes a run bit-exact.",
-        ),
-        click.Option(
-            ["--compile"],
-            type=click.Choice(["auto", "on", "off"]),
-            default="auto",
-            show_default=True,
-            help="torch.compile; auto: where it pays (a GPU, or large bfloat16 steps).",
-        ),
-        click.Option(["--mirror"], type=click.Choice(TRACKERS), help="Also copy metrics to this tracker."),
-        click.Option(["--dry-run"], is_flag=True, help=DRY_RUN),
-        click.Option(["--progress"], **SHOWS),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the finished run's summary as JSON."),
-    ]
+COMMON = ("n_hops", "n_layers", "n_heads", "d_model", "steps", "batch", "lr", "seed", "preset", "out", "dry_run")
 
 
 def preset_for(kind: type[Task], name: str | None) -> Recipe:
@@ -102,7 +63,40 @@ def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
     return catalogue.chosen("models", given["model_choice"])
 
 
-def run(kind: type[Task], given: dict[str, Any]) -> None:
+@click.command("train", cls=PerVariant, folder="tasks", common=COMMON)
+@click.option(
+    "--model",
+    "model_choice",
+    metavar="NAME(SETTING=VALUE)",
+    help="Another model than the transformer, a file of models, with its settings; the options of the transformer's "
+    "shape (--layers to --positions) are then not for it.",
+)
+@setting_options(Architecture)
+@setting_options(Training, "clamps")
+@click.option(
+    "--clamp",
+    "clamps",
+    multiple=True,
+    metavar="PATH KIND@STEP",
+    help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
+)
+@click.option("--preset", metavar="NAME", help="A recipe to start from, of 'hopscope list presets'; options given win.")
+@out_option("Run folder; default runs/TASK-IDENTITY.")
+@device
+@threads_option("CPU threads; part of what makes a run bit-exact.")
+@click.option(
+    "--compile",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="torch.compile; auto: where it pays (a GPU, or large bfloat16 steps).",
+)
+@click.option("--mirror", type=click.Choice(TRACKERS), help="Also copy metrics to this tracker.")
+@dry_run
+@progress
+@json_option("Print the finished run's summary as JSON.")
+def command(kind: type[Task], given: dict[str, Any]) -> None:
+    """Train a transformer on TASK; the same command again resumes, or finds the run."""
     preset = preset_for(kind, given["preset"])
     given["clamps"] = "; ".join(str(Clamp.parse(text)) for text in given["clamps"]) or None
     task, training = pick(kind, given, preset.task), pick(Training, given, preset.training)
@@ -154,15 +148,3 @@ def tell(run: Run, found: bool) -> None:
         say(f"{run.path} was already finished; nothing was trained.")
     describe(run)
     say(f"\nNext: hopscope draw {run.path}")
-
-
-COMMON = ("n_hops", "n_layers", "n_heads", "d_model", "steps", "batch", "lr", "seed", "preset", "out", "dry_run")
-
-command = PerVariant(
-    "tasks",
-    "train",
-    "Train a transformer on TASK; the same command again resumes, or finds the run.",
-    options,
-    run,
-    COMMON,
-)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli.options import PATH, PerVariant, pick, print_json, say
+from hopscope.cli.options import PATH, PerVariant, as_json, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.wording import count
@@ -18,23 +18,25 @@ BENCHMARKS = "language.benchmarks"
 MOST = 1_000_000  # questions
 
 
-def options() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--count"], type=click.IntRange(1, MOST), default=1, show_default=True, help="How many questions."
-        ),
-        click.Option(["--seed"], type=click.IntRange(0), default=0, show_default=True, help="Which questions."),
-        click.Option(
-            ["--export"],
-            type=PATH,
-            metavar="DIR",
-            help="Write the questions as tasks for lm-eval into this folder instead.",
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
-    ]
+class Asks(PerVariant):
+    """The command; beside formulations it takes benchmarks."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [*catalogue.names(self.folder), *catalogue.names(BENCHMARKS)]
+
+    def folder_of(self, name: str) -> str:
+        return BENCHMARKS if name in catalogue.names(BENCHMARKS) else self.folder
 
 
-def run(kind: type[Questions], given: dict[str, Any]) -> None:
+@click.command("ask", cls=Asks, folder="formulations")
+@click.option("--count", type=click.IntRange(1, MOST), default=1, show_default=True, help="How many questions.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which questions.")
+@click.option(
+    "--export", type=PATH, metavar="DIR", help="Write the questions as tasks for lm-eval into this folder instead."
+)
+@as_json
+def command(kind: type[Questions], given: dict[str, Any]) -> None:
+    """Put the retrieval problem into words, as in the paper; or show a benchmark."""
     formulation = pick(kind, given)
     if given["export"] is not None:
         check_out(given["export"])
@@ -63,18 +65,3 @@ def tell(exported: lm_eval.Exported, as_json: bool) -> None:
     what = f"{count(exported.count, 'question')} and {count(len(exported.tasks), 'task')}"
     say(f"{what} are in {exported.folder}; run them with")
     say(f"lm_eval --include_path {exported.folder} --tasks {','.join(exported.tasks)} --model …")
-
-
-class Asks(PerVariant):
-    """The command; beside formulations it takes benchmarks."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return [*catalogue.names(self.folder), *catalogue.names(BENCHMARKS)]
-
-    def folder_of(self, name: str) -> str:
-        return BENCHMARKS if name in catalogue.names(BENCHMARKS) else self.folder
-
-
-command = Asks(
-    "formulations", "ask", "Put the retrieval problem into words, as in the paper; or show a benchmark.", options, run
-)

@@ -9,48 +9,94 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hopscope.cli.answer_tables import as_table, benchmark_table
-from hopscope.cli.language_options import check_of_use
+from hopscope.cli.given import given_here, refuse_beside
+from hopscope.cli.lm.ask import MOST
 from hopscope.cli.options import (
-    PATH,
-    SHOWS,
-    Several,
     SeveralCommand,
+    as_json,
     console,
-    few_enough,
-    given_here,
+    out_option,
     print_json,
+    progress,
     say,
+    several,
+    threads_option,
 )
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of
-from hopscope.core.terminal import Narrator
+from hopscope.core.terminal import Narrator, counting_bar
 from hopscope.formulations.base import Formulation, Questions
 from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
-from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, evaluate, tally, write_table
+from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, write_table
 from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
 from hopscope.language.records import Records
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 Cell = tuple[Questions, Layout, Protocol]
 Row = dict[str, Any]
 
 
-def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
+@click.command(
+    "evaluate",
+    cls=SeveralCommand,
+    common=("model", "formulation", "benchmark", "hops", "layout", "protocol", "count", "seed", "threads", "out"),
+    help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "
+    "Options with several values take them one after the other: --hops 1 2 3.",
+)
+@several(
+    "--model",
+    default=("smollm2",),
+    help="smollm2, gemma3-270m, a folder, a GGUF file, a hub name, an http(s) address, or known:oracle and the like.",
+)
+@click.option("--endpoint-model", metavar="NAME", help="The model's name at the address.")
+@click.option("--first-token", is_flag=True, help="At an address: score by the first token's alternatives.")
+@several("--omit", help=f"At an address: fields that are not sent, of {', '.join(FIELDS)}.")
+@several("--formulation", default=("equations",), help="As 'hopscope list' names them.")
+@several(
+    "--benchmark",
+    help="Instead of formulations: induction_bench and the like, with settings: 'induction_bench(k=3)'. By default "
+    "asked by greedy_strict.",
+)
+@several("--hops", type=int, help="D  [default: the formulation's]")
+@click.option("--chains", type=int, help="N  [default: the formulation's, 4]")
+@several("--layout", default=("chat", "code"), help="chat, raw, code or few_shot.")
+@several(
+    "--protocol",
+    default=("log_likelihood",),
+    help="log_likelihood, greedy_strict, greedy_lenient or resample (the paper's).",
+)
+@click.option("--shots", "n_shots", type=int, help="Solved questions, for few_shot  [default: 4]")
+@click.option("--max-tries", type=int, help="For resample  [default: 10]")
+@click.option("--temperature", type=float, help="For resample  [default: 1]")
+@click.option("--max-tokens", type=int, help="Of a generated answer  [default: 32]")
+@click.option("--count", type=click.IntRange(1, MOST), default=120, show_default=True, help="Questions (paper: 500).")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.01, 86_400),
+    metavar="SECONDS",
+    help="At an address: how long one request may take  [default: 60]; after four times as long without any answer "
+    "the address is given up.",
+)
+@click.option("--dtype", default="float32", show_default=True, help="Of a model in this process.")
+@threads_option("Of a model in this process  [default: all cores]")
+@out_option("Where answers and the table are kept  [default: evaluations/MODEL]")
+@click.option("--wide", is_flag=True, help="Show every column of the table.")
+@progress
+@as_json
+def command(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
     if out is not None:
         check_out(out, tables=True)
@@ -77,6 +123,21 @@ def run(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
         goes_on = kept_so_far if any(row["n"] for row in rows) else "the same command asks again"
         say(f"hopscope: {unreached[0]}; {goes_on}", err=True)
         raise click.exceptions.Exit(1)
+
+
+def check_of_use(given: dict[str, Any]) -> None:
+    """Raise BadInput for options that nothing of what is asked for has."""
+    kinds = {name.partition(":")[0] for name in given["model"]}
+    if not kinds & {"http", "https"}:
+        refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout", "omit")
+    if kinds <= {"http", "https", "known"}:
+        refuse_beside("is for models in this process", "dtype")
+    if "few_shot" not in given["layout"]:
+        refuse_beside("is for the layout few_shot", "n_shots")
+    if not given["benchmark"] and "resample" not in given["protocol"]:
+        refuse_beside("is for the protocol resample", "max_tries", "temperature")
+    if not given["benchmark"] and set(given["protocol"]) == {"log_likelihood"}:
+        refuse_beside("is for protocols in which the model writes, such as greedy_strict", "max_tokens")
 
 
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
@@ -167,7 +228,7 @@ def ask_all(
     found: list[Row] = []
     for cell in cells if backend.context is not None else ():
         AskedCell(backend, *cell, settings).check_lengths()
-    with Records.opened(folder) as records, progress() as bar:
+    with Records.opened(folder) as records, counting_bar() as bar:
         for number, cell in enumerate(cells, 1):
             formulation, layout, _ = cell
             deep = f" D={formulation.n_hops}" if isinstance(formulation, Formulation) else ""
@@ -185,34 +246,15 @@ def ask_all(
 
 def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:
     """A cell's row, or of a benchmark one per measure; without a watch, of what is known."""
-    asked, layout, protocol = cell
-    if isinstance(asked, Benchmark):
-        one = BenchmarkCell(backend, asked, layout, protocol, settings)
-        if watch is None:
-            return one.told(records).rows
-        found = one.asked(records, watch).rows
-        one.check()
-        return found
-    assert isinstance(asked, Formulation)
-    if watch is None:
-        return [tally(backend, asked, layout, protocol, settings, records).row]
-    return [evaluate(backend, asked, layout, protocol, settings, watch=watch, records=records).row]
+    kind = BenchmarkCell if isinstance(cell[0], Benchmark) else AskedCell
+    one = kind(backend, *cell, settings)
+    return (one.told(records) if watch is None else one.run(records, watch)).rows
 
 
 def kept(folder: Path, rows: list[Row]) -> list[Row]:
     """The same rows, once they are in the table that they belong to."""
     (write_rows if "benchmark" in rows[0] else write_table)(folder, rows)
     return rows
-
-
-def progress() -> Progress:
-    """A bar per cell, on stderr; nothing where that is no terminal."""
-    from rich.progress import MofNCompleteColumn, TimeElapsedColumn
-
-    from hopscope.core.terminal import bar, console
-
-    err = console(stderr=True)
-    return bar(MofNCompleteColumn(), TimeElapsedColumn(), on=err, disable=not err.is_terminal)
 
 
 SPELT = ("labels", "finish_reasons", "left_out", "settings", "identity")  # columns of table.csv that hold JSON
@@ -226,72 +268,3 @@ def as_value(row: dict[str, Any]) -> dict[str, Any]:
 
 def none_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
-
-
-command = SeveralCommand(
-    "evaluate",
-    common=("model", "formulation", "benchmark", "hops", "layout", "protocol", "count", "seed", "threads", "out"),
-    callback=run,
-    params=[
-        Several(
-            ["--model"],
-            default=("smollm2",),
-            help="smollm2, gemma3-270m, a folder, a GGUF file, a hub name, an "
-            "http(s) address, or known:oracle and the like.",
-        ),
-        click.Option(["--endpoint-model"], metavar="NAME", help="The model's name at the address."),
-        click.Option(["--first-token"], is_flag=True, help="At an address: score by the first token's alternatives."),
-        Several(["--omit"], help=f"At an address: fields that are not sent, of {', '.join(FIELDS)}."),
-        Several(["--formulation"], default=("equations",), help="As 'hopscope list' names them."),
-        Several(
-            ["--benchmark"],
-            help="Instead of formulations: induction_bench and the like, with settings: 'induction_bench(k=3)'. By "
-            "default asked by greedy_strict.",
-        ),
-        Several(["--hops"], type=int, help="D  [default: the formulation's]"),
-        click.Option(["--chains"], type=int, help="N  [default: the formulation's, 4]"),
-        Several(["--layout"], default=("chat", "code"), help="chat, raw, code or few_shot."),
-        Several(
-            ["--protocol"],
-            default=("log_likelihood",),
-            help="log_likelihood, greedy_strict, greedy_lenient or resample (the paper's).",
-        ),
-        click.Option(["--shots", "n_shots"], type=int, help="Solved questions, for few_shot  [default: 4]"),
-        click.Option(["--max-tries"], type=int, help="For resample  [default: 10]"),
-        click.Option(["--temperature"], type=float, help="For resample  [default: 1]"),
-        click.Option(["--max-tokens"], type=int, help="Of a generated answer  [default: 32]"),
-        click.Option(
-            ["--count"],
-            type=click.IntRange(1, 1_000_000),
-            default=120,
-            show_default=True,
-            help="Questions (paper: 500).",
-        ),
-        click.Option(["--seed"], type=int, default=0, show_default=True, help="Of questions and sampling."),
-        click.Option(
-            ["--timeout"],
-            type=click.FloatRange(0.01, 86_400),
-            metavar="SECONDS",
-            help="At an address: how long one request may take  [default: 60]; after four times as long without "
-            "any answer the address is given up.",
-        ),
-        click.Option(["--dtype"], default="float32", show_default=True, help="Of a model in this process."),
-        click.Option(
-            ["--threads"],
-            type=click.IntRange(1),
-            callback=few_enough,
-            help="Of a model in this process  [default: all cores]",
-        ),
-        click.Option(
-            ["--out"],
-            type=PATH,
-            metavar="DIR",
-            help="Where answers and the table are kept  [default: evaluations/MODEL]",
-        ),
-        click.Option(["--wide"], is_flag=True, help="Show every column of the table."),
-        click.Option(["--progress"], **SHOWS),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text."),
-    ],
-    help="Ask language models questions of the paper's section 4, score the answers, and keep every one of them. "
-    "Options with several values take them one after the other: --hops 1 2 3.",
-)

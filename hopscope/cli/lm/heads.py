@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import PATH, as_json, console, few_enough, pick, print_json, progress, refuse_beside, say
+from hopscope.cli.given import refuse_beside
+from hopscope.cli.options import (
+    as_json,
+    console,
+    out_option,
+    pick,
+    print_json,
+    progress,
+    say,
+    threads_option,
+)
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
@@ -47,13 +57,8 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
     is_flag=True,
     help="Find the heads that copy an answer out of a long text: their retrieval scores, and what masking them costs.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1),
-    callback=few_enough,
-    help="Of PyTorch; default 2, or 1 on a machine with one core.",
-)
-@click.option("--out", type=PATH, metavar="DIR", help="Where to; default heads/MODEL.")
+@threads_option("Of PyTorch; default 2, or 1 on a machine with one core.")
+@out_option("Where to; default heads/MODEL.")
 @progress
 @as_json
 def command(

@@ -6,11 +6,13 @@ rule is one of a few dozen sentences of a grammar, looked up and never run as co
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hopscope.formulations.base_draw import Draw
+from hopscope.language.protocols.base import bare
 
 #: An example: what a rule is given, and what it makes of it.
 Example = tuple[Any, str]
@@ -21,6 +23,8 @@ class Domain(ABC):
 
     #: Every rule in words; each a function of its own.
     rules: Mapping[str, Any]
+    #: An example: of an input, and of what is made of it.
+    STATEMENT: ClassVar[str]
     #: Questions: for an output, and for the rule; and how the answer to each begins.
     ASK_OUTPUT: ClassVar[str]
     ASK_RULE: ClassVar[str]
@@ -39,9 +43,9 @@ class Domain(ABC):
     def told(self, given: Any) -> str:
         """An input in words."""
 
-    @abstractmethod
     def statement(self, given: Any, made: str) -> str:
         """An example in words."""
+        return self.STATEMENT.format(self.told(given), made)
 
     @abstractmethod
     def read_output(self, text: str, lenient: bool) -> str | None:
@@ -54,6 +58,11 @@ class Domain(ABC):
     @abstractmethod
     def spoilt(self, made: str, given: Any, draw: Draw) -> str:
         """Another output for an input than a rule makes."""
+
+    def last(self, pattern: str, text: str, lenient: bool) -> str | None:
+        """What a text is, if that is of a pattern, or what of it stands last in the text; None: nothing."""
+        found = re.findall(pattern, text) if lenient else re.findall(rf"\A{pattern}\Z", bare(text))
+        return found[-1] if found else None
 
     def kept(self, rule: str, examples: Sequence[Example]) -> int:
         """How many examples a rule gives rightly."""

@@ -8,7 +8,6 @@ from itertools import combinations
 
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base_hypotheses import Domain
-from hopscope.language.protocols.base import bare
 
 OBJECTS = ("apple", "bell", "cup", "drum", "egg", "fan")
 ON, OFF = "on", "off"
@@ -18,6 +17,7 @@ Things = tuple[str, ...]
 class Lights(Domain):
     """The light is on if at least one of some objects is there; some are one to three of six."""
 
+    STATEMENT = "With {} the light is {}."
     ASK_OUTPUT = "With {}, is the light on or off? Say directly only on or off, without any other words."
     ASK_RULE = (
         "One to three objects turn the light on: it is on if at least one of them is there. Which? Say directly only "
@@ -42,19 +42,13 @@ class Lights(Domain):
     def told(self, given: Things) -> str:
         return ", ".join(given)
 
-    def statement(self, given: Things, made: str) -> str:
-        return f"With {', '.join(given)} the light is {made}."
-
     def read_output(self, text: str, lenient: bool) -> str | None:
-        word = rf"(?<!\w)(?:{ON}|{OFF})(?!\w)"
-        found = re.findall(word, text) if lenient else re.findall(rf"\A{word}\Z", bare(text))
-        return found[-1] if found else None
+        return self.last(rf"(?<!\w)(?:{ON}|{OFF})(?!\w)", text, lenient)
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OBJECTS)
-        words = rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)"
-        found = re.findall(words, text) if lenient else re.findall(rf"\A{words}\Z", bare(text))
-        some = set(re.findall(r"\w+", found[-1])) if found else set()
+        found = self.last(rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)", text, lenient)
+        some = set(re.findall(r"\w+", found or ""))
         called = ", ".join(name for name in OBJECTS if name in some)
         return called if called in self.rules else None
 

@@ -9,7 +9,6 @@ from itertools import product
 
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base_hypotheses import Domain
-from hopscope.language.protocols.base import bare
 
 Numbers = tuple[int, ...]
 
@@ -33,6 +32,7 @@ PROBES = (*product(range(4), repeat=3), (2, 1, 2, 4), (4, 3, 4, 1, 1), (0, 5, 2,
 class Lists(Domain):
     """Lists of three to five numbers from 0 to 9."""
 
+    STATEMENT = "f({}) = {}"
     ASK_OUTPUT = "What is f({})? Say directly only the list, without any other words."
     ASK_RULE = (
         f"Which rule does f follow: one of {', '.join(OPERATIONS)}, or two of them, as in sort{THEN}rest? Say directly "
@@ -58,18 +58,14 @@ class Lists(Domain):
     def told(self, given: Numbers) -> str:
         return written(given)
 
-    def statement(self, given: Numbers, made: str) -> str:
-        return f"f({written(given)}) = {made}"
-
     def read_output(self, text: str, lenient: bool) -> str | None:
-        found = re.findall(LIST, text) if lenient else re.findall(rf"\A{LIST}\Z", bare(text))
-        return written(tuple(map(int, re.findall(r"\d+", found[-1])))) if found else None
+        found = self.last(LIST, text, lenient)
+        return written(tuple(map(int, re.findall(r"\d+", found)))) if found else None
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OPERATIONS)
-        rule = rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)"
-        found = re.findall(rule, text) if lenient else re.findall(rf"\A{rule}\Z", bare(text))
-        return self.called(tuple(found[-1].split(THEN))) if found else None
+        found = self.last(rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)", text, lenient)
+        return self.called(tuple(found.split(THEN))) if found else None
 
     def called(self, names: tuple[str, ...]) -> str:
         """The name among `rules` of operations one after the other."""

@@ -18,7 +18,7 @@ from hopscope.live.given import slice_of
 from hopscope.live.workbench.attention import suggested
 from hopscope.live.workbench.base import Asked, Metric, Pair, Shown, largest, mean_of
 from hopscope.live.workbench.patching import batch_of
-from hopscope.live.wrapped import at_rest
+from hopscope.models.base import at_rest
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 

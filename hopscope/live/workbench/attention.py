@@ -12,7 +12,7 @@ from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import Naming, check_at, roles_of
 from hopscope.live.given import slice_of
 from hopscope.live.workbench.base import Asked, Shown
-from hopscope.live.wrapped import at_rest
+from hopscope.models.base import at_rest
 from hopscope.problem.relations import relations
 from hopscope.problem.roles import RELATIONS, Roles
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hopscope.circuits.losses import Loss
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, write_file
+from hopscope.core.storage import make_folder, write_file
 from hopscope.live.borrowed import Borrowed
 from hopscope.live.checks import check_at, one_line
 from hopscope.live.given import shaped, slice_of
@@ -65,8 +65,7 @@ class Shown:
         from hopscope.drawing.style import save  # here, so that nothing loads a plotting library before it draws
 
         folder = Files(folder)
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         table, words = folder / f"{self.name}.csv", folder / f"{self.name}.txt"
         write_file(table, self.table.to_csv(index=False).encode())
         write_file(words, f"{self.words}\n".encode())
@@ -230,8 +229,3 @@ def largest(table: DataFrame, column: str, name: str = "node", n: int = 3) -> st
     """The largest numbers of a table, in words."""
     order = table[column].abs().sort_values(ascending=False, kind="stable").index[:n]
     return ", ".join(f"{table.loc[i, name]} {table.loc[i, column]:.3g}" for i in order)
-
-
-def names_of(heads: int, layers: int) -> Sequence[tuple[int, int]]:
-    """All heads, by layer."""
-    return [(layer, head) for layer in range(layers) for head in range(heads)]

@@ -21,8 +21,7 @@ from hopscope.core.settings import BadInput
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.given import Data, Given
 from hopscope.live.workbench.base import Asked, Metric, Pair, Shown, component_picture, largest, mean_of
-from hopscope.live.wrapped import at_rest
-from hopscope.models.base import Cache, Model
+from hopscope.models.base import Cache, Model, at_rest
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 

@@ -19,7 +19,7 @@ from hopscope.core.settings import BadInput
 from hopscope.live.borrowed import borrowed
 from hopscope.live.workbench.attribution import written
 from hopscope.live.workbench.base import Asked, Folded, Shown, component_picture
-from hopscope.live.wrapped import at_rest
+from hopscope.models.base import at_rest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
