@@ -215,7 +215,7 @@ def test_nothing_smaller_passes():
     hunt = Hunt(copiers(20.0).model.eval(), TASK, QUICK, lambda _: None)
     found = hunt.solve()
     subsets = [frozenset(c) for n in range(len(found.kept)) for c in itertools.combinations(found.kept, n)]
-    assert not any(loss.high < found.threshold for loss in hunt.losses(subsets))
+    assert not any(loss.high < found.threshold for loss in hunt.lab.losses(map(hunt.edges, subsets)))
 
 
 @pytest.mark.parametrize(("null", "size"), [("mean", 2), ("resample", 3)])
