@@ -59,9 +59,10 @@ class Change(Intervention, ABC):
 def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
     """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
     copies = actual.unflatten(0, (len(changes), -1))
-    grounds = {change.nulls_of_rows if isinstance(change, Kept) else None for change in changes}
-    if len(changes) > 1 and len(grounds) == 1 and None not in grounds:
-        return rows_kept(changes, layer, copies, ground)
+    kept = [change for change in changes if isinstance(change, Kept)]
+    others = {change.nulls_of_rows for change in kept}
+    if len(kept) == len(changes) > 1 and len(others) == 1 and None not in others:
+        return rows_kept(kept, layer, copies, ground)
     made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
     return made[0] if len(made) == 1 else torch.cat(made)
 
