@@ -62,7 +62,7 @@ class EverySet:
 
     def below(self, bound: float) -> list[Rows]:
         """Those that are below a bound in at least one of the sequences."""
-        sets, found = self.sets(), []
+        sets, found = self.sets(), list[Rows]()
         for begin in range(0, len(sets), TOGETHER):
             some = sets[begin : begin + TOGETHER]
             losses = self.evaluator.sequence_losses([Kept(one, self.null, self.identity) for one in some])

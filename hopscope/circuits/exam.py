@@ -15,7 +15,7 @@ from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
-from hopscope.circuits.sequential import Asked, Outcome, StagedTest, Units, decide
+from hopscope.circuits.sequential import Asked, Outcome, StagedTest, Units as Units, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -125,7 +125,7 @@ class Exam(StagedTest):
         first, second = self.data.accounts(changes), self.selection.accounts(changes)
         both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
         self.whole = Loss.of(both[0].losses)
-        here, in_all = (Demands.of(self.task, *accounts, self.settings.strict) for accounts in (first, both))
+        here, in_all = (Demands.of(self.task, model, null, self.settings.strict) for model, null in (first, both))
         self.allowed, self.least = here.loss, here.accuracy
         self.bound = self.allowed
         self.own, self.lossless = float(first[0].losses.mean()), Share.of(first[0].hits).mean
