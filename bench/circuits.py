@@ -13,6 +13,7 @@ necessity, certificates, validation.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -235,7 +236,9 @@ SWEPT: dict[str, Callable[[Proposal], dict[str, Any]]] = {
 
 def spent(exam: Exam) -> float:
     """Forwards of a search, in passes over the search's sequences; larger sets count for more."""
-    sequences = sum(e.forwards * len(e.batch) for e in (exam.data, exam.selection, exam.report, *exam.joint))
+    sequences = sum(
+        e.forwards * len(e.batch) for e in (exam.data, exam.selection, exam.report, *itertools.chain(*exam.joint))
+    )
     return round(sequences / len(exam.data.batch), 1)
 
 

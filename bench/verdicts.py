@@ -37,7 +37,7 @@ from bench.metrics import Yardstick
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.units import Row, Unit
+from hopscope.circuits.units import Unit
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
@@ -110,10 +110,6 @@ class Outcome:
         return self.ours.distance == 0 if self.ours.said == "circuit" else not self.solvable
 
 
-def units_of(paths: Iterable[Path], rows: Iterable[Row]) -> Units:
-    return frozenset[Unit](paths) | frozenset[Unit](rows)
-
-
 def clocked(work: Callable[[], Any]) -> tuple[Any, float]:
     """What it returns, and the processor's seconds."""
     began = time.process_time()
@@ -141,12 +137,11 @@ def examine(made: Adversary, baselines: bool = False, settings: Discovery | None
         trier = trier_for(made, circuit)
         truth, took = clocked(lambda: truth_of(trier, made, circuit))
         truths, tried = truth.circuits, truth.size
-    mine = units_of((found.path for found in circuit.paths), circuit.rows)
+    mine = circuit.units
     scores = [score(OURS, circuit.verdict, mine, truths, seconds)]
     if baselines:
         scores += list(those_of_others(made, truths))
-    listed = [units_of(*one) for one in zip(circuit.alternatives, circuit.alternative_rows, strict=True)]
-    listed = listed if circuit.accepted else []
+    listed = [one.units for one in circuit.listed] if circuit.accepted else []
     return Outcome(
         made.name,
         made.kind,
@@ -174,8 +169,8 @@ def trier_for(made: Adversary, circuit: Circuit) -> Trier:
 def truth_of(trier: Trier, made: Adversary, circuit: Circuit) -> Truth:
     """All circuits up to a size; others that were listed are tried one by one, with all that they contain."""
     truth = all_circuits(trier, made.size or TRIED_UP_TO)
-    listed = [units_of(*one) for one in zip(circuit.alternatives, circuit.alternative_rows, strict=True)]
-    others = [one for one in dict.fromkeys(listed) if one not in truth.circuits and trier.minimal(one)]
+    listed = dict.fromkeys(one.units for one in circuit.listed)
+    others = [one for one in listed if one not in truth.circuits and trier.minimal(one)]
     return Truth(truth.circuits + others, truth.size, truth.sets, truth.clear)
 
 

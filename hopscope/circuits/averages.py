@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.changes import Kept, Pattern
+from hopscope.circuits.changes import Kept
 from hopscope.circuits.evaluator import OUTPUT, Evaluator
 from hopscope.circuits.units import Ground, in_layer, row_of
 from hopscope.models.base import Model
@@ -41,35 +41,21 @@ def averages(evaluator: Evaluator) -> list[Float[Tensor, "position head d_head"]
 
 
 @dataclass(frozen=True)
-class AtAverage:
+class AtAverage(Kept):
     """Units stay as computed; wherever a head has none, it says what it says there on average.
 
     Attributes:
-        kept: the units, and what becomes of the rest of their rows.
         means: of every layer, what its heads say on average.
     """
 
-    kept: Kept
-    means: Sequence[Float[Tensor, "position head d_head"]]
-    first_layer = 0
+    means: Sequence[Float[Tensor, "position head d_head"]] = ()
 
     def key(self, layer: int) -> Hashable:
-        return type(self), id(self.means), self.kept.key(layer) if in_layer(layer, self.kept.units) else None
-
-    def blind(self, layer: int) -> bool:
-        return self.kept.blind(layer)
-
-    @property
-    def separable(self) -> bool:
-        return self.kept.separable
-
-    def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        """What falls on the units."""
-        return self.kept.pattern(layer, actual, ground)
+        return type(self), id(self.means), super().key(layer) if in_layer(layer, self.units) else None
 
     def output(self, layer: int, actual: Outputs, ground: Ground) -> Outputs:
         """What heads say where they have units, and their means elsewhere."""
         live = torch.zeros(actual.shape[:3], dtype=torch.bool, device=actual.device)
-        for row in {row_of(unit) for unit in self.kept.units if unit.layer == layer}:
+        for row in {row_of(unit) for unit in self.units if unit.layer == layer}:
             live[:, :, row.head] |= ground.holders(row.query)
         return torch.where(live[..., None], actual, self.means[layer].to(actual.dtype))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Kept
-from hopscope.circuits.units import Ground, Row, Unit
+from hopscope.circuits.units import Ground, Row, Unit, paths_of
 from hopscope.interventions.engine import PATTERN
 from hopscope.problem.paths import Path
 
@@ -73,7 +73,7 @@ def certify(
     if not can_be_asked(evaluator):
         return []
     circuit = Intact(evaluator, units, null, identity)
-    paths = sorted(unit for unit in units if isinstance(unit, Path))
+    paths = paths_of(units)
     pairs = [(path, source) for path in paths for source in paths if source.layer < path.layer]
     return [supply for path, source in pairs for supply in circuit.supplies(path, source)]
 
@@ -134,9 +134,7 @@ class Intact:
 
     def attention(self, path: Path, cache: Mapping[Any, Tensor]) -> float:
         """Mean attention on a path in one of the runs."""
-        mask = self.evaluator.ground.entries(path)
-        on_path = (cache["pattern", path.layer][:, path.head] * mask).sum(-1)
-        return float(on_path[mask.any(-1)].mean())
+        return self.evaluator.attention(path, {path.layer: cache["pattern", path.layer]})
 
     def lacking(self, source: Unit, layer: int) -> Mapping[Any, Tensor]:
         """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""

@@ -12,10 +12,12 @@ A change says what each layer's pattern becomes, given what the heads computed f
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float
@@ -33,25 +35,50 @@ Pattern = Float[Tensor, "batch head query key"]
 RowPattern = Float[Tensor, "batch query key"] | Callable[[Ground], Float[Tensor, "batch query key"]]
 
 
-class Change(Intervention, Protocol):
+class Change(Intervention, ABC):
     """What becomes of attention.
 
-    A change may have a method `blind(layer)`: whether the layer's pattern becomes the same whatever it was. It then
-    need not be computed. And an attribute `separable`: whether it does the same to every sequence, whatever others
-    there are, so that they can be run in parts. And a method `output(layer, actual, ground)`: what becomes of what
-    heads say, (batch, position, head, d_head).
+    A change may have a method `output(layer, actual, ground)`: what becomes of what heads say, (batch, position, head,
+    d_head).
     """
 
+    @property
+    def separable(self) -> bool:
+        """Whether it does the same to every sequence, whatever others there are, so that they can be run in parts."""
+        return False
+
+    def blind(self, layer: int) -> bool:
+        """Whether the layer's pattern becomes the same whatever it was; it then need not be computed."""
+        return False
+
+    @abstractmethod
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         """The layer's pattern, given the one that was computed."""
-        ...
 
 
 def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
     """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
     copies = actual.unflatten(0, (len(changes), -1))
+    kept = [change for change in changes if isinstance(change, Kept)]
+    others = {change.nulls_of_rows for change in kept}
+    if len(kept) == len(changes) > 1 and len(others) == 1 and None not in others:
+        return rows_kept(kept, layer, copies, ground)
     made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
     return made[0] if len(made) == 1 else torch.cat(made)
+
+
+def rows_kept(changes: Sequence[Kept], layer: int, copies: Tensor, ground: Ground) -> Pattern:
+    """A layer's patterns where each copy keeps whole rows, and all have one null: all of them at once."""
+    held = torch.zeros(copies.shape[:4], dtype=torch.bool, device=copies.device)
+    holding: dict[Unit, list[int]] = defaultdict(list)
+    for copy, change in enumerate(changes):
+        for row in change.units:
+            if row.layer == layer:
+                holding[row].append(copy)
+    for row, some in holding.items():
+        held[some, :, row.head] |= ground.holders(row.query)
+    nothing = nulls(changes[0].null, changes[0].identity, layer, copies[0], ground)
+    return torch.where(held[..., None], copies, nothing).flatten(0, 1)
 
 
 def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Ground) -> Tensor:
@@ -93,7 +120,7 @@ def mask_of(units: Iterable[Unit], pattern: Pattern, ground: Ground) -> Bool[Ten
 
 
 @dataclass(frozen=True)
-class Kept:
+class Kept(Change):
     """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
 
     What a row lacks falls on its entries that are not kept. So it is for sets that name few paths: where all paths of a
@@ -110,7 +137,6 @@ class Kept:
     null: str = "uniform"
     identity: frozenset[Row] = frozenset()
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
 
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
@@ -119,6 +145,12 @@ class Kept:
     @property
     def separable(self) -> bool:
         return self.null != "resample" and not self.rows
+
+    @cached_property
+    def nulls_of_rows(self) -> tuple[str, frozenset[Row]] | None:
+        """What all else is, where whole rows are kept and it does not depend on the sequence."""
+        whole = self.separable and all(isinstance(unit, Row) for unit in self.units)
+        return (self.null, self.identity) if whole else None
 
     def blind(self, layer: int) -> bool:
         return self.null != "resample" and not in_layer(layer, self.units)
@@ -130,7 +162,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Silenced:
+class Silenced(Change):
     """Some units become null, all else stays as computed: what removing them from the model as it is costs."""
 
     units: frozenset[Unit]
@@ -161,7 +193,7 @@ class Silenced:
 
 
 @dataclass(frozen=True)
-class Hard:
+class Hard(Change):
     """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
 
     Attributes:
@@ -178,7 +210,6 @@ class Hard:
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
     identity: frozenset[Row] = frozenset()
     where: Mapping[frozenset[Path], Mapping[Path, float]] = field(default_factory=dict)
-    first_layer = 0
 
     def key(self, layer: int) -> Hashable:
         weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
@@ -232,13 +263,3 @@ class AsIs(Silenced):
     """No change: nothing is silenced."""
 
     units: frozenset[Unit] = frozenset()
-
-
-def is_blind(change: Change, layer: int) -> bool:
-    """Whether a change does not look at a layer's pattern; one that does not say looks."""
-    return hasattr(change, "blind") and bool(change.blind(layer))
-
-
-def is_separable(change: Change) -> bool:
-    """Whether a change does the same to every sequence, whatever others there are; one that does not say may not."""
-    return bool(getattr(change, "separable", False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path as Files
@@ -12,11 +11,11 @@ from typing import Any, Literal
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.exam import names
 from hopscope.circuits.families import Family
-from hopscope.circuits.losses import Loss, Share
+from hopscope.circuits.losses import Judged, Loss, Share, rounded
 from hopscope.circuits.takeovers import Takeover
-from hopscope.circuits.units import Row
+from hopscope.circuits.units import Row, Unit
 from hopscope.circuits.use import sleeps
-from hopscope.core.storage import clear_errors, enlist, unlist, write_file, write_json
+from hopscope.core.storage import to_json, write_listed
 from hopscope.problem.paths import Path
 
 
@@ -86,8 +85,32 @@ class Completeness:
         return asdict(self)
 
 
+LOG = "hypotheses.jsonl"
+#: Where no circuit was accepted.
+UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
+
+
 @dataclass(frozen=True)
-class Circuit:
+class Alternative:
+    """A minimal circuit that passed its trial.
+
+    Attributes:
+        paths: of it, in order.
+        rows: that it needs whole, in order.
+        losses: on report data: `circuit`, all by hand, `live`, `rows` and `average`.
+    """
+
+    paths: tuple[Path, ...]
+    rows: tuple[Row, ...] = ()
+    losses: dict[str, Loss] = field(default_factory=dict)
+
+    @property
+    def units(self) -> frozenset[Unit]:
+        return frozenset[Unit](self.paths) | frozenset(self.rows)
+
+
+@dataclass(frozen=True)
+class Circuit(Judged):
     """What discovery found.
 
     Attributes:
@@ -100,13 +123,11 @@ class Circuit:
         verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
         reason: in words, why, and what to try.
         threshold: the loss below which a circuit is accepted.
-        alternatives: all minimal circuits found, the chosen one first; each passed the same tests, none holds another.
+        listed: all minimal circuits found, the chosen one first; each passed the same tests, none holds another.
         completeness: what is claimed of others.
         protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
         supplies: for each path the earlier ones that feed its query, key and value.
         accuracies: of the same: the share of right answers.
-        alternative_rows: rows that no path names, which each of the alternatives needs.
-        alternative_losses: of the alternatives, on report data: `circuit`, all by hand, `live`, `rows` and `average`.
         takeovers: what does a path's work when that is silenced.
         family: of which it is one, where there are too many circuits to list.
         spared: paths without whose rows the model does as well.
@@ -124,13 +145,11 @@ class Circuit:
     verdict: str
     reason: str
     threshold: float
-    alternatives: tuple[frozenset[Path], ...]
-    completeness: Completeness
     protocol: dict[str, Any]
+    listed: tuple[Alternative, ...] = ()
+    completeness: Completeness = UNCLAIMED
     supplies: tuple[Supply, ...] = ()
     accuracies: dict[str, Share] = field(default_factory=dict)
-    alternative_rows: tuple[frozenset[Row], ...] = ()
-    alternative_losses: tuple[dict[str, Loss], ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     family: Family | None = None
     spared: tuple[Path, ...] = ()
@@ -141,8 +160,9 @@ class Circuit:
     log: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     @property
-    def accepted(self) -> bool:
-        return self.verdict == "circuit"
+    def units(self) -> frozenset[Unit]:
+        """Its paths, and the rows that it needs whole."""
+        return frozenset[Unit](found.path for found in self.paths) | frozenset(self.rows)
 
     @property
     def asleep(self) -> list[Path]:
@@ -155,40 +175,38 @@ class Circuit:
         return min(1.0, abs(self.losses["null"].mean)) if "null" in self.losses else 1.0
 
     @property
+    def alternatives(self) -> tuple[frozenset[Path], ...]:
+        """The paths of each circuit that is listed."""
+        return tuple(frozenset(one.paths) for one in self.listed)
+
+    @property
     def backbone(self) -> list[Path]:
         """Paths that every circuit found has."""
-        return sorted(frozenset.intersection(*self.alternatives)) if self.alternatives else []
+        return sorted(frozenset.intersection(*self.alternatives)) if self.listed else []
 
     @property
     def interchangeable(self) -> list[Path]:
         """Paths that some circuits found have, and others do without."""
-        every = frozenset[Path]().union(*self.alternatives)
-        return sorted(every - set(self.backbone))
+        return sorted(frozenset[Path]().union(*self.alternatives) - {*self.backbone})
 
     @property
     def interchangeable_rows(self) -> list[Row]:
         """Whole rows that some circuits found have, and others do without."""
-        sets = self.alternative_rows or (frozenset[Row](),)
-        return sorted(frozenset[Row]().union(*sets) - frozenset.intersection(*sets))
+        every = {row for one in self.listed for row in one.rows}
+        return sorted(row for row in every if any(row not in one.rows for one in self.listed))
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json (docs/contracts.md), without the log."""
         return {
             "paths": [found.as_dict() for found in self.paths],
             "unnamed_rows": [str(row) for row in self.rows],
-            "loss": {name: rounded(loss.mean) for name, loss in self.losses.items()},
-            "interval": {name: [rounded(loss.low), rounded(loss.high)] for name, loss in self.losses.items()},
-            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
+            **self.judged(),
             "accuracy_interval": {n: [round(s.low, 6), round(s.high, 6)] for n, s in self.accuracies.items()},
-            "hop_losses": self.hop_losses,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "threshold": self.threshold,
             "minimality": self.minimality,
             "alternatives": {
-                "circuits": [as_dicts(sorted(paths)) for paths in self.alternatives],
-                "unnamed_rows": [names(rows) for rows in self.alternative_rows],
-                "loss": [{name: rounded(loss.mean) for name, loss in one.items()} for one in self.alternative_losses],
+                "circuits": [as_dicts(one.paths) for one in self.listed],
+                "unnamed_rows": [names(one.rows) for one in self.listed],
+                "loss": [{name: rounded(loss.mean) for name, loss in one.losses.items()} for one in self.listed],
                 "completeness": self.completeness.as_dict(),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
@@ -203,6 +221,11 @@ class Circuit:
             "protocol": self.protocol,
         }
 
+    def files(self, **more: Any) -> dict[str, bytes]:
+        """By name circuit.json, with further entries, and the proof log."""
+        log = "".join(json.dumps(line) + "\n" for line in self.log)
+        return {"circuit.json": to_json(self.as_dict() | more), LOG: log.encode()}
+
     def save(self, folder: Files, **more: Any) -> list[Files]:
         """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest).
 
@@ -210,20 +233,7 @@ class Circuit:
             folder: where to; made if it is not there.
             more: further entries of circuit.json.
         """
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        names = ("circuit.json", "hypotheses.jsonl")
-        unlist(folder, names)
-        log = "".join(json.dumps(line) + "\n" for line in self.log)
-        write_file(folder / "hypotheses.jsonl", log.encode())
-        write_json(folder / "circuit.json", self.as_dict() | more)
-        enlist(folder, names)
-        return [folder / name for name in names]
-
-
-def rounded(loss: float) -> float:
-    """To six places, or four digits where that says more: losses may be in small units."""
-    return round(loss, 6) if abs(loss) >= 1e-3 or not math.isfinite(loss) else float(f"{loss:.4g}")
+        return write_listed(folder, self.files(**more))
 
 
 def as_dicts(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -66,22 +66,25 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     if not few(suffices, rows, size) or any(many_ways(exam, units) for units in found if len(units) == size):
         return list(found), None
     exam.watch(f"trying every set of up to {size} rows")
-    passing: list[Units] = []
-    pools: list[Pool] = []
-    begun, most = suffices.sequences, CLOSER * WORK / suffices.every_set(rows, size).per_sequence
     near = suffices.near_among(rows, size)
-    for n in range(size + 1):
-        new = [group for group in near if len(group) == n and not covered(exam, group, passing)]
-        alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
-        pools += [worth_trying(exam, group) for group in alive]
-        if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences - begun > most:
-            return smallest_first(exam, [*passing, *found]), None
-        sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
-        left = [units for units in sets if not any(known <= units for known in passing)]
-        passing += [units for units, passed in zip(left, suffices.all_of(left), strict=True) if passed]
-    open_ = [one for one in suffices.undecided if len(one) <= size and not any(known <= one for known in passing)]
-    if 0 < len(open_) <= OPEN and suffices.look_closer():
-        return proof(exam, suffices, smallest_first(exam, [*passing, *found]))
+    begun, most = suffices.sequences, CLOSER * WORK / suffices.every_set(rows, size).per_sequence
+    decided = False
+    while not decided:
+        size = min(map(len, found))
+        passing: list[Units] = []
+        pools: list[Pool] = []
+        for n in range(size + 1):
+            new = [group for group in near if len(group) == n and not covered(exam, group, passing)]
+            alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
+            pools += [worth_trying(exam, group) for group in alive]
+            if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences - begun > most:
+                return smallest_first(exam, [*passing, *found]), None
+            sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
+            left = [units for units in sets if not any(known <= units for known in passing)]
+            passing += [units for units, passed in zip(left, suffices.all_of(left), strict=True) if passed]
+        found = smallest_first(exam, [*passing, *found])
+        open_ = [one for one in suffices.undecided if len(one) <= size and not any(known <= one for known in passing)]
+        decided = not (0 < len(open_) <= OPEN and suffices.look_closer())
     how = (
         f"every set of up to {size} of the model's {len(rows)} rows was tried live, unless it must hold a known "
         f"circuit, and by hand all paths in those that get at least {WORTH:.0%} of their row's attention"
@@ -89,7 +92,7 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     claim = Completeness("proven", how, size)
     if open_:
         claim = Completeness("searched", f"{how}; {len(open_)} of these sets are within their error of the threshold")
-    return smallest_first(exam, [*passing, *found]), claim
+    return found, claim
 
 
 def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:

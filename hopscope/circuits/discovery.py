@@ -23,11 +23,10 @@ from hopscope.circuits.exam import HAIR, LARGE, MOST, Discovery as Discovery, Ex
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import Row, paths_of, row_of
 from hopscope.circuits.use import sleeps, use_of
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
-from hopscope.problem.paths import Path
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
@@ -178,7 +177,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
     hair, on the selection."""
     if len(circuits) == 1:
         return list(circuits)
-    every = sorted({unit for units in circuits for unit in units if isinstance(unit, Path)})
+    every = paths_of({unit for units in circuits for unit in units})
     use = use_of(exam.selection, every, exam.settings.null)
     asleep = {path for path in every if sleeps(exam.selection.strength(path), use[path].moves)}
     dormant = {units for units in circuits if units & asleep}

@@ -6,7 +6,7 @@ What becomes of attention is said in `changes`; passes are those of `hopscope.in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 import torch
@@ -22,8 +22,6 @@ from hopscope.circuits.changes import (
     Pattern,
     RowPattern,
     Silenced,
-    is_blind,
-    is_separable,
     outputs_of,
     patterns_of,
 )
@@ -41,6 +39,8 @@ __all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "R
 
 #: By which paths of a row have a target, what each of them gets.
 Shares = dict[frozenset[Path], dict[Path, float]]
+#: Patterns, by layer.
+ByLayer = Sequence[Pattern] | Mapping[int, Pattern]
 OUTPUT = "attn.hook_z"
 MANY = 2  # times as many sequences as stay in a cache: they are run in parts
 
@@ -55,13 +55,14 @@ class Evaluator(Engine[Change], Lab[Change]):
         super().__init__(model, batch, tile)
         self.ground = Ground(batch, model.architecture)
         self.prefixes = Prefixes()
+        self.known_shares: dict[tuple[frozenset[Path], float], Shares] = {}
 
     def changed(self, changes: Sequence[Change], start: int = 0, stop: int | None = None) -> dict[str, Replacement]:
         """What becomes of some layers' patterns, and of what heads say, one change for each copy of the sequences."""
         found: dict[str, Replacement] = {}
         for layer in self.layers[start:stop]:
             new = partial(patterns_of, changes, layer, ground=self.ground)
-            blind = all(is_blind(change, layer) for change in changes)
+            blind = all(change.blind(layer) for change in changes)
             found[f"blocks.{layer}.{PATTERN}"] = Blind(new) if blind else new
             if any(hasattr(change, "output") for change in changes):
                 found[f"blocks.{layer}.{OUTPUT}"] = partial(outputs_of, changes, layer, ground=self.ground)
@@ -69,15 +70,14 @@ class Evaluator(Engine[Change], Lab[Change]):
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
-        """The model's answers under each change. Changes share all layers before the first in which they differ."""
-        if len(self.batch) >= MANY * self.tile and changes and all(map(is_separable, changes)):
+        """The model's answers under each change. Changes share all layers before the first in which they differ.
+
+        Of a model that cannot start at a layer every change has a pass of its own.
+        """
+        if len(self.batch) >= MANY * self.tile and changes and all(change.separable for change in changes):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)
-        if self.model.starts_at_layers and changes:
-            self.count(len(changes))
-            return Branching(self, changes, self.prefixes).answers()
-        per_tile = max(1, self.tile // len(self.batch))
-        tiles = [changes[i : i + per_tile] for i in range(0, len(changes), per_tile)]
-        return torch.cat([self.tiled(tile) for tile in tiles])
+        self.count(len(changes))
+        return Branching(self, changes, self.prefixes).answers()
 
     def prepared(self) -> Evaluator:
         """Itself, the model having run as it is: later passes start from what that told."""
@@ -118,21 +118,11 @@ class Evaluator(Engine[Change], Lab[Change]):
         begins = self.model.starts_at_layers and change.first_layer < len(self.layers)
         return int(change.first_layer) if begins else 0
 
-    def attention(self, path: Path, patterns: Sequence[Pattern], at: Tensor | None = None) -> float:
+    def attention(self, path: Path, patterns: ByLayer, at: Tensor | None = None) -> float:
         """Mean attention on a path: what falls on its targets, over the positions that have any, or over given ones."""
         mask = self.ground.entries(path)
         on_path = (patterns[path.layer][:, path.head] * mask).sum(-1)
         return float(on_path[mask.any(-1) if at is None else at].mean())
-
-    def tiled(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
-        """One forward pass in which every change has its own copy of the sequences."""
-        self.count(len(changes))
-        copies = self.batch.inputs.expand(len(changes), *self.batch.inputs.shape)
-        return Branching(self, changes, self.prefixes).run(0, len(self.layers), copies, changes)
-
-    def hop_losses(self, change: Change) -> dict[str, float]:
-        """The partial losses under one change."""
-        return self.accounts([change])[0].hop_losses
 
     def shares(self, row: frozenset[Path], least: float = 0.0) -> Shares:
         """Mean attention on a few paths of one row, by which of them have a target; empty where that is always so.
@@ -149,11 +139,6 @@ class Evaluator(Engine[Change], Lab[Change]):
                 each[frozenset(some)] = {path: max(least, self.attention(path, self.patterns, at)) for path in some}
             self.known_shares[row, least] = each if len(each) > 1 else {}
         return self.known_shares[row, least]
-
-    @cached_property
-    def known_shares(self) -> dict[tuple[frozenset[Path], float], Shares]:
-        """Those that were asked for."""
-        return {}
 
     def strength(self, path: Path) -> float:
         """Mean attention on a path of the model as it is; 0 of one that is in none of these sequences."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,8 @@ from torch import Tensor
 from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
-from hopscope.circuits.losses import Account, Loss, Share, pooled
-from hopscope.circuits.sequential import Asked, Outcome, decide
+from hopscope.circuits.losses import Loss, Share, pooled
+from hopscope.circuits.sequential import Asked, Outcome, StagedTest, Units as Units, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -24,7 +24,6 @@ from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
-Units = frozenset[Unit]
 Rows = frozenset[Row]
 Watch = Callable[[str], None]
 
@@ -64,21 +63,20 @@ class Discovery(Settings):
         return self.discovery, self.selection, self.report
 
 
-class Exam:
+class Exam(StagedTest):
     """Data sets, thresholds, the proof log, and how circuits are run.
 
     Attributes:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
         effects: the loss with each row alone silenced.
-        known: what became of units alone, by the bound that they were asked for.
         own, lossless: the model's loss and share of right answers on discovery's sequences.
         allowed: the loss that a circuit must be below on these, and
         bound: the one that is asked of a set of the search now; and
         least: the share of right answers.
         threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
             sequences.
-        joint: the sequences of the joint test, by the stage that adds them, as far as they were drawn.
+        joint: the sequences of the joint test, by the stage that adds them, in steps, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
         most: circuits to look for.
@@ -86,18 +84,18 @@ class Exam:
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
+        super().__init__()
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
         self.most = settings.alternatives
         self.began = time.monotonic()
         self.data = self.evaluator("discovery", settings.discovery)
         self.selection = self.evaluator("selection", settings.selection)
-        self.joint: list[Evaluator] = []
+        self.joint: list[list[Evaluator]] = []
         self.trial = 1
         self.report = self.evaluator(drawn_for(1)[0], settings.report)
         self.strengths = dict(self.data.prepared().strengths)
         self.effects: dict[Row, float] = {}
-        self.known: dict[tuple[Units, float], Outcome] = {}
         self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
         self.accepts = ACCEPTS
@@ -127,11 +125,12 @@ class Exam:
         first, second = self.data.accounts(changes), self.selection.accounts(changes)
         both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
         self.whole = Loss.of(both[0].losses)
-        self.allowed, self.least = self.asked(first)
+        here, in_all = (Demands.of(self.task, model, null, self.settings.strict) for model, null in (first, both))
+        self.allowed, self.least = here.loss, here.accuracy
         self.bound = self.allowed
         self.own, self.lossless = float(first[0].losses.mean()), Share.of(first[0].hits).mean
         self.may_lose = self.lossless - self.least
-        self.threshold, self.accuracy = self.asked(both)
+        self.threshold, self.accuracy = in_all.loss, in_all.accuracy
         if not self.solved:
             self.least = self.accuracy = 0.0
 
@@ -145,11 +144,6 @@ class Exam:
         if self.least > 0:
             self.least = self.lossless - share * self.may_lose
 
-    def asked(self, accounts: Sequence[Account]) -> tuple[float, float]:
-        """A circuit's loss and accuracy, of those of the model and of the same with every head idle."""
-        demands = Demands.of(self.task, accounts[0], accounts[1], self.settings.strict)
-        return demands.loss, demands.accuracy
-
     @property
     def solved(self) -> bool:
         """Whether the model, on the search's sequences, may be good enough for a circuit to be accepted."""
@@ -157,30 +151,27 @@ class Exam:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, change: Change, bound: float | None = None, *, accuracy: bool = True) -> Outcome:
-        """Whether a change keeps discovery's loss under a bound and enough answers right; on few, where they tell.
+    @property
+    def asked(self) -> Asked:
+        return Asked(self.bound, self.least, self.accepts, sure_right=0.0)
 
-        Args:
-            change: of attention.
-            bound: a loss; None: the one that sets of the search must be below.
-            accuracy: whether enough answers must be right, too.
-        """
-        bound, least = self.bound if bound is None else bound, self.least if accuracy else 0.0
-        stages = ((stage, stage is self.stages[-1]) for stage in self.stages)
-        return decide([change], stages, Asked(bound, least, self.accepts, sure_right=0.0))[0]
+    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
+        for units, outcome in found.items():
+            self.write("2 rows", names(units), words, outcome.loss, said(outcome.passed), bound=self.bound)
+
+    def test(self, change: Change, bound: float) -> Outcome:
+        """Whether a change keeps discovery's loss under a bound, on few sequences where they tell."""
+        return decide([change], self.stages(), Asked(bound, 0.0, self.accepts))[0]
 
     def alone(self, units: Units) -> Outcome:
         """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
-        if (units, self.bound) not in self.known:
-            worst = Outcome(True, self.whole, True)
-            for words, changed in self.ablations.items():
-                found = self.test(changed(units))
-                self.write("2 rows", names(units), words, found.loss, said(found.passed), bound=self.bound)
-                worst = min(worst, found, key=lambda outcome: (outcome.passed, not outcome.clear))
-                if worst.clearly_fails:
-                    break
-            self.known[units, self.bound] = worst
-        return self.known[units, self.bound]
+        worst = Outcome(True, self.whole, True)
+        for test in ("live", "average") if "average" in self.tests else ("live",):
+            [found] = self.ask(test, [units], self.tests[test])
+            worst = min(worst, found, key=lambda outcome: (outcome.passed, not outcome.clear))
+            if worst.clearly_fails:
+                break
+        return worst
 
     def works(self, units: Units) -> bool:
         """Whether units alone, as computed, keep the search's loss under its bound."""
@@ -193,12 +184,15 @@ class Exam:
         """
         return [row for row in rows if self.alone(rows - {row}).clearly_fails]
 
+    def stages(self) -> list[tuple[Evaluator, bool]]:
+        return self.parts
+
     @cached_property
-    def stages(self) -> list[Evaluator]:
+    def parts(self) -> list[tuple[Evaluator, bool]]:
         """Discovery's sequences, by the stage at which they are added."""
         whole = len(self.data.batch)  # no part is of one sequence, which has no other to be resampled from
         ends = [0, *(end for end in STAGES if end + 1 < whole), whole]
-        return [self.data.part(slice(*ends_)) for ends_ in itertools.pairwise(ends)]
+        return [(self.data.part(slice(begin, end)), end == whole) for begin, end in itertools.pairwise(ends)]
 
     @cached_property
     def half(self) -> Evaluator:
@@ -218,16 +212,15 @@ class Exam:
         return self.kept(map(row_of, units))
 
     @cached_property
-    def ablations(self) -> dict[str, Callable[[Units], Change]]:
-        """What is asked of units as computed: all else null, and, where heads' outputs can be replaced, at average."""
-        found: dict[str, Callable[[Units], Change]] = {"live, all else null": self.kept}
-        if has_averages(self.model):
-            found["live, all else at its average"] = self.at_average
-        return found
+    def tests(self) -> dict[str, Callable[[Units], Change]]:
+        """All that is asked of a circuit, by the test's name; at average, where heads' outputs can be replaced."""
+        found: dict[str, Callable[[Units], Change]] = {"rows": self.rows, "live": self.kept}
+        found |= {"average": self.at_average} if has_averages(self.model) else {}
+        return found | {"circuit": self.by_hand}
 
     def at_average(self, units: Units) -> AtAverage:
         """Units as computed, all other heads at their average."""
-        return AtAverage(self.kept(units), self.means)
+        return AtAverage(units, self.settings.null, self.identity, means=self.means)
 
     @cached_property
     def means(self) -> list[Tensor]:

@@ -16,13 +16,12 @@ import torch
 from hopscope.circuits.exam import Exam, Units, names
 from hopscope.circuits.search import minimal
 from hopscope.circuits.sufficiency import EXHAUSTIVE, Sufficiency
-from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.circuits.units import Row, Unit, paths_of, row_of
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
 
 ORDERS = 8  # most orders in which paths are left out, to see whether they come to the same circuit (ours)
 OTHERS = 4  # different ones, of which there is a family (ours)
-LIVE = "live, all else null"
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,14 @@ class Family:
         paths: number of paths of the rows that get attention, with those of the circuit that get less.
     """
 
-    rows: frozenset[Row]
-    core: frozenset[Path]
+    rows: tuple[Row, ...]
+    core: tuple[Path, ...]
     found: int
     paths: int
 
     def holds(self, units: Units) -> bool:
         """Whether a circuit is one of them, as far as rows and core tell."""
-        return frozenset(map(row_of, units)) == self.rows and self.core <= units
+        return {*map(row_of, units)} == {*self.rows} and units.issuperset(self.core)
 
     def words(self) -> list[str]:
         """Sentences on what all of them have in common."""
@@ -55,12 +54,12 @@ class Family:
         many = f"Heads divide their attention, so there are too many circuits to list: {came}."
         if not self.core:
             return [many]
-        core = ", ".join(str(path).replace("->", "→") for path in sorted(self.core))
+        core = ", ".join(str(path).replace("->", "→") for path in self.core)
         return [many, f"All have these, which the other {self.paths - 1} paths of these rows cannot replace: {core}."]
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""
-        core = [path.as_dict() for path in sorted(self.core)]
+        core = [path.as_dict() for path in self.core]
         return {"rows": names(self.rows), "core": core, "found": self.found, "paths": self.paths}
 
 
@@ -78,7 +77,7 @@ def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | Non
     if len(circuit) <= EXHAUSTIVE or every == circuit:
         return None
     exam.watch("leaving out paths in other orders")
-    live = lambda units: suffices.decide([exam.kept(units)], [units], LIVE)[0]  # noqa: E731
+    live = lambda units: suffices.ask("live", [units], exam.kept)[0].passed  # noqa: E731
     if not live(every):
         return None
     rows, found = frozenset(map(row_of, circuit)), [circuit]
@@ -88,8 +87,7 @@ def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | Non
             return None
         found += [units] if suffices(units) else []
         if len(found) > OTHERS:
-            paths = sum(isinstance(unit, Path) for unit in every)
-            return Family(rows, core_of(exam, suffices, every, found), OTHERS, paths)
+            return Family(tuple(sorted(rows)), core_of(exam, suffices, every, found), OTHERS, len(paths_of(every)))
     return None
 
 
@@ -100,10 +98,8 @@ def shuffled(exam: Exam, units: Units, order: int) -> list[Unit]:
     return [ordered[i] for i in drawn.tolist()]
 
 
-def core_of(exam: Exam, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> frozenset[Path]:
+def core_of(exam: Exam, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> tuple[Path, ...]:
     """Paths of each circuit without which all the others of these rows clearly do not suffice live."""
-    shared = sorted(unit for unit in frozenset.intersection(*circuits) if isinstance(unit, Path))
-    without = [every - {path} for path in shared]
-    passed = suffices.decide([exam.kept(units) for units in without], without, LIVE)
-    clear = [not one and units not in suffices.undecided for one, units in zip(passed, without, strict=True)]
-    return frozenset(path for path, needed in zip(shared, clear, strict=True) if needed)
+    shared = paths_of(frozenset.intersection(*circuits))
+    found = suffices.ask("live", [every - {path} for path in shared], exam.kept)
+    return tuple(path for path, outcome in zip(shared, found, strict=True) if outcome.clearly_fails)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -58,14 +59,10 @@ def even(mask: Bool[Tensor, "batch query key"], ground: Ground) -> Float[Tensor,
     return mask / mask.sum(-1, keepdim=True)
 
 
-def offset(by: int) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
-    """Attend so many positions back."""
-
-    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
-        n = len(ground.sees)
-        return even(torch.eye(n, dtype=torch.bool).roll(-by, 1).tril().expand(len(ground.batch), n, n), ground)
-
-    return pattern
+def previous(ground: Ground) -> Float[Tensor, "batch query key"]:
+    """Attend one position back."""
+    n = len(ground.sees)
+    return even(torch.eye(n, dtype=torch.bool).roll(-1, 1).tril().expand(len(ground.batch), n, n), ground)
 
 
 def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
@@ -108,15 +105,15 @@ def after_same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
     return even(before & ~own, ground)
 
 
-def nothing(kind: str) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
-    return lambda ground: null(kind, ground.sees).expand(len(ground.batch), -1, -1)
+def nothing(kind: str, ground: Ground) -> Float[Tensor, "batch query key"]:
+    return null(kind, ground.sees).expand(len(ground.batch), -1, -1)
 
 
 #: By position alone. The first two are what heads without a task do; a row that is needed may do so, too.
 POSITIONAL = [
-    Hypothesis("uniform", 0.0, nothing("uniform")),
-    Hypothesis("identity", 1.0, nothing("identity")),
-    Hypothesis("previous position", 2.0, offset(1)),
+    Hypothesis("uniform", 0.0, partial(nothing, "uniform")),
+    Hypothesis("identity", 1.0, partial(nothing, "identity")),
+    Hypothesis("previous position", 2.0, previous),
     Hypothesis("first of fact", 3.0, first_of_fact),
 ]
 #: By what stands at positions.
@@ -131,15 +128,12 @@ def role_rules(paths: list[Path], strengths: Mapping[Path, float], most: int = 2
     bits = 6 + math.log2(max(1, len(paths)))
     for path in paths[:most]:
         if strengths.get(path, 0.0) > 0:
-            yield Hypothesis(role_name(path), bits, one_role(path))
+            yield Hypothesis(role_name(path), bits, partial(one_role, path))
 
 
-def one_role(path: Path) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
-    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
-        rows, held = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
-        return torch.where(held[..., None], rows, null("uniform", ground.sees))
-
-    return pattern
+def one_role(path: Path, ground: Ground) -> Float[Tensor, "batch query key"]:
+    rows, held = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
+    return torch.where(held[..., None], rows, null("uniform", ground.sees))
 
 
 def role_name(path: Path) -> str:
@@ -154,16 +148,13 @@ def mixtures(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hyp
         shares = {path: round(strengths[path] * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for path in chosen}
         bits = 7 + size * (math.log2(max(1, len(paths))) + WEIGHT_BITS)
         name = "mixture: " + ", ".join(f"{share:.2f} {role_name(p)[7:]}" for p, share in shares.items())
-        yield Hypothesis(name, bits, mixture(shares))
+        yield Hypothesis(name, bits, partial(mixture, shares))
 
 
-def mixture(shares: Mapping[Path, float]) -> Callable[[Ground], Float[Tensor, "batch query key"]]:
-    def pattern(ground: Ground) -> Float[Tensor, "batch query key"]:
-        total = torch.zeros(len(ground.batch), *ground.sees.shape)
-        for path, share in shares.items():
-            rows, _ = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
-            total += share * rows
-        total = total / total.sum(-1, keepdim=True).clamp(min=1.0)
-        return total + (1 - total.sum(-1, keepdim=True)) * null("uniform", ground.sees)
-
-    return pattern
+def mixture(shares: Mapping[Path, float], ground: Ground) -> Float[Tensor, "batch query key"]:
+    total = torch.zeros(len(ground.batch), *ground.sees.shape)
+    for path, share in shares.items():
+        rows, _ = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
+        total += share * rows
+    total = total / total.sum(-1, keepdim=True).clamp(min=1.0)
+    return total + (1 - total.sum(-1, keepdim=True)) * null("uniform", ground.sees)

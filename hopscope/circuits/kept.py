@@ -5,12 +5,11 @@ A search takes seconds to minutes, and several experiments, the report and the p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit import LOG, Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.core.exact import plain, restored
 from hopscope.core.storage import to_json
@@ -21,8 +20,7 @@ from hopscope.tasks.base import Task
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 15
-LOG = "hypotheses.jsonl"
+VERSION = 16
 
 
 def circuit_of(
@@ -54,9 +52,8 @@ def circuit_of(
 
 def files_of(circuit: Circuit) -> dict[str, bytes]:
     """circuit.json and its proof log, as `hopscope circuit` writes them, and the circuit to the bit."""
-    log = "".join(json.dumps(line) + "\n" for line in circuit.log)
     exact = {name: value for name, value in plain(circuit).items() if name != "log"}
-    return {"circuit.json": to_json(circuit.as_dict()), LOG: log.encode(), EXACT: to_json(exact)}
+    return circuit.files() | {EXACT: to_json(exact)}
 
 
 def circuit_in(files: dict[str, bytes]) -> Circuit:

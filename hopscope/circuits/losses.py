@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -78,3 +80,35 @@ def pooled(one: Account, two: Account) -> Account:
     n, m = len(one.losses), len(two.losses)
     hops = {name: (n * loss + m * two.hop_losses[name]) / (n + m) for name, loss in one.hop_losses.items()}
     return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))
+
+
+def rounded(loss: float) -> float:
+    """To six places, or four digits where that says more: losses may be in small units."""
+    return round(loss, 6) if abs(loss) >= 1e-3 or not math.isfinite(loss) else float(f"{loss:.4g}")
+
+
+class Judged:
+    """What is said of a circuit, of paths or of components, that was put on trial."""
+
+    losses: Mapping[str, Loss]
+    accuracies: Mapping[str, Share]
+    hop_losses: Mapping[str, Mapping[str, float]]
+    verdict: str
+    reason: str
+    threshold: float
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "circuit"
+
+    def judged(self) -> dict[str, Any]:
+        """As in circuit.json, edges.json and nodes.json."""
+        return {
+            "loss": {name: rounded(loss.mean) for name, loss in self.losses.items()},
+            "interval": {name: [rounded(loss.low), rounded(loss.high)] for name, loss in self.losses.items()},
+            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
+            "hop_losses": {name: dict(losses) for name, losses in self.hop_losses.items()},
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "threshold": self.threshold,
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from hopscope.circuits.advice import advice
 from hopscope.circuits.averages import has_averages
 from hopscope.circuits.certificates import Supply, certify
-from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, names, said
@@ -24,17 +24,15 @@ from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import Row, paths_of, row_of, rows_of
 from hopscope.circuits.use import ASLEEP, left_intact, use_of
 from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
-UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
 FEW = 64  # of the report's sequences, for what is asked of single paths and is far from what it must be (ours)
 CERTIFIED = 32  # of these, for certificates (ours)
 TOLD = 3  # most rows that are named
 OPTION = re.compile(r"--([a-z]+)")  # a setting, as the command line has it
-Validated = list[tuple[Units, dict[str, Loss]]]
 
 
 class Report:
@@ -57,7 +55,7 @@ class Report:
         bound = max(exam.threshold, exam.whole.mean * 1.05)
         few = minimal or len(chosen) <= LARGE  # of many that are refused in any case less is told
         rules = choose_rules(exam, chosen, bound) if few else {}
-        paths, unsolved = sorted(paths_of(chosen)), exam.task.unsolved_advice
+        paths, unsolved = paths_of(chosen), exam.task.unsolved_advice
         on = exam.report if few else self.few
         measured, missed = self.measured(paths, chosen, rules, trial, on), self.missed(chosen, trial)
         asleep = [found.path for found in measured if found.is_asleep]
@@ -66,11 +64,10 @@ class Report:
         if verdict == "none":
             chosen, trial, measured = self.narrowed(chosen, trial, measured, rules, on)
             verdict, words = judge(trial, len(measured), hint, unsolved, missed=missed)
-        accepted = verdict == "circuit"
-        valid = [(chosen, trial.losses)] if paths else []
+        accepted, best = verdict == "circuit", listed(chosen, trial)
         return Circuit(
             paths=measured,
-            rows=tuple(sorted(rows_of(chosen))),
+            rows=tuple(rows_of(chosen)),
             losses=trial.losses,
             hop_losses=trial.hop_losses,
             verdict=verdict,
@@ -81,25 +78,24 @@ class Report:
             spare=len(paths) - len(measured),
             missed=tuple(missed),
             intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
-            **(self.compared(valid, circuits, claim) if accepted else listed_as(valid) | {"completeness": UNCLAIMED}),
+            **(self.compared(best, circuits, claim) if accepted else {"listed": (best,) * bool(paths)}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=exam.log,
         )
 
-    def compared(self, valid: Validated, circuits: Sequence[Units], claim: Completeness) -> dict[str, Any]:
+    def compared(self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness) -> dict[str, Any]:
         """What is told of an accepted circuit beside others: which there are, and what the model does without."""
-        chosen = valid[0][0]
-        others, failed = self.validated([one for one in circuits if one != chosen])
-        spared = spared_paths(self.exam, paths_of(chosen))
-        every = [one for one, _ in (*valid, *others)]
+        others, failed = self.validated([one for one in circuits if one != chosen.units])
+        spared, every = spared_paths(self.exam, chosen.paths), [one.units for one in (chosen, *others)]
         takeovers = find_takeovers(self.exam, spared, every)
         claim = claimed(claim, every, spared, failed)
-        return listed_as([*valid, *others]) | {
+        return {
+            "listed": (chosen, *others),
             "completeness": claim,
             "takeovers": tuple(takeovers),
-            "family": family_of(self.exam, self.suffices, chosen) if claim.claim == "not claimed" else None,
+            "family": family_of(self.exam, self.suffices, chosen.units) if claim.claim == "not claimed" else None,
             "spared": tuple(spared),
-            "minimality": minimality(self.suffices, chosen, claim),
+            "minimality": minimality(self.suffices, chosen.units, claim),
         }
 
     def first_fit(self, circuits: Sequence[Units]) -> tuple[Units, Trial]:
@@ -115,7 +111,7 @@ class Report:
         missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
         if not missed or len(missed) == len(measured):
             return units, trial, measured
-        few = frozenset[Row | Path](missed) | rows_of(units)
+        few = frozenset[Row | Path](missed).union(rows_of(units))
         fewer = self.trial(few)
         worse = any(fewer.losses[test].mean > trial.losses[test].high for test in trial.tests)
         if worse or (fewer.solved() and fewer.fits()):  # the search has not asked whether that is minimal
@@ -125,15 +121,8 @@ class Report:
     def trial(self, units: Units) -> Trial:
         """The model, the circuit in every test, and the null, on report data."""
         exam = self.exam
-        changes: dict[str, Change] = {
-            "model": AsIs(),
-            "circuit": exam.by_hand(units),
-            "live": exam.kept(units),
-            "rows": exam.rows(units),
-            "null": Hard(null=exam.settings.null),
-        }
-        if has_averages(exam.model):
-            changes["average"] = exam.at_average(units)
+        asked = {test: exam.tests[test](units) for test in TESTS if test in exam.tests}
+        changes: dict[str, Change] = {"model": AsIs(), **asked, "null": Hard(null=exam.settings.null)}
         return on_trial(exam.task, changes, (on.accounts for on in self.rounds()), exam.settings.strict)
 
     def rounds(self) -> Iterator[Evaluator]:
@@ -167,14 +156,14 @@ class Report:
         """A part of the report data."""
         return self.exam.report.part(slice(0, FEW))
 
-    def validated(self, others: Sequence[Units]) -> tuple[Validated, int]:
+    def validated(self, others: Sequence[Units]) -> tuple[list[Alternative], int]:
         """Those of the other circuits that stand the same trial, with their losses; and how many do not."""
-        found: Validated = []
+        found: list[Alternative] = []
         for other in others:
             trial = self.trial(other)
             stands, live = trial.fits(), trial.losses["live"]
-            self.exam.write("8 alternative", names(other), "live, all else null", live, said(stands), data="report")
-            found += [(other, trial.losses)] if stands else []
+            self.exam.write("8 alternative", names(other), "live", live, said(stands), data="report")
+            found += [listed(other, trial)] if stands else []
         return found, len(others) - len(found)
 
     def measured(
@@ -183,10 +172,8 @@ class Report:
         """Every path with its strength, its hypothesis, its use, and what leaving it out costs in every test."""
         self.exam.watch("leaving out each path in turn")
         exam, without = self.exam, [units - {path} for path in paths]
-        tests: dict[str, Callable[[Units], Change]] = {"live": exam.kept, "circuit": exam.by_hand, "rows": exam.rows}
-        tests |= {"average": exam.at_average} if "average" in trial.losses else {}
         left_out: dict[str, list[Loss]] = {}
-        for test, change in tests.items():
+        for test, change in exam.tests.items():
             bounds = trial.demands.loss, trial.losses[test].high
             left_out[test] = measured_near(bounds, [change(units) for units in without], (self.few, on))
         strengths = {path: exam.report.strength(path) for path in paths}
@@ -231,22 +218,10 @@ class Report:
         }
 
 
-def listed_as(valid: Validated) -> dict[str, Any]:
-    """Circuits that stood their trial, as they are listed."""
-    return {
-        "alternatives": tuple(paths_of(one) for one, _ in valid),
-        "alternative_rows": tuple(rows_of(one) for one, _ in valid),
-        "alternative_losses": tuple({test: losses[test] for test in TESTS if test in losses} for _, losses in valid),
-    }
-
-
-def paths_of(units: Units) -> frozenset[Path]:
-    return frozenset(unit for unit in units if isinstance(unit, Path))
-
-
-def rows_of(units: Units) -> frozenset[Row]:
-    """Units that no path names."""
-    return frozenset(unit for unit in units if isinstance(unit, Row))
+def listed(units: Units, trial: Trial) -> Alternative:
+    """A circuit that stood its trial, as it is listed."""
+    losses = {test: trial.losses[test] for test in trial.tests}
+    return Alternative(tuple(paths_of(units)), tuple(rows_of(units)), losses)
 
 
 def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path], failed: int) -> Completeness:

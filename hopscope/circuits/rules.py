@@ -62,8 +62,8 @@ def tried(
 
     On few sequences, where they tell; losses alone count.
     """
-    by_hand = exam.test(exam.by_hand(others, rows=given), bounds[0], accuracy=False)
+    by_hand = exam.test(exam.by_hand(others, rows=given), bounds[0])
     if not by_hand.passed:
         return by_hand.loss, None, False
-    live = exam.test(exam.kept(others, rows=given), bounds[1], accuracy=False)
+    live = exam.test(exam.kept(others, rows=given), bounds[1])
     return by_hand.loss, live.loss.mean, live.passed

@@ -7,7 +7,8 @@ drawn (Wald, 1945).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,9 +17,11 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Loss, Share
+from hopscope.circuits.units import Unit
 
 SURE = 3.0  # standard errors from the threshold, to be decided before the last sequences (ours)
 NEAR = 0.02  # of a bound, by which a loss on few sequences may be off where these do not differ (ours)
+Units = frozenset[Unit]
 FEW = 2  # sequences, too few to tell the spread of losses
 
 
@@ -38,6 +41,10 @@ class Outcome(NamedTuple):
     @property
     def clearly_fails(self) -> bool:
         return self.clear and not self.passed
+
+    @property
+    def is_open(self) -> bool:
+        return not self.clear and not self.passed
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,44 @@ class Asked:
     def right(self, hits: Sequence[Tensor], errors: float) -> Share:
         """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""
         return Share.of(torch.cat(list(hits)), errors) if hits else Share(1.0, 1.0, 1.0, 0)
+
+
+class StagedTest(ABC):
+    """A test of sets of units: each set is asked once, on as many sequences as it takes.
+
+    Attributes:
+        outcomes: of the sets that were asked, each by the words for how, and by what was asked.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[str, Units, Asked], Outcome] = {}
+
+    @property
+    @abstractmethod
+    def asked(self) -> Asked:
+        """What is asked of every set now."""
+
+    @abstractmethod
+    def stages(self) -> Iterable[tuple[Evaluator, bool]]:
+        """The sequences that every stage adds, and whether they are the last."""
+
+    @abstractmethod
+    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
+        """Write what became of some sets into the proof log."""
+
+    def ask(self, words: str, sets: Iterable[Units], changed: Callable[[Units], Change]) -> list[Outcome]:
+        """What becomes of each set where attention is changed as it has it."""
+        asked, sets = self.asked, list(sets)
+        new = [units for units in dict.fromkeys(sets) if (words, units, asked) not in self.outcomes]
+        found = dict(zip(new, decide([*map(changed, new)], self.stages(), asked), strict=True))
+        self.outcomes |= {(words, units, asked): outcome for units, outcome in found.items()}
+        self.note(words, found)
+        return [self.outcomes[words, units, asked] for units in sets]
+
+    @property
+    def undecided(self) -> set[Units]:
+        """Sets that were rejected for want of sequences, not by them."""
+        return {units for (_, units, _), outcome in self.outcomes.items() if outcome.is_open}
 
 
 def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], asked: Asked) -> list[Outcome]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from hopscope.circuits.evaluator import Change, Evaluator
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.exam import Exam, Units, names, said
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import minimal
-from hopscope.circuits.sequential import FEW, SURE, Asked, decide
-from hopscope.circuits.units import Row, Unit, row_of
-from hopscope.problem.paths import Path
+from hopscope.circuits.sequential import FEW, SURE, Asked, Outcome, StagedTest
+from hopscope.circuits.units import Row, Unit, paths_of, row_of
 
 STAGES = tuple(2**i for i in range(2, 15))  # sequences in all, after which sets are decided: 4 to 16,384 (ours)
 LAST = 1024  # but for a closer look, where nothing passes, or what is undecided is smaller than what does
@@ -29,19 +28,24 @@ ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one s
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
 EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
+HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FEW), True)  # what is far away already on the first few
 REMOVALS = 3  # of larger ones, all removals of up to so many
 
 
-class Sufficiency:
+class Sufficiency(StagedTest):
     """The joint test of sets of units. What depends on their rows alone is measured once."""
 
     def __init__(self, exam: Exam):
+        super().__init__()
         self.exam = exam
-        self.alive: dict[frozenset[Row], bool] = {}
-        self.known: dict[Units, bool] = {}
-        self.undecided: set[frozenset[Unit]] = set()  # rejected for want of sequences, not by them
+        self.rejected: Collection[Units] = ()  # by a report, whatever the search's sequences say
         self.drawn = exam.joint
         self.last, self.sure = LAST, SURE
+
+    @property
+    def asked(self) -> Asked:
+        fair = FAIR if self.sure == SURE else SURE
+        return Asked(self.exam.threshold, self.exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
 
     def stages(self) -> Iterator[tuple[Evaluator, bool]]:
         """The sequences that every stage adds, drawn when first asked for; and whether they are the last.
@@ -52,48 +56,35 @@ class Sufficiency:
             if before == self.last:
                 break
             if i == len(self.drawn):
-                self.drawn.append(self.exam.evaluator(f"joint {i}", seen - before))
+                stage = self.exam.evaluator(f"joint {i}", seen - before)
+                in_two = i == 0 and len(stage.batch) > FEW  # the first step of which rejects most sets
+                self.drawn.append([stage.part(slice(0, FEW)), stage.part(slice(FEW, None))] if in_two else [stage])
             if i + 1 == len(self.drawn) and not self.exam.task.has_more_to_search:
                 self.last = seen
-            stage = self.drawn[i]
-            if i == 0 and len(stage.batch) > FEW:  # in two steps, the first of which rejects most sets
-                yield self.first, False
-                stage = self.rest
-            yield stage, seen == self.last
-
-    @cached_property
-    def first(self) -> Evaluator:
-        """The first few sequences, on which most sets are rejected."""
-        return self.drawn[0].part(slice(0, FEW))
-
-    @cached_property
-    def rest(self) -> Evaluator:
-        """The others of the first stage."""
-        return self.drawn[0].part(slice(FEW, None))
+            *steps, end = self.drawn[i]
+            yield from ((step, False) for step in steps)
+            yield end, seen == self.last
 
     def look_closer(self) -> bool:
         """Draw more sequences for the sets that are undecided, and ask them anew; whether there are any, and more."""
         if not self.undecided or self.last == STAGES[-1] or not self.exam.task.has_more_to_search:
             return False
         self.last = min(CLOSER * self.last, STAGES[-1])
-        open_ = self.undecided
-        self.alive = {rows: passed for rows, passed in self.alive.items() if rows not in open_}
-        self.known = {u: passed for u, passed in self.known.items() if not open_ & {u, frozenset(map(row_of, u))}}
-        self.undecided = set()
+        self.outcomes = {about: outcome for about, outcome in self.outcomes.items() if not outcome.is_open}
         return True
 
-    def doubt(self, rejected: Iterable[Units]) -> None:
+    def doubt(self, rejected: Collection[Units]) -> None:
         """Ask all anew, and be surer before anything is accepted on few sequences; what a report rejected stays so.
 
         Of many sets that are tried on the same few sequences the luckiest pass.
         """
         self.last, self.sure = max(self.last, CLOSER * LAST), SURER
-        self.known, self.alive, self.undecided = dict.fromkeys(rejected, False), {}, set()
+        self.rejected, self.outcomes = rejected, {}
 
     @property
     def sequences(self) -> int:
         """Sequences that were run, all changes together."""
-        return round(sum(e.forwards * len(e.batch) for e in self.drawn))
+        return round(sum(e.forwards * len(e.batch) for steps in self.drawn for e in steps))
 
     def __call__(self, units: Iterable[Unit]) -> bool:
         """Whether one set suffices."""
@@ -101,26 +92,21 @@ class Sufficiency:
 
     def all_of(self, sets: Sequence[Units]) -> list[bool]:
         """Which of some sets suffice: live with their rows whole, live as they are, at averages, and by hand."""
-        unknown = [units for units in dict.fromkeys(sets) if units not in self.known]
-        self.known |= dict.fromkeys(unknown, False)
-        whole = self.whole([frozenset(map(row_of, units)) for units in unknown])
-        left = [units for units, passed in zip(unknown, whole, strict=True) if passed]
-        for words, changed in {**self.exam.ablations, "all by hand": self.exam.by_hand}.items():
-            passing = self.decide([changed(units) for units in left], left, words)
-            left = [units for units, passed in zip(left, passing, strict=True) if passed]
-        self.known |= dict.fromkeys(left, True)
-        return [self.known[units] for units in sets]
+        left = [units for units in dict.fromkeys(sets) if units not in self.rejected]
+        for test, changed in self.exam.tests.items():
+            groups = [frozenset(map(row_of, units)) if test == "rows" else units for units in left]
+            passing = [outcome.passed for outcome in self.ask(test, groups, changed)]
+            left = list(itertools.compress(left, passing))
+        passed = {*left}
+        return [units in passed for units in sets]
 
     def by_hand(self, units: Units) -> bool:
         """Whether one set suffices by hand, whatever becomes of it live."""
-        return self.decide([self.exam.by_hand(units)], [units], "all by hand")[0]
+        return self.ask("circuit", [units], self.exam.by_hand)[0].passed
 
-    def whole(self, groups: Sequence[frozenset[Row]]) -> list[bool]:
+    def whole(self, groups: Iterable[frozenset[Row]]) -> list[bool]:
         """Which sets of rows suffice live."""
-        new = [rows for rows in dict.fromkeys(groups) if rows not in self.alive]
-        found = self.decide([self.exam.rows(rows) for rows in new], new, "rows live, all else null")
-        self.alive |= dict(zip(new, found, strict=True))
-        return [self.alive[rows] for rows in groups]
+        return [outcome.passed for outcome in self.ask("rows", groups, self.exam.rows)]
 
     def near_among(self, rows: Sequence[Row], size: int) -> list[frozenset[Row]]:
         """Every set of up to so many of some rows that is not hopeless live; of few rows first."""
@@ -128,10 +114,10 @@ class Sufficiency:
         groups = every.sets()
         if not every.possible:
             return groups
-        near = set(every.below(self.far))
-        far = [group for group in groups if group not in near and group not in self.alive]
-        self.alive |= dict.fromkeys(far, False)
-        self.tell_number(len(far), "rows live, all else null", FEW)
+        near, asked = set(every.below(self.far)), self.asked
+        far = [("rows", group, asked) for group in groups if group not in near]
+        self.outcomes = dict.fromkeys(far, HOPELESS) | self.outcomes
+        self.tell_number(len(far), "rows", FEW)
         return [group for group in groups if group in near]
 
     @property
@@ -145,22 +131,14 @@ class Sufficiency:
         first, _ = next(self.stages())
         return EverySet(first, rows, size, self.exam.settings.null, self.exam.identity)
 
-    def decide(self, changes: Sequence[Change], about: Sequence[Collection[Unit]], words: str) -> list[bool]:
-        """Whether each change keeps the loss under the threshold."""
-        exam = self.exam
-        fair = FAIR if self.sure == SURE else SURE
-        asked = Asked(exam.threshold, exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
-        found = decide(changes, self.stages(), asked)
+    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
         far = 0  # of the many that are far away only the number is told
-        for units, outcome in zip(about, found, strict=True):
+        for units, outcome in found.items():
             if not outcome.passed and outcome.loss.n <= STAGES[0]:
                 far += 1
             else:
-                exam.write("4 joint", names(units), words, outcome.loss, said(outcome.passed))
-            is_open = not outcome.passed and not outcome.clear
-            (self.undecided.add if is_open else self.undecided.discard)(frozenset(units))
+                self.exam.write("4 joint", names(units), words, outcome.loss, said(outcome.passed))
         self.tell_number(far, words, STAGES[0])
-        return [outcome.passed for outcome in found]
 
     def tell_number(self, sets: int, words: str, n: int) -> None:
         """Note how many sets were rejected, on so many sequences or fewer."""
@@ -232,13 +210,10 @@ def smallest_first(exam: Exam, sets: Iterable[Units]) -> list[Units]:
     """
 
     def attended(units: Units) -> float:
-        return round(
-            min((exam.data.strengths.get(unit, 0.0) for unit in units if isinstance(unit, Path)), default=0), 1
-        )
+        return round(min((exam.data.strengths.get(path, 0.0) for path in paths_of(units)), default=0), 1)
 
     def is_vaguer(one: Units, other: Units) -> bool:
-        paths = {unit for unit in one if isinstance(unit, Path)}
-        return one != other and paths < other and {*map(row_of, one)} == {*map(row_of, other)}
+        return one != other and {*paths_of(one)} < other and {*map(row_of, one)} == {*map(row_of, other)}
 
     found = list(dict.fromkeys(sets))
     least = [chosen for chosen in found if not any(other < chosen or is_vaguer(other, chosen) for other in found)]

@@ -41,7 +41,7 @@ def drawing(units: Iterable[Unit], width: int = WIDTH) -> str:
         units: its paths, and rows that it needs whole.
         width: from 40.
     """
-    every = sorted(units, key=lambda unit: (unit.layer, unit.head, [*map(place, ends_of(unit))]))
+    every = sorted(units, key=lambda unit: (unit.layer, unit.head, [*map(place, ends_of(unit))], str(unit)))
     names = sorted({role for unit in every for role in ends_of(unit)}, key=place)
     pitch = min(WIDEST, (width - MARGIN) // max(1, len(names)))
     at = {name: MARGIN + pitch // 2 + n * pitch for n, name in enumerate(names)}

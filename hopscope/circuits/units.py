@@ -53,6 +53,16 @@ def row_of(unit: Unit) -> Row:
     return Row(unit.layer, unit.head, unit.query)
 
 
+def paths_of(units: Iterable[Unit]) -> list[Path]:
+    """Units that are paths, in order."""
+    return sorted(unit for unit in units if isinstance(unit, Path))
+
+
+def rows_of(units: Iterable[Unit]) -> list[Row]:
+    """Units that no path names, in order."""
+    return sorted(unit for unit in units if isinstance(unit, Row))
+
+
 def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
     return frozenset(unit for unit in units if unit.layer == layer)
 

@@ -335,6 +335,17 @@ def unlist(folder: Path, names: Iterable[str]) -> None:
         relist(folder, {}, names, {})
 
 
+def write_listed(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write files into a folder, which is made if it is not there, and list them. Raises CannotSave, Damaged."""
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    unlist(folder, files)
+    for name, data in files.items():
+        write_file(folder / name, data)
+    enlist(folder, files)
+    return [folder / name for name in files]
+
+
 def relist(folder: Path, add: Mapping[str, Any], drop: Iterable[str], about: Mapping[str, Any]) -> None:
     with clear_errors(folder / LISTING), filelock.FileLock(folder / LISTING):
         before = read_manifest(folder) if os.path.lexists(folder / MANIFEST) else {"files": {}}

@@ -39,7 +39,7 @@ MOST_FRESH, MOST_SEEDS = 64, 10**9
 
 
 @dataclass(frozen=True)
-class Edited:
+class Edited(Change):
     """Rows of some paths are ideal, then some paths are silenced; all else stays as computed.
 
     Attributes:

@@ -49,7 +49,7 @@ class Prefixes:
 
 
 class Branching(Generic[C]):
-    """A pass of some changes through a model that can start before any layer, and stop there.
+    """A pass of some changes through a model, which branches if it can start before any layer, and stop there.
 
     Attributes:
         keys: for every change and layer what the one does to the other, as a value; None where nothing.
@@ -59,7 +59,11 @@ class Branching(Generic[C]):
     def __init__(self, engine: Engine[C], changes: Sequence[C], prefixes: Prefixes):
         self.engine, self.changes, self.prefixes = engine, changes, prefixes
         self.n_layers = len(engine.layers)
-        self.keys = [[key_of(change, layer) for layer in engine.layers] for change in changes]
+        self.shares = bool(engine.model.starts_at_layers)  # else no change is like another in any layer
+        self.keys: list[list[Hashable]] = [
+            [change.key(layer) if self.shares else place for layer in engine.layers]
+            for place, change in enumerate(changes)
+        ]
         self.found: dict[int, Float[Tensor, "batch query output"]] = {}
 
     def answers(self) -> Float[Tensor, "change batch query output"]:
@@ -68,7 +72,7 @@ class Branching(Generic[C]):
         if known is not None:  # what changes nothing need not be run
             self.found = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
         left = [place for place in places if place not in self.found]
-        if len(self.changes) == 1 and left:
+        if len(self.changes) == 1 and left and self.shares:
             return self.alone()[None]
         if left:
             start = min(self.first_of(place) for place in left)
@@ -129,14 +133,6 @@ class Branching(Generic[C]):
         replace = self.engine.changed(changes, start, stop)
         outputs, _ = self.engine.through(stream.flatten(0, 1), replace, start, stop)
         return outputs.unflatten(0, (len(stream), -1))
-
-
-def key_of(change: Intervention, layer: int) -> Hashable:
-    """What a change does to a layer, as a value; one that does not say is like no other from its first layer on."""
-    if hasattr(change, "key"):
-        key: Hashable = change.key(layer)
-        return key
-    return None if layer < change.first_layer else id(change)
 
 
 def alters(key: Hashable) -> bool:

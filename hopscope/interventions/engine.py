@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -55,17 +55,20 @@ class AsItIs:
         return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
-class Intervention(Protocol):
-    """What becomes of a model's activations, layer by layer.
-
-    It may have a method `key(layer)`: None where the layer stays as it is, else a value such that interventions of
-    equal keys do the same to equal activations. What such interventions have in common is computed once.
-    """
+class Intervention:
+    """What becomes of a model's activations, layer by layer."""
 
     @property
     def first_layer(self) -> float:
         """The first layer that may change."""
-        ...
+        return 0
+
+    def key(self, layer: int) -> Hashable:
+        """None where a layer stays as it is, else a value: interventions of equal keys do the same to a layer.
+
+        What such interventions have in common is computed once. By default one is like no other.
+        """
+        return None if layer < self.first_layer else id(self)
 
 
 C = TypeVar("C", bound=Intervention)

@@ -24,7 +24,7 @@ from typing import Any
 
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput, Settings, setting
-from hopscope.core.storage import enlist, read_listed, unlist, write_file
+from hopscope.core.storage import read_listed
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.agreement import AGREEING, agreed
@@ -335,9 +335,7 @@ def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[st
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")  # columns may have been added since
     writer.writeheader()
     writer.writerows(kept.values())
-    unlist(path.parent, [path.name])
-    write_file(path, text.getvalue().encode())
-    enlist(path.parent, [path.name])
+    write_listed(path.parent, {path.name: text.getvalue().encode()})
     return path
 
 

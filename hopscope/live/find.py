@@ -16,7 +16,6 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.text_drawing import drawing
-from hopscope.circuits.units import Unit
 from hopscope.circuits.words import paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
@@ -159,7 +158,7 @@ class FoundCircuit:
         return self.circuit.reason
 
     def __str__(self) -> str:
-        units: list[Unit] = [*(found.path for found in self.circuit.paths), *self.circuit.rows]
+        units = self.circuit.units
         return "\n\n".join(filter(None, [f"verdict: {self.verdict} ({self.reason})", drawing(units), self.words]))
 
     def diagram(self, title: str = "") -> Figure:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hopscope.circuits.changes import Pattern, RowPattern, idle, restricted, with_rows
+from hopscope.circuits.changes import Change, Pattern, RowPattern, idle, restricted, with_rows
 from hopscope.circuits.units import Ground, Row, Unit, given_in, in_layer
 
 
 @dataclass(frozen=True)
-class Frozen:
+class Frozen(Change):
     """Units have the patterns that they have in the model as it is, whatever became of the stream; all else is null.
 
     Attributes:
@@ -24,7 +24,6 @@ class Frozen:
     whole: Sequence[Pattern] = field(hash=False, compare=False, repr=False)
     null: str = "uniform"
     rows: Mapping[Row, RowPattern] = field(default_factory=dict)
-    first_layer = 0
 
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units), given_in(layer, self.rows)

@@ -12,15 +12,15 @@ import torch
 from bench.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 from hopscope.builds.build import Build, build
 from hopscope.circuits import discovery
-from hopscope.circuits.circuit import Completeness
+from hopscope.circuits.circuit import UNCLAIMED, Completeness
 from hopscope.circuits.completeness import searched
 from hopscope.circuits.discovery import Discovery, best_first, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.exam import Exam, names
 from hopscope.circuits.judging.truths import verified
 from hopscope.circuits.losses import Loss
-from hopscope.circuits.report import UNCLAIMED, Report, claimed
-from hopscope.circuits.sequential import FEW
+from hopscope.circuits.report import Report, claimed
+from hopscope.circuits.sequential import FEW, Outcome
 from hopscope.circuits.sufficiency import CLOSER, LAST, Sufficiency
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.words import paragraph
@@ -138,9 +138,9 @@ def test_what_a_null_leaves_intact_is_said():
 def independent(made, circuit, n=512):
     """Losses of all circuits listed, by hand and live, on sequences of our own."""
     lab = Evaluator(made.model, TASK.sample(n, 77))
-    for paths, rows in zip(circuit.alternatives, circuit.alternative_rows, strict=True):
-        hand, live = Hard(dict.fromkeys(paths, 1.0)), Kept(paths | rows)
-        yield paths | rows, [loss.mean for loss in lab.losses([hand, live])]
+    for one in circuit.listed:
+        hand, live = Hard(dict.fromkeys(one.paths, 1.0)), Kept(one.units)
+        yield one.units, [loss.mean for loss in lab.losses([hand, live])]
 
 
 @pytest.mark.parametrize("strengths", [(20.0,), (20.0, 20.0), ()], ids=["one", "two", "backup"])
@@ -251,13 +251,17 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     lab = Evaluator(made.model, TASK.sample(8192, 5))
     exam.threshold = lab.loss(exam.kept(half)).mean if kind == "near" else 0.15
     exam.accuracy = 0.0  # so that the loss alone decides
-    assert suffices.decide([exam.kept(half)], [half], "live") == [False]
+    assert not suffices.ask("live", [half], exam.kept)[0].passed
     drawn = suffices.sequences
     assert drawn == (LAST if kind == "near" else FEW)
     assert suffices.undecided == ({half} if kind == "near" else set())
     assert suffices.look_closer() == (kind == "near")
-    assert suffices.decide([exam.kept(half)], [half], "live") == [False]
-    assert suffices.sequences - drawn == (CLOSER * LAST if kind == "near" else FEW)
+    assert not suffices.ask("live", [half], exam.kept)[0].passed
+    assert suffices.sequences - drawn == (CLOSER * LAST if kind == "near" else 0)  # what is decided is asked once
+
+
+#: At the threshold, and rejected for want of sequences.
+OPEN = Outcome(False, Loss(0.05, 0.04, 0.06, LAST), False)
 
 
 def test_what_is_undecided_is_not_rejected(monkeypatch):
@@ -268,7 +272,7 @@ def test_what_is_undecided_is_not_rejected(monkeypatch):
     whole = part | {Path.parse("L0H0 value[1]->key[1]")}
 
     def all_of(sets):
-        suffices.undecided |= {part} if suffices.last == LAST else set()
+        suffices.outcomes |= {("live", part, suffices.asked): OPEN} if suffices.last == LAST else {}
         return [one == whole or (one == part and suffices.last > LAST) for one in sets]
 
     monkeypatch.setattr(suffices, "all_of", all_of)
@@ -281,10 +285,11 @@ def test_what_stays_undecided_is_told(monkeypatch):
     suffices = Sufficiency(exam)
     first, second = Path.parse("L0H0 value[1]->key[1]"), Path.parse("L1H0 query->value[1]")
     whole = frozenset([first, second])
-    suffices.undecided = {frozenset([first]), frozenset([Path(2, 0, "query", "query")])}
+    for one in (first, Path(2, 0, "query", "query")):
+        suffices.outcomes["live", frozenset([one]), suffices.asked] = OPEN
     claim = searched(suffices, [whole], True)
     assert claim.claim == "searched" and "minimal up to the threshold: 1 of their parts" in claim.how
-    suffices.undecided = set()
+    suffices.outcomes = {}
     assert "up to the threshold" not in searched(suffices, [whole], True).how
 
 
@@ -382,10 +387,10 @@ def test_whoever_was_wrong_once_asks_for_more_before_accepting():
     losses = torch.cat([stage.losses_of(stage.outputs([exam.kept(chosen)])[0]) for stage in stages])
     exam.threshold, exam.accuracy = float(losses.mean() + 4 * losses.std() / 16), 0.0
     before = suffices.sequences
-    assert suffices.decide([exam.kept(chosen)], [chosen], "live") == [True]
+    assert suffices.ask("live", [chosen], exam.kept)[0].passed
     assert suffices.sequences - before == 256
     suffices.doubt([frozenset()])
-    assert suffices.known == {frozenset(): False}
+    assert suffices.all_of([frozenset()]) == [False]
     before = suffices.sequences
-    suffices.decide([exam.kept(chosen)], [chosen], "live")
+    suffices.ask("live", [chosen], exam.kept)
     assert suffices.sequences - before > 256

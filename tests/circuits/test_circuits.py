@@ -17,7 +17,7 @@ from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
 from hopscope.circuits import discovery
 from hopscope.circuits.certificates import certify
-from hopscope.circuits.circuit import Circuit, Completeness
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import Exam
@@ -350,7 +350,7 @@ def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
 
 
 def test_a_circuit_without_paths_can_be_told():
-    empty = Circuit((), (), {}, {}, "none", "why", 0.05, (), Completeness("not claimed"), {})
+    empty = Circuit((), (), {}, {}, "none", "why", 0.05, {})
     assert empty.backbone == [] and empty.interchangeable == [] and not empty.accepted
 
 
@@ -359,7 +359,7 @@ def test_no_part_of_the_search_s_sequences_is_of_one(n):
     """Under resample its only other sequence would be itself."""
     run = load(SHIPPED)
     exam = Exam(run.model, run.task, Discovery(discovery=n), lambda _: None)
-    sizes = [len(stage.batch) for stage in exam.stages]
+    sizes = [len(stage.batch) for stage, _ in exam.stages()]
     assert sum(sizes) == n and min(sizes) > 1
 
 

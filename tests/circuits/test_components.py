@@ -215,7 +215,7 @@ def test_nothing_smaller_passes():
     hunt = Hunt(copiers(20.0).model.eval(), TASK, QUICK, lambda _: None)
     found = hunt.solve()
     subsets = [frozenset(c) for n in range(len(found.kept)) for c in itertools.combinations(found.kept, n)]
-    assert not any(loss.high < found.threshold for loss in hunt.losses(subsets))
+    assert not any(loss.high < found.threshold for loss in hunt.lab.losses(map(hunt.edges, subsets)))
 
 
 @pytest.mark.parametrize(("null", "size"), [("mean", 2), ("resample", 3)])
@@ -246,7 +246,7 @@ def test_curves_are_ranked_by_absolute_and_by_signed_scores():
     for name, by in (("EAP", abs), ("EAP, signed", float)):
         scores = found.scores["EAP"]
         ranking = sorted(scores, key=lambda unit: (-by(scores[unit]), unit))
-        losses = [hunt.losses([frozenset(ranking[: int(share * len(ranking))])])[0].mean for share in MIB_GRID]
+        losses = [hunt.lab.loss(hunt.edges(ranking[: int(share * len(ranking))])).mean for share in MIB_GRID]
         f = [(hunt.nothing - loss) / (hunt.nothing - hunt.whole) for loss in losses]
         pairs = list(zip(itertools.pairwise(MIB_GRID), itertools.pairwise(f), strict=True))
         cpr = sum((b - a) * (fa + fb) / 2 for (a, b), (fa, fb) in pairs)

@@ -14,16 +14,16 @@ from bench.adversaries import adversary
 from bench.hand_made import SHARP, TASK, Maker, copiers
 from hopscope.circuits import discovery
 from hopscope.circuits.averages import AtAverage, averages
-from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.circuit import UNCLAIMED, Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import MOST, Exam
-from hopscope.circuits.hypotheses import Hypothesis, offset, role_rules
+from hopscope.circuits.hypotheses import Hypothesis, previous, role_rules
 from hopscope.circuits.losses import Account, Loss
-from hopscope.circuits.report import UNCLAIMED, Report
+from hopscope.circuits.report import Report
 from hopscope.circuits.rules import is_followed
-from hopscope.circuits.sequential import measured_near
+from hopscope.circuits.sequential import Outcome, measured_near
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.use import ASLEEP, sleeps, use_of
@@ -200,7 +200,7 @@ def test_where_heads_look_at_what_no_role_names_it_is_said():
 
 def test_a_rule_is_not_told_of_a_head_that_does_otherwise():
     """A rule by position may do the work, and yet the head goes where its partner is."""
-    rule = Hypothesis("previous position", 2.0, offset(1))
+    rule = Hypothesis("previous position", 2.0, previous)
     model = copiers(20.0).model.eval()
     exam = Exam(model, TASK, Discovery(), lambda _: None)
     reader, joiner = row_of(SECOND), row_of(FIRST)
@@ -236,7 +236,7 @@ def test_what_position_0_writes_no_null_takes_away():
     made.head(1, 1, [], [made.move("said", "out", -10.0)])  # attends evenly, so that nothing is left with all idle
     evaluator = Evaluator(made.model.eval(), task.sample(256, 5))
     alone = frozenset([Path(1, 0, "query", "key[1]")])
-    at_average = AtAverage(Kept(alone), averages(evaluator))
+    at_average = AtAverage(alone, means=averages(evaluator))
     assert evaluator.loss(Kept(alone)).mean < 0.01 < 1 < evaluator.loss(at_average).mean
     circuit = found_in(made, task)
     assert circuit.verdict == "circuit" and paths(circuit) == ["L0H0 key[1]->key[1]", "L1H0 query->key[1]"]
@@ -248,7 +248,7 @@ def test_a_circuit_at_average_by_hand():
     made = copiers(20.0, 5.0)
     evaluator, other = (Evaluator(made.model.eval(), TASK.sample(32, seed)) for seed in (5, 6))
     kept = Kept(frozenset([FIRST, SECOND]))
-    [found] = evaluator.outputs([AtAverage(kept, averages(other))])
+    [found] = evaluator.outputs([AtAverage(kept.units, means=averages(other))])
     batch, model = evaluator.batch, made.model
     names = [f"blocks.{layer}.attn.hook_z" for layer in range(2)]
     with torch.no_grad():
@@ -270,7 +270,7 @@ def test_changes_of_what_heads_say_are_told_alike_together_and_in_parts():
     made = copiers(20.0, 5.0)
     few, many = (Evaluator(made.model.eval(), TASK.sample(n, 5)) for n in (16, 1200))
     means = averages(few)
-    changes = [AsIs(), AtAverage(Kept(frozenset([FIRST])), means), Kept(frozenset([SECOND]))]
+    changes = [AsIs(), AtAverage(frozenset([FIRST]), means=means), Kept(frozenset([SECOND]))]
     for evaluator in (few, many):
         together = evaluator.outputs(changes)
         for one, change in zip(together, changes, strict=True):
@@ -358,7 +358,8 @@ def test_the_level_of_minimality_is_what_was_tried(claim, size, units, parts, le
     """A circuit of some units, parts of which are within their error of the threshold."""
     exam = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
     suffices, paths = Sufficiency(exam), [Path(layer, 0, "query", "value[1]") for layer in range(units)]
-    suffices.undecided = {frozenset(paths[:n]) for n in parts}
+    for n in parts:
+        suffices.outcomes["live", frozenset(paths[:n]), suffices.asked] = Outcome(False, Loss(0.05, 0, 1, 8), False)
     assert minimality(suffices, frozenset(paths), Completeness(claim, "", size)) == level
 
 

@@ -10,7 +10,7 @@ import torch
 
 from hopscope.builds.build import Build, build
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.components.graph import component_edges, component_nodes, ends
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.export.formats import component_graph, to_eap_ig
@@ -35,9 +35,9 @@ SHAPE = Architecture(n_layers=4, n_heads=2, mlp=True)
 def circuit(costs: dict[str, float] = COSTS, **more) -> Circuit:
     found = tuple(Found(Path.parse(text), 0.99, "role → x", 6.25, cost, 0.4) for text, cost in costs.items())
     losses = {n: Loss(x, x, x, 8) for n, x in (("model", 0.004), ("circuit", 0.002), ("live", 0.007), ("null", 0.9))}
-    sets = (frozenset(f.path for f in found),)
+    listed = (Alternative(tuple(f.path for f in found)),)
     return Circuit(
-        found, (), losses, {}, "circuit", "so", 0.05, sets, Completeness("searched"), {"null": "uniform"}, **more
+        found, (), losses, {}, "circuit", "so", 0.05, {"null": "uniform"}, listed, Completeness("searched"), **more
     )
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.families import Family
 from hopscope.circuits.judging.stability import compared
 from hopscope.circuits.units import row_of
@@ -17,11 +17,10 @@ A, B, C = (Path.parse(text) for text in ("L0H0 value[1]->key[1]", "L1H0 query->v
 
 
 def found(*paths, others=(), verdict="circuit", family=None):
-    every = (frozenset(paths), *map(frozenset, others))
+    every = tuple(map(Alternative, [paths, *others]))
     named = tuple(Found(path, 1.0, "role", 1.0, 1.0, 1.0) for path in paths)
-    empty = tuple(frozenset() for _ in every)
     done = Completeness("searched")
-    return Circuit(named, (), {}, {}, verdict, "", 0.05, every, done, {}, alternative_rows=empty, family=family)
+    return Circuit(named, (), {}, {}, verdict, "", 0.05, {}, every, done, family=family)
 
 
 def test_alternatives_are_no_disagreement():
@@ -40,7 +39,7 @@ def test_what_the_other_does_not_list_is():
 def test_of_a_family_rows_and_core_must_be_the_same():
     """A and B are paths of rows of their own; D is another path of B's row, and C one of a further head."""
     d = Path.parse("L1H0 query->value[2]")
-    of = lambda core: Family(frozenset(map(row_of, (A, B))), frozenset(core), 4, 9)  # noqa: E731
+    of = lambda core: Family((row_of(A), row_of(B)), tuple(core), 4, 9)  # noqa: E731
     first = found(A, B, family=of([A]))
     assert compared([0, 1], [first, found(A, d, family=of([A]))]).agree == 1
     assert compared([0, 1], [first, found(A, d)]).agree == 0  # which knows nothing of the first

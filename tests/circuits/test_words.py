@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hopscope.circuits.certificates import Supply
-from hopscope.circuits.circuit import Circuit, Completeness, Found
+from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.speech import count, digits, spans, unused_layers
 from hopscope.circuits.units import Row
@@ -37,7 +37,7 @@ def circuit(*paths: Found, losses: tuple[float, ...] = (0.0051, 0.0024, 0.003, 0
         "verdict": "circuit",
         "reason": "with all patterns by hand the loss is 0.0024, below 0.05",
         "threshold": 0.05,
-        "alternatives": (frozenset(f.path for f in paths),),
+        "listed": (Alternative(tuple(f.path for f in paths)),),
         "completeness": Completeness("searched", "far and wide"),
         "protocol": {"null": "uniform"},
     }
@@ -203,8 +203,8 @@ def test_a_path_that_can_be_spared_is_named():
 )
 def test_interchangeable_paths_are_told(claim, end):
     first, second = [*DEMO], [*DEMO[:3], "L3H1 query->value[2]"]
-    sets = tuple(frozenset(map(Path.parse, texts)) for texts in (first, second))
-    words = paragraph(circuit(*map(found, first), alternatives=sets, completeness=claim), Retrieval())
+    sets = tuple(Alternative(tuple(map(Path.parse, texts))) for texts in (first, second))
+    words = paragraph(circuit(*map(found, first), listed=sets, completeness=claim), Retrieval())
     assert words.endswith(
         "The search found 2 minimal circuits. They share 3 paths and differ in L3H0 query→value[2] and "
         f"L3H1 query→value[2], which are interchangeable. {end}"
@@ -213,7 +213,7 @@ def test_interchangeable_paths_are_told(claim, end):
 
 def test_without_a_circuit_it_is_said_why():
     why = {"verdict": "none", "reason": "the model itself is at 0.9, not below the threshold of 0.05"}
-    words = paragraph(circuit(alternatives=(), **why), Retrieval(), 3)
+    words = paragraph(circuit(listed=(), **why), Retrieval(), 3)
     assert words.startswith("No circuit is accepted: the model itself is at 0.9, not below the threshold of 0.05.")
     assert "The search found no set of paths" in words
     assert "circuit uses" not in words and "minimum" not in words

@@ -16,9 +16,10 @@ from torch import nn
 
 import hopscope
 from hopscope.circuits import discovery
+from hopscope.circuits.circuit import UNCLAIMED
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.exam import Exam
-from hopscope.circuits.report import UNCLAIMED, Report
+from hopscope.circuits.report import Report
 from hopscope.circuits.sufficiency import LAST, Sufficiency
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput

@@ -9,14 +9,14 @@ from typing import Any
 
 from hopscope.circuits.components.curve import Curve
 from hopscope.circuits.components.graph import Edge
-from hopscope.circuits.losses import Loss, Share
-from hopscope.core.storage import clear_errors, enlist, unlist, write_json
+from hopscope.circuits.losses import Judged, Loss, Share
+from hopscope.core.storage import to_json, write_listed
 
 SIGNED = ", signed"  # ends the name of a ranking by signed scores
 
 
 @dataclass(frozen=True)
-class ComponentCircuit:
+class ComponentCircuit(Judged):
     """What was found.
 
     Attributes:
@@ -52,10 +52,6 @@ class ComponentCircuit:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def accepted(self) -> bool:
-        return self.verdict == "circuit"
-
     def about(self, unit: str) -> dict[str, Any]:
         """What was measured of one unit."""
         numbers = {"effect": self.effects[unit], **{name: scores[unit] for name, scores in self.scores.items()}}
@@ -67,13 +63,7 @@ class ComponentCircuit:
         return {
             "unit": self.unit,
             "circuit": list(self.kept),
-            "loss": {name: round(loss.mean, 6) for name, loss in self.losses.items()},
-            "interval": {name: [round(loss.low, 6), round(loss.high, 6)] for name, loss in self.losses.items()},
-            "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
-            "hop_losses": {name: dict(losses) for name, losses in self.hop_losses.items()},
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "threshold": self.threshold,
+            **self.judged(),
             "units": {unit: self.about(unit) for unit in self.effects},
             "curves": {name: curve.as_dict() for name, curve in self.curves.items()},
             "protocol": dict(self.protocol),
@@ -81,10 +71,4 @@ class ComponentCircuit:
 
     def save(self, folder: Files) -> list[Files]:
         """Write edges.json or nodes.json. Raises CannotSave, Damaged (the manifest)."""
-        name = f"{self.unit}.json"
-        with clear_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        unlist(folder, [name])
-        write_json(folder / name, self.as_dict())
-        enlist(folder, [name])
-        return [folder / name]
+        return write_listed(folder, {f"{self.unit}.json": to_json(self.as_dict())})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -158,10 +158,6 @@ class Patching(Lab[Collection[Edge]]):
 
     # Passes --------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def positions(self) -> slice:
-        return self.batch.task.query_positions
-
     def mask(self, kept: Iterable[Collection[Edge]]) -> Bool[Tensor, "change target source"]:
         """Sets of edges as masks. Raises BadInput for an edge that the model lacks."""
         wiring = self.wiring
@@ -217,11 +213,10 @@ class Patching(Lab[Collection[Edge]]):
     def read_off(self, stream: Stream) -> Tensor:
         """The answers that a last stream gives."""
         if type(self.model).read_off is not Model.read_off:
-            return self.model.read_off(stream, self.positions)
+            return self.model.read_off(stream, self.batch.task.query_positions)
         last = self.wiring.n_layers - 1
-        found: Tensor = self.model(
-            **self.entry(last, stream, {self.name(last, "hook_resid_post"): stream}), at=self.positions
-        )
+        given = self.entry(last, stream, {self.name(last, "hook_resid_post"): stream})
+        found: Tensor = self.model(**given, at=self.batch.task.query_positions)
         return found
 
     def read(

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -105,9 +105,9 @@ class Hunt:
         """What is kept where some units are."""
         return reduce(frozenset.union, (self.units[unit] for unit in chosen), self.always)
 
-    def losses(self, sets: Sequence[Collection[str]]) -> list[Loss]:
-        """Of sets of units, all others being cut."""
-        return self.lab.losses([self.edges(chosen) for chosen in sets])
+    def without_each(self, units: Units) -> dict[str, Loss]:
+        """The loss where some units are kept but for one, by which that is."""
+        return self.lab.alone({unit: self.edges(units - {unit}) for unit in self.units if unit in units})
 
     def passes(self, chosen: Units) -> bool:
         """Whether a set does."""
@@ -127,8 +127,7 @@ class Hunt:
         """All stages; of a model that has not solved its task, rankings and curves alone."""
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
-        without = self.lab.alone({unit: self.edges(every - {unit}) for unit in self.units})
-        effects = {unit: loss.mean - self.whole for unit, loss in without.items()}
+        effects = {unit: loss.mean - self.whole for unit, loss in self.without_each(every).items()}
         ranking = sorted(effects, key=lambda unit: (-effects[unit], unit))
         self.watch("looking for the fewest that keep the answers")
         kept = self.chosen(ranking)
@@ -180,17 +179,15 @@ class Hunt:
 
     def removals(self, kept: Units) -> dict[str, float]:
         """What each unit is worth to the circuit."""
-        if not kept:
-            return {}
-        base, *without = self.losses([kept, *(kept - {unit} for unit in sorted(kept))])
-        return {unit: loss.mean - base.mean for unit, loss in zip(sorted(kept), without, strict=True)}
+        base, without = self.lab.loss(self.edges(kept)), self.without_each(kept)
+        return {unit: loss.mean - base.mean for unit, loss in without.items()}
 
     def curve(self, ranking: Sequence[str], size: int) -> Curve:
         """Losses of the first units of a ranking."""
         n = len(ranking)
         steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
         sizes = sorted({0, size, n, *steps, *grid_sizes(n)})
-        losses = self.losses([frozenset(ranking[:k]) for k in sizes])
+        losses = self.lab.losses([self.edges(ranking[:k]) for k in sizes])
         return Curve(tuple(loss.mean for loss in losses), self.whole, self.nothing, tuple(sizes))
 
     # The report ----------------------------------------------------------------------------------------------

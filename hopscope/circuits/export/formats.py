@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.circuits.certificates import Supply
@@ -184,9 +184,7 @@ def to_eap_ig(
 
 def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
     """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
-    nodes = {name: {"in_graph": n.in_graph, "score": n.score} for name, n in graph.nodes.items()}
-    edges = {name: {"score": e.score, "in_graph": e.in_graph} for name, e in graph.edges.items()}
-    return json.dumps({OURS: dict(ours), "cfg": graph.cfg, "nodes": nodes, "edges": edges}, allow_nan=False)
+    return json.dumps({OURS: dict(ours), **asdict(graph)}, allow_nan=False)
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ circuit that an answer loses without the path.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -76,9 +75,10 @@ class Drawn:
     ground: Ground
     n_layers: int
 
-    def cells(self, path: Path) -> list[tuple[int, int]]:
-        """(attending, attended) positions."""
-        return [(int(q), int(k)) for q, k in self.ground.entries(path)[0].nonzero().tolist()]
+    def cells(self, path: Path) -> dict[int, list[int]]:
+        """By attending position the attended ones."""
+        entries = self.ground.entries(path)[0]
+        return {at: row.nonzero()[:, 0].tolist() for at, row in enumerate(entries) if row.any()}
 
     @property
     def answers(self) -> list[int]:
@@ -92,7 +92,7 @@ class Drawn:
         for at, symbol in enumerate(symbols):
             yield node(token(at), "E", at, "embedding", f"{symbol} ({labels[at]})" if labels[at] else symbol)
         for found in self.circuit.paths:
-            for at in sorted({q for q, _ in self.cells(found.path)}):
+            for at in self.cells(found.path):
                 yield node(
                     head(found.path, at), str(found.path.layer), at, "attention head", str(found.path), found.path.head
                 ) | {"activation": round(found.strength, 4)}
@@ -103,25 +103,23 @@ class Drawn:
         """All of them, each measured."""
         for found in self.circuit.paths:
             cells = self.cells(found.path)
-            targets: dict[int, list[int]] = defaultdict(list)
-            for q, k in cells:
-                targets[q].append(k)
-            for q, keys in targets.items():
+            for q, keys in cells.items():
                 yield from (link(token(k), head(found.path, q), found.strength / len(keys)) for k in keys)
             if found.path.query == "query":
                 share = self.worth(found) / max(self.gap, 1e-12)
-                yield from (link(head(found.path, q), answer(q), share) for q in sorted(targets) if q in self.answers)
+                yield from (link(head(found.path, q), answer(q), share) for q in cells if q in self.answers)
         for supply in self.circuit.supplies:
             yield from self.fed(supply)
 
     def fed(self, supply: Supply) -> Iterator[dict[str, Any]]:
         """From where the source attends to where what it feeds does: for a query there itself, else where it looks."""
         share = self.lost(supply)
-        holders = {q for q, _ in self.cells(supply.source)}
-        for q, k in self.cells(supply.path):
-            at = q if supply.part == "query" else k
-            if at in holders:
-                yield link(head(supply.source, at), head(supply.path, q), share) | {"part": supply.part}
+        holders = self.cells(supply.source)
+        for q, keys in self.cells(supply.path).items():
+            ends = [at for at in ([q] if supply.part == "query" else keys) if at in holders]
+            yield from (
+                link(head(supply.source, at), head(supply.path, q), share) | {"part": supply.part} for at in ends
+            )
 
     @property
     def gap(self) -> float:
@@ -141,10 +139,7 @@ class Drawn:
 
     def supernodes(self, used: set[str]) -> dict[str, list[str]]:
         """By path all of its nodes, where it has several."""
-        every = {
-            str(f.path): [head(f.path, q) for q in sorted({q for q, _ in self.cells(f.path)})]
-            for f in self.circuit.paths
-        }
+        every = {str(f.path): [head(f.path, q) for q in self.cells(f.path)] for f in self.circuit.paths}
         return {name: kept for name, ids in every.items() if len(kept := [one for one in ids if one in used]) > 1}
 
 

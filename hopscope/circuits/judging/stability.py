@@ -15,12 +15,10 @@ from typing import Any, TypeVar
 from hopscope.circuits.circuit import Circuit, as_dicts
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.exam import Discovery, Watch
-from hopscope.circuits.units import Row
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
-Chosen = frozenset[Path | Row]
 T = TypeVar("T")
 
 
@@ -53,20 +51,10 @@ class Stability:
         }
 
 
-def chosen(circuit: Circuit) -> Chosen:
-    """The units of the circuit that is reported."""
-    return frozenset[Path | Row](found.path for found in circuit.paths) | frozenset(circuit.rows)
-
-
-def lists(circuit: Circuit) -> set[Chosen]:
-    """All circuits that a search lists, the chosen one among them."""
-    others = zip(circuit.alternatives, circuit.alternative_rows, strict=False)
-    return {chosen(circuit), *(frozenset[Path | Row](paths) | rows for paths, rows in others)}
-
-
 def knows(one: Circuit, other: Circuit) -> bool:
     """Whether a search lists what another chose, or tells of a family that holds it."""
-    return chosen(other) in lists(one) or bool(one.family and one.family.holds(chosen(other)))
+    lists = {one.units, *(listed.units for listed in one.listed)}
+    return other.units in lists or bool(one.family and one.family.holds(other.units))
 
 
 def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
@@ -76,7 +64,7 @@ def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
     alike = [knows(a, b) and knows(b, a) and a.verdict == b.verdict for a, b in pairs]
     paths = tuple(frozenset(f.path for f in circuit.paths) for circuit in found)
     verdicts = tuple(circuit.verdict for circuit in found)
-    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), likeness([*map(chosen, found)]))
+    return Stability(seeds, verdicts, paths, sum(alike) / len(alike), likeness([circuit.units for circuit in found]))
 
 
 def jaccard(one: frozenset[T], two: frozenset[T]) -> float:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hopscope.circuits.circuit import as_dicts
 from hopscope.circuits.exam import Discovery, Exam, Units
 from hopscope.circuits.sufficiency import REMOVALS, Sufficiency
+from hopscope.circuits.units import paths_of
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
@@ -37,7 +39,7 @@ def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, An
         working = [units for units, passed in zip(planned, suffices.all_of(planned), strict=True) if passed]
         found = list(dict.fromkeys(suffices.minimised(units)[0][0] for units in working))
         how = f"of each circuit all removals of up to {REMOVALS} paths were tried, or all subsets"
-    circuits = [[path.as_dict() for path in sorted(p for p in units if isinstance(p, Path))] for units in found]
+    circuits = [as_dicts(paths_of(units)) for units in found]
     spare = sorted(map(str, together - frozenset().union(*found)))
     about = {"suffices": bool(found), "how": how, "spare": spare}
     return {**truth, "circuits": {**truth["circuits"], "uniform": circuits}, "verified": about}

@@ -14,7 +14,6 @@ import click
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
 from hopscope.circuits.text_drawing import drawing, wiring
-from hopscope.circuits.units import Unit
 from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import (
@@ -230,7 +229,7 @@ def tell_components(found: ComponentCircuit) -> None:
 def tell(source: Run, found: Investigation) -> None:
     """The verdict, the circuit as a drawing, its numbers, what is known beyond them, and where the pictures are."""
     circuit, out = found.circuit, console()
-    units: list[Unit] = [*(one.path for one in circuit.paths), *circuit.rows]
+    units = circuit.units
     tell_verdict(circuit.verdict, circuit.reason, drawing(units, out.width))
     if circuit.paths:
         out.print("\nattention  loss without it  path")
