@@ -17,16 +17,8 @@ def brief_reports():
 
 @pytest.fixture(scope="module", autouse=True)
 def laid_out_once():
-    """A picture's PNG is drawn where its SVG was, in few dots; by itself each is laid out for its own letters.
-
-    An experiment's figure, which `reproduce` and `redraw` draw, is not laid out at all: half of its time, and the same
-    bytes from the same table are what is asked. `hopscope reproduce all --scale quick` lays out each (`.ci/run`).
-    """
+    """A picture's PNG is drawn where its SVG was, in few dots; by itself each is laid out for its own letters."""
     whole = style.rendered
-
-    def unlaid(figure, kind):
-        figure.set_layout_engine("none")
-        return whole(figure, kind)
 
     def rendered(figure, kind):
         if kind == "svg":
@@ -40,6 +32,5 @@ def laid_out_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hopscope.drawing.style.rendered", rendered)
-        patch.setattr("hopscope.experiments.results.rendered", unlaid)
         patch.setitem(style.STYLE, "savefig.dpi", 50)
         yield
