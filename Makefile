@@ -29,7 +29,7 @@ test: $(VENV)/dev $(PAGE)  ## everything that tests behaviour, on two cores
 	@$(if $(PAGE),,echo "npm is not installed: tests of the explorer's page are left out (apt install nodejs npm)")
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 --durations-min=3 -m "not slow and not heavy and not peers and not installs and not notebooks"
 
-heavy: $(VENV)/dev $(PAGE)  ## what takes more than ten seconds each: killed workers, compilers, browsers, real models
+heavy: $(VENV)/dev $(PAGE)  ## what takes more than ten seconds each: killed workers, compilers, browsers, real models; every experiment
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m heavy
 
 lint: $(VENV)/dev  ## style and types; what .pre-commit-config.yaml calls

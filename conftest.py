@@ -42,7 +42,9 @@ hypothesis.settings.load_profile("busy")
 
 #: Files that take long, the longest first. With two workers they begin first, so that none ends long after the others.
 LONG = (
+    "live/test_anyones_model.py",
     "contracts/test_every_experiment.py",
+    "core/test_installing.py",
     "circuits/test_adversaries.py",
     "explorer/test_engine_parity.py",
     "contracts/test_every_task.py",

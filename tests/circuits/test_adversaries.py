@@ -57,9 +57,7 @@ def paths(circuit):
 # Verdicts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("task", "seed"), [*((SymbolicRetrieval(n_hops=1), s) for s in (1, 2, 3)), (Induction(), 501), (Induction(), 504)]
-)
+@pytest.mark.parametrize(("task", "seed"), [(SymbolicRetrieval(n_hops=1), 1), (Induction(), 501)])
 def test_untrained_models_have_no_circuit(task, seed):
     """Of these the gap from null to model is noise, of which a few paths, or none, easily keep 95 %."""
     model = Transformer.for_task(Architecture(n_layers=2, n_heads=2, d_model=64), task, generator(seed, "init"))
@@ -226,7 +224,7 @@ def brute_force(works, units):
     return {s for s in passing if not any(t < s for t in passing)}
 
 
-@pytest.mark.parametrize("strengths", [(20.0,), (20.0, -20.0, 20.0), (12.0, -5.0, 9.0)])
+@pytest.mark.parametrize("strengths", [(20.0,), (12.0, -5.0, 9.0)])
 def test_minimal_sets_are_those_of_brute_force(strengths):
     """By a plain loop over all subsets, every one on 192 sequences of its own."""
     made = copiers(*strengths)

@@ -1,4 +1,4 @@
-"""What contract tests share: few sequences in reports, and pictures laid out once, for neither is looked at."""
+"""What contract tests share: few sequences in reports, and pictures drawn once, for neither is looked at."""
 
 from __future__ import annotations
 
@@ -16,30 +16,19 @@ def brief_reports():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def laid_out_once():
-    """A picture's PNG is drawn where its SVG was, in few dots; by itself each is laid out for its own letters.
+def drawn_once():
+    """A run's picture is drawn once, where its letters happen to fall, and stands for its PNG, too.
 
-    An experiment's figure, which `reproduce` and `redraw` draw, is not laid out at all: half of its time, and the same
-    bytes from the same table are what is asked. `hopscope reproduce all --scale quick` lays out each (`.ci/run`).
+    That it can be drawn is what is asked; formats and layout are those of all pictures (tests/drawing).
     """
     whole = style.rendered
 
-    def unlaid(figure, kind):
-        figure.set_layout_engine("none")
-        return whole(figure, kind)
-
     def rendered(figure, kind):
-        if kind == "svg":
-            return whole(figure, kind)
-        engine = figure.get_layout_engine()
-        figure.set_layout_engine("none")
-        try:
-            return whole(figure, kind)
-        finally:
-            figure.set_layout_engine(engine)
+        if not hasattr(figure, "drawn"):
+            figure.set_layout_engine("none")
+            figure.drawn = whole(figure, "svg")
+        return figure.drawn
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hopscope.drawing.style.rendered", rendered)
-        patch.setattr("hopscope.experiments.results.rendered", unlaid)
-        patch.setitem(style.STYLE, "savefig.dpi", 50)
         yield

@@ -10,10 +10,11 @@ import json
 import pandas
 import pytest
 
+from hopscope.cli import main
 from hopscope.core import catalogue
 from hopscope.experiments.base import SCALES, declared, experiment, offered
-from hopscope.experiments.results import as_text, measured, redraw, results_in, rooms, table_in
-from hopscope.experiments.runner import carry_out, reproduce, run_folder
+from hopscope.experiments.results import as_text, judged, measured, results_in, rooms, table_in
+from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
 
 EXPERIMENTS = catalogue.names("experiments")
 #: Committed results, by experiment.
@@ -76,6 +77,7 @@ def test_the_table_is_told_the_scale_and_does_not_guess_it(name):
         assert not (counts and fixed), f"{name}: {ast.unparse(node)} guesses the scale"
 
 
+@pytest.mark.heavy
 def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     assert reproduced.done
     found = {f.name for f in reproduced.results.iterdir() if f.name[0] != "."}
@@ -92,12 +94,15 @@ def test_it_leaves_a_table_a_figure_and_claims(reproduced):
         assert row["n"] > 0 and row["seeds"] and row["runs"] and row["version"]
 
 
-def test_figure_and_claims_follow_from_the_table_alone(reproduced):
-    before = {path.name: path.read_bytes() for path in reproduced.results.iterdir()}
-    redraw(reproduced.name, reproduced.results)
-    assert {path.name: path.read_bytes() for path in reproduced.results.iterdir()} == before
+@pytest.mark.heavy
+def test_claims_follow_from_the_table_alone(reproduced):
+    """Judged once more they are the same. The figure is drawn by `redraw`, which is given no more than the folder."""
+    claims = json.loads((reproduced.results / "claims.json").read_text())
+    source, table = experiment(reproduced.name), table_in(reproduced.results)
+    assert list(judged(source, table, "quick")) == claims
 
 
+@pytest.mark.heavy
 def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced, runs):
     """Then results can be kept run by run; whoever offers `long` can be drawn and judged with cells missing."""
     source = experiment(reproduced.name)
@@ -119,6 +124,7 @@ def test_the_table_is_the_union_of_its_cells_unless_it_compares_runs(reproduced,
         assert list(source.claims(some))
 
 
+@pytest.mark.heavy
 def test_asked_again_it_trains_nothing_and_measures_the_same(reproduced, runs, monkeypatch):
     """The same table: what is drawn and judged follows from it alone, so that it is not drawn once more.
 
@@ -140,9 +146,15 @@ def test_asked_again_it_trains_nothing_and_measures_the_same(reproduced, runs, m
     assert {path: path.stat().st_mtime_ns for path in files()} == stamps
 
 
-def test_a_spent_budget_stops_cleanly_and_goes_on_later(reproduced, tmp_path):
-    name = reproduced.name
-    stopped = reproduce(name, "quick", runs=tmp_path / "runs", results=tmp_path / "results", budget=0.0)
-    assert not stopped.done
-    assert stopped.left == len(declared(name, "quick"))
-    assert not (tmp_path / "results").exists()
+@pytest.mark.parametrize("scale", ["quick", "long"])
+def test_all_of_them_are_those_that_have_runs_at_the_scale(scale, tmp_path, monkeypatch):
+    asked = []
+
+    def noted(name: str, scale: str, **_):
+        asked.append(name)
+        return Outcome(name, scale, [], 1, None)
+
+    monkeypatch.setattr("hopscope.cli.commands.reproduce.reproduce", noted)
+    monkeypatch.setattr("hopscope.cli.commands.reproduce.to_train", lambda *_: [])
+    assert main(["reproduce", "all", "--scale", scale, "--runs", str(tmp_path)]) == 0
+    assert asked == [name for name in EXPERIMENTS if scale in offered(name)]

@@ -37,21 +37,36 @@ def interpreter(version: str) -> str | None:
 HERE = {version: found for version in VERSIONS if (found := interpreter(version))}
 
 
-@pytest.fixture(scope="module", params=HERE)
-def installed(request, tmp_path_factory) -> Path:
-    """The folder of commands of an environment with all that hopscope requires but PyTorch."""
-    folder = tmp_path_factory.mktemp("without-torch")
+def pip(python: str | Path, *arguments: str | Path) -> None:
+    """pip of a Python, with our pins."""
+    pins = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_BUILD_CONSTRAINT": str(ROOT / "constraints.txt")}
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    subprocess.run(command, env={**os.environ, **pins}, check=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The package, which is the same for each Python."""
+    folder = tmp_path_factory.mktemp("wheel")
     for package in ("hopscope", "hopscope_studies"):
         shutil.copytree(ROOT / package, folder / "source" / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):  # a copy, for building leaves files behind
         shutil.copy(ROOT / name, folder / "source")
+    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", folder, folder / "source")
+    (found,) = folder.glob("*-py3-none-any.whl")
+    return found
+
+
+@pytest.fixture(scope="module", params=HERE)
+def installed(request, wheel, tmp_path_factory) -> Path:
+    """The folder of commands of an environment with all that hopscope requires but PyTorch."""
+    folder = tmp_path_factory.mktemp("without-torch")
     subprocess.run([HERE[request.param], "-m", "venv", folder / "venv"], check=True)
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    pip = [folder / "venv" / "bin" / "pip", "--disable-pip-version-check", "install", "--quiet"]
-    pins = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_BUILD_CONSTRAINT": str(ROOT / "constraints.txt")}
     wanted = [line for line in required if not line.startswith("torch")]
-    for arguments in (wanted, ["--no-deps", folder / "source"]):
-        subprocess.run([*pip, *arguments], env={**os.environ, **pins}, check=True)
+    # What is imported is compiled then; most of it never is.
+    for arguments in (wanted, ["--no-deps", wheel]):
+        pip(folder / "venv" / "bin" / "python", "install", "--no-compile", *arguments)
     return folder / "venv" / "bin"
 
 

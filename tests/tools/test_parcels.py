@@ -534,6 +534,7 @@ def test_nothing_is_unpacked_outside_or_linked(tmp_path, name, kind):
 @pytest.mark.heavy
 def test_the_queue_from_end_to_end_at_small_size(tmp_path, monkeypatch):
     """Smoke test, then every experiment at quick scale; stopped in a run, it goes on where it was, also at home."""
+    monkeypatch.setattr("tools.full_size.STEPS", 2)  # a step of full size takes a third of a second of one core
     said, items = [], ("smoke", "fig7", "fig5", "fig4")
     where = {"scale": "quick", "items": items, "device": "cpu", "say": said.append}
     broke = work_off(tmp_path / "runs", tmp_path / "out", budget=1.0, **where)
