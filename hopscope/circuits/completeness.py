@@ -92,7 +92,7 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     claim = Completeness("proven", how, size)
     if open_:
         claim = Completeness("searched", f"{how}; {len(open_)} of these sets are within their error of the threshold")
-    return found, claim
+    return list(found), claim
 
 
 def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
