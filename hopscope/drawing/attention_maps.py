@@ -73,7 +73,7 @@ def mean_role_attention(
     """Mean attention from role to role, per head: above within a chain, below between chains (paper, section 9.1).
 
     Args:
-        strengths: `hopscope.problem.roles.path_strengths` of each layer, stacked; NaN where no such path exists.
+        strengths: `hopscope.problem.roles.Roles.strengths` of each layer, stacked; NaN where no such path exists.
         names: the roles.
         attended: what paths lead to, where it is not the roles themselves (`Roles.attended`).
     """

@@ -6,7 +6,9 @@ After Musat, ICLR 2025, figure 7 (onsets) and appendix D (attention over trainin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path as Files
 
 import numpy
@@ -92,13 +94,8 @@ def tints_of(paths: Sequence[Followed], hops: Sequence[str]) -> dict[str, str]:
 
 def dashes_of(paths: Sequence[Followed], hops: Sequence[str]) -> dict[str, Dash]:
     """Each path's dashes, by name: different within a colour, as far as they go."""
-    count: dict[int | None, int] = {}
-    found: dict[str, Dash] = {}
-    for path in paths:
-        index = hop_index(path, hops)
-        found[path.name] = DASHES[count.get(index, 0) % len(DASHES)]
-        count[index] = count.get(index, 0) + 1
-    return found
+    dashes: defaultdict[int | None, Iterator[Dash]] = defaultdict(lambda: cycle(DASHES))
+    return {path.name: next(dashes[hop_index(path, hops)]) for path in paths}
 
 
 def draw_row(ax: Axes, row: int, path: Followed, tint: str, dash: Dash, shown: tuple[float, float]) -> None:

@@ -17,7 +17,6 @@ from hopscope.drawing.problem_diagram import problem_diagram
 from hopscope.drawing.style import save
 from hopscope.measures.base import observe
 from hopscope.problem.paths import Path
-from hopscope.problem.roles import path_strengths
 from hopscope.problem.shapes import parse_order
 from hopscope.runs.integrity import damage_of_rows
 from hopscope.runs.run import Run
@@ -51,7 +50,7 @@ def pictures(run: Run, watch: Watch = lambda _: None) -> Iterator[tuple[str, str
     title = f"{task.name()}, step {run.step}"
     yield "attention", "every head's attention on that instance", attention_maps(one, batch.roles.labels(0), title)
     watch("drawing attention from role to role")
-    strengths = torch.stack([path_strengths(pattern, batch.roles) for pattern in layers])
+    strengths = torch.stack([batch.roles.strengths(pattern) for pattern in layers])
     words = f"mean attention from role to role over {AVERAGED} sequences: the paths that heads use"
     yield "role_attention", words, mean_role_attention(strengths, batch.roles.names, batch.roles.attended)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopscope.measures.base import Observation, attention
 from hopscope.problem.paths import Path
-from hopscope.problem.roles import RELATIONS, path_strengths
+from hopscope.problem.roles import RELATIONS
 
 RANGE = (0.0, 1.0)
 NEEDS = (attention,)
@@ -18,7 +18,7 @@ def attention_on_path(seen: Observation) -> dict[str, float]:
     names, attended = seen.batch.roles.names, seen.batch.roles.attended
     found = {}
     for layer in range(seen.model.architecture.n_layers):
-        strengths = path_strengths(seen.cache["pattern", layer], seen.batch.roles)
+        strengths = seen.batch.roles.strengths(seen.cache["pattern", layer])
         for r, h, q, k in (strengths > 0).nonzero().tolist():
             found[str(Path(layer, h, names[q], attended[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
     return found

@@ -59,18 +59,6 @@ class Problem:
         step_of = {fact.conclusion: fact.step for fact in self.facts}
         return [symbol for new in self.hops(*query) for symbol in sorted(new, key=lambda s: (step_of[s], s))]
 
-    def without_premise(self, position: int) -> Problem:
-        """The same problem to someone who overlooks the premise at `position` of every fact with several.
-
-        It is the negative control of conditional retrieval: with either premise overlooked several conclusions
-        follow, so that answering falls to chance.
-        """
-        facts = tuple(
-            Fact(f.premises[:position] + f.premises[position + 1 :], f.conclusion, f.step) if len(f.premises) > 1 else f
-            for f in self.facts
-        )
-        return Problem(facts, self.queries)
-
     def as_dict(self) -> dict[str, Any]:
         """`facts` as [premises, conclusion], `queries`, and `answers`: each query's successors in order."""
         return {

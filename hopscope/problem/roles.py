@@ -108,10 +108,3 @@ def chain_letter(chain: int) -> str:
     """a … z, A … Z, then a', b', …: the name of a chain for people."""
     turn, letter = divmod(chain, 52)
     return (string.ascii_lowercase + string.ascii_uppercase)[letter] + "'" * turn
-
-
-def path_strengths(
-    pattern: Float[Tensor, "batch head query key"], roles: Roles
-) -> Float[Tensor, "relation head query_role key_role"]:
-    """Mean attention (0–1) on every path, from `roles.names` to `roles.attended`: see `Roles.strengths`."""
-    return roles.strengths(pattern)

@@ -188,11 +188,6 @@ class RepeatedSegment(OneAnswerTask):
         frequencies = {} if self.frequencies == "uniform" else {"frequencies of tokens": self.entropy}
         return {"any token": math.log(self.d_vocab), **frequencies, "solved": self.floor}
 
-    @property
-    def constant_error(self) -> float:
-        """Share of wrong answers of whoever always names the commonest token."""
-        return 1 - float(self.probabilities.max())
-
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:

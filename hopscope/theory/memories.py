@@ -32,11 +32,6 @@ def even_classes(n: int, n_classes: int) -> Int[Tensor, "input"]:
     return torch.arange(n) * n_classes // n
 
 
-def joint_of(answers: Int[Tensor, "input"], n_classes: int) -> Joint:
-    """p(z, y) for z even over the inputs and y = f*(z)."""
-    return torch.nn.functional.one_hot(answers, n_classes).double() / len(answers)
-
-
 def stored(outputs: Rows, inputs: Rows, weights: Joint) -> Float[Tensor, "d_out d_in"]:
     """W = Σ α_zy u_y e_z^T, with `weights` α, input by output."""
     return outputs.T @ weights.T.to(outputs.dtype) @ inputs

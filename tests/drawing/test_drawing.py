@@ -17,7 +17,6 @@ from hopscope.drawing import attention_maps, compared_curves, hop_curves, mean_r
 from hopscope.drawing.attention_maps import groups
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import picture, rendered
-from hopscope.problem.roles import path_strengths
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.retrieval import Retrieval
 
@@ -124,7 +123,7 @@ def test_role_maps_are_the_strengths():
     task = Retrieval()
     batch = task.sample(4)
     pattern = batch.roles.pairs("query", "value[1]", "same").float()[:, None]
-    strengths = path_strengths(pattern, batch.roles)[None]
+    strengths = batch.roles.strengths(pattern)[None]
     figure = mean_role_attention(strengths, batch.roles.names)
     same, other = [ax for ax in figure.axes if ax.images]
     names = batch.roles.names

@@ -24,7 +24,6 @@ from hopscope.emergence.refine import retrained
 from hopscope.emergence.track import check_comparable, follow, follow_all, served
 from hopscope.emergence.words import when
 from hopscope.problem.paths import Path
-from hopscope.problem.roles import path_strengths
 from hopscope.runs.run import load
 from hopscope.tasks.induction import Induction
 from tests.small_runs import trained
@@ -286,7 +285,7 @@ def test_strengths_and_costs_are_those_of_the_evaluator(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run, path = load("packaged"), Path(1, 0, "query", "value[1]")
     evaluator = Evaluator(run.model, run.task.sample(16, 0))
-    expected = path_strengths(evaluator.patterns[1], evaluator.batch.roles)
+    expected = evaluator.batch.roles.strengths(evaluator.patterns[1])
     names = evaluator.batch.roles.names
     sums, counts = attention(evaluator, [path])
     strength = float(expected[0, 0, names.index("query"), names.index("value[1]")])

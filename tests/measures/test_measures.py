@@ -21,7 +21,7 @@ from hopscope.measures.prefix_score import prefix_score
 from hopscope.measures.previous_token_score import previous_token_score
 from hopscope.measures.retrieval_accuracy import retrieval_accuracy
 from hopscope.models.transformer import Cache
-from hopscope.problem.roles import RELATIONS, path_strengths
+from hopscope.problem.roles import RELATIONS
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -49,9 +49,9 @@ def uniform(batch):
 def test_tests_check_shapes():
     """conftest.py has jaxtyping and beartype check every annotated shape: a pattern without heads is refused."""
     batch = Retrieval().sample(2)
-    path_strengths(uniform(batch)[:, None], batch.roles)
+    batch.roles.strengths(uniform(batch)[:, None])
     with pytest.raises(TypeCheckError, match="pattern"):
-        path_strengths(uniform(batch), batch.roles)
+        batch.roles.strengths(uniform(batch))
 
 
 def to_role(query, key, relation="same"):
@@ -99,7 +99,7 @@ def test_prefix_and_induction_agree_where_only_queries_repeat():
 def test_strengths_of_uniform_attention_count_holders():
     """20 positions: a query finds 1 value[1] of its chain (1/20) and 3 of other chains (3/20)."""
     roles = Retrieval().sample(8).roles
-    strengths = path_strengths(torch.full((8, 1, 20, 20), 1 / 20), roles)
+    strengths = roles.strengths(torch.full((8, 1, 20, 20), 1 / 20))
     same, other = (strengths[RELATIONS.index(r), 0] for r in ("same", "other"))
     q, v = roles.index("query"), roles.index("value[1]")
     assert float(same[q, v]) == pytest.approx(1 / 20)
@@ -113,7 +113,7 @@ def test_strengths_equal_a_sum_in_loops(task):
     batch = task.sample(6)
     n = task.n_positions
     pattern = torch.rand(6, 2, n, n, generator=torch.Generator().manual_seed(0))
-    strengths = path_strengths(pattern, batch.roles)
+    strengths = batch.roles.strengths(pattern)
     for r, relation in enumerate(RELATIONS):
         for i, query in enumerate(batch.roles.names):
             for j, key in enumerate(batch.roles.names):
@@ -133,10 +133,10 @@ def test_strengths_know_nothing_from_rounding(size):
     batch = TwoHop().sample(size)  # with one query, which no other chain has
     n = batch.task.n_positions
     random = torch.rand(size, 4, n, n, generator=torch.Generator().manual_seed(size))
-    same, other = path_strengths(random, batch.roles)
+    same, other = batch.roles.strengths(random)
     q, pairs = batch.roles.index("query"), batch.roles.pairs("query", "value[1]", "same")
     assert other[:, q, q].isnan().all() and not other.isinf().any() and not same.isinf().any()
-    same, other = path_strengths(random * pairs[:, None], batch.roles)
+    same, other = batch.roles.strengths(random * pairs[:, None])
     v = batch.roles.index("value[1]")
     assert (same[:, q, v] > 0).all() and (other[:, q, v] == 0).all()
 

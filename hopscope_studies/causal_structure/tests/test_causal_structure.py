@@ -18,7 +18,6 @@ from hopscope.interventions.clamps import parse_clamps, replacements
 from hopscope.measures.attention_on_path import attention_on_path
 from hopscope.measures.base import observe
 from hopscope.problem.paths import Path
-from hopscope.problem.roles import path_strengths
 from hopscope.tasks.base_sources import expected_loss, expected_loss_of_logits
 from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.causal_structure.claims import claims, query_share
@@ -277,7 +276,7 @@ def test_strengths_of_relations_equal_a_sum_in_loops():
     batch = TASK.sample(6, 0)
     n, roles = TASK.length, batch.roles
     pattern = torch.rand(6, 2, n, n, generator=generator(0, "test"))
-    same, other = path_strengths(pattern, roles)
+    same, other = roles.strengths(pattern)
     for i, place in enumerate(roles.names):
         for j, relation in enumerate(roles.attended):
             wanted = roles.pairs(place, relation, "same")

@@ -97,7 +97,6 @@ def test_tokens_come_as_often_as_they_should(frequencies):
     shares = counts / counts.sum()
     assert float(task.probabilities.sum()) == pytest.approx(1)
     assert float((shares - task.probabilities).abs().max()) < 0.01
-    assert task.constant_error == pytest.approx(1 - float(task.probabilities.max()))
 
 
 def test_roles_lead_from_the_query_to_what_follows():

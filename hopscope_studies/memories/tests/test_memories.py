@@ -113,7 +113,8 @@ def test_one_step_is_the_gradient_step_from_nothing_and_recalls_all():
     answers = torch.randperm(n, generator=random)
     first = memories.one_step(outputs, inputs, answers, rate)
     nothing = torch.zeros(d, d, dtype=torch.float64)
-    step = -rate * memories.gradient(nothing, outputs, inputs, memories.joint_of(answers, n))
+    joint = torch.nn.functional.one_hot(answers, n).double() / n  # p(z, y) for z even over the inputs and y = f*(z)
+    step = -rate * memories.gradient(nothing, outputs, inputs, joint)
     assert (first - step).abs().max() < 1e-12
     expected = rate / n * (torch.nn.functional.one_hot(answers, n) - 1 / n)
     found = memories.scores(first, outputs, inputs)
@@ -142,7 +143,6 @@ def test_recall_of_outer_products_is_as_expected(n, d):
 
 def test_even_classes():
     assert memories.even_classes(6, 3).tolist() == [0, 0, 1, 1, 2, 2]
-    assert memories.joint_of(torch.tensor([0, 2]), 3).tolist() == [[0.5, 0, 0], [0, 0, 0.5]]
 
 
 class UpTo(Search):

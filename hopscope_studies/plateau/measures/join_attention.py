@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from hopscope.measures.base import Observation, attention, roles
-from hopscope.problem.roles import path_strengths
 
 RANGE = (0.0, 1.0)
 NEEDS = (attention, roles("key[1]", "value[1]"))
@@ -22,6 +21,6 @@ def join_attention(seen: Observation) -> dict[str, float]:
     of = [(names.index(f"value{step}"), names.index(f"key{step}")) for step in steps]
     found = {}
     for name, pattern in seen.patterns():
-        same = path_strengths(pattern[:, None], seen.batch.roles)[0, 0]
+        same = seen.batch.roles.strengths(pattern[:, None])[0, 0]
         found[name] = sum(float(same[pair]) for pair in of) / len(of)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hopscope.measures.base import Observation, attention, roles
-from hopscope.problem.roles import path_strengths
 
 RANGE = (0.0, 1.0)
 NEEDS = (attention, roles("query", "value[1]"))
@@ -13,4 +12,4 @@ def look_up_attention(seen: Observation) -> dict[str, float]:
     """Mean attention (0–1) of a query to the first value of its chain, per head; 1/N follows no chain."""
     names = seen.batch.roles.names
     pair = names.index("query"), names.index("value[1]")
-    return {n: float(path_strengths(p[:, None], seen.batch.roles)[0, 0][pair]) for n, p in seen.patterns()}
+    return {n: float(seen.batch.roles.strengths(p[:, None])[0, 0][pair]) for n, p in seen.patterns()}

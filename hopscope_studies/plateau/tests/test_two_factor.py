@@ -11,7 +11,6 @@ import torch
 
 from hopscope.core.seeds import generator
 from hopscope.models import Architecture
-from hopscope.problem.roles import path_strengths
 from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.plateau.theory.two_factor import (
     Places,
@@ -36,7 +35,7 @@ def test_the_share_is_that_of_a_transformer_whose_head_has_the_bias_alone(order,
     torch.nn.init.zeros_(model.blocks[0].attn.W_QKV)
     batch = task.sample(1024)
     pattern = model(batch.inputs, cache=["blocks.0.attn.hook_pattern"])[1]["pattern", 0]
-    names, found = batch.roles.names, path_strengths(pattern.detach(), batch.roles)[0, 0]
+    names, found = batch.roles.names, batch.roles.strengths(pattern.detach())[0, 0]
     seen = float(found[names.index("value[1]"), names.index("key[1]")])
     assert float(share(start, Places.of(4, 3, order).values)) == pytest.approx(seen, rel=0.03)
 

@@ -18,7 +18,7 @@ from hopscope.interventions.patterns import prescribed, visible
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope.language.lens.prompts import Prompts
 from hopscope.problem.paths import RELATIONS, Path, Relation
-from hopscope.problem.roles import Roles, path_strengths
+from hopscope.problem.roles import Roles
 
 BATCH = 16
 TINY = 1e-6
@@ -53,8 +53,8 @@ class Look(Edit):
         self.top: list[Tensor] = []
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        self.strengths.append(path_strengths(pattern, self.roles))
-        self.control.append(path_strengths(pattern, self.other))
+        self.strengths.append(self.roles.strengths(pattern))
+        self.control.append(self.other.strengths(pattern))
         self.top.append(pattern[:, :, -1].argmax(-1))
         return pattern
 
