@@ -64,9 +64,7 @@ def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
     """One model."""
     size, sized = SIZES[scale], TRAININGS[scale]
     shape = Architecture(
-        n_layers=size["n_layers"],
-        n_heads=size["n_heads"],
-        d_model=size["d_model"],
+        **size,
         d_mlp=None if trained in GATED else wider(size),
         positions=PRIOR,
         attention=TRAINED[trained],
