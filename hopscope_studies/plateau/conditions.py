@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.experiments.values import Values
 from hopscope.runs.run import Run
@@ -79,8 +79,7 @@ def conditions_figure(table: DataFrame, named: Mapping[str, Changes]) -> Figure:
     for row, name in enumerate(there):
         draw_times(left, ends[ends.condition == name], row, hops)
         draw_joins(right, ends[(ends.condition == name) & (ends.hop == hops[0])], row)
-    left.set_yticks(range(len(there)), there)
-    left.invert_yaxis()
+    name_rows(left, there)
     left.set_xlabel("step at which a hop is learnt (hollow, right: not in the time watched)")
     right.set_xlabel("join attention in layer 0, from start (dot) to end")
     right.set_xlim(0, 1)
