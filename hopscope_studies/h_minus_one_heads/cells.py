@@ -22,7 +22,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "cpu": {},
     "paper": {"length": 128, "n_symbols": 256, "n_tokens": 32},
 }
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "quick": {"n_layers": 2, "n_heads": 4, "d_model": 16},
     "cpu": {"n_layers": 2, "n_heads": 4, "d_model": 64},
     "paper": {"n_layers": 6, "n_heads": 8, "d_model": 512},
