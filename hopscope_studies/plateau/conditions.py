@@ -14,9 +14,10 @@ from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.values import Values
 from hopscope.runs.run import Run
-from hopscope_studies.plateau.cells import Changes, name_of
+from hopscope_studies.plateau.cells import Changes, cell
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times
 
 MANY = 12  # conditions from which on rows are drawn closer
@@ -26,11 +27,8 @@ def conditions_of(
     runs: Iterable[Run], named: Mapping[str, Changes], scale: str, whole: Collection[str] = ()
 ) -> DataFrame:
     """The two ends of each run's course, and the whole course of some conditions, with a column `condition`."""
-    return courses_of(
-        runs,
-        whole=lambda config: name_of(config, named, scale) in whole,
-        condition=lambda config: name_of(config, named, scale),
-    )
+    name_of = namer(named, cell, scale)
+    return courses_of(runs, whole=lambda config: name_of(config) in whole, condition=name_of)
 
 
 @dataclass(frozen=True)
