@@ -8,7 +8,7 @@ protocol. Figures drawn onto axes that a caller gives stay the caller's, to show
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -104,6 +104,12 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def colour(index: int) -> str:
     """The colour of chain, hop or seed number `index`."""
     return PALETTE[index % len(PALETTE)]
+
+
+def name_rows(ax: Axes, names: Sequence[str], **text: Any) -> None:
+    """Name what is drawn at heights 0, 1, …, the first on top; `text` is how names look, such as `fontsize`."""
+    ax.set_yticks(range(len(names)), names, **text)
+    ax.invert_yaxis()
 
 
 def ink_on(background: str) -> str:

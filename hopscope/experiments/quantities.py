@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -9,24 +10,39 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Evidence
 
 
-def of(table: DataFrame, kind: str, quantity: str) -> Series:
-    """A quantity at the end of each run of a kind, by seed."""
-    rows = table[(table.kind == kind) & (table.quantity == quantity)]
-    return rows.groupby("seed").value.last()
+@dataclass(frozen=True)
+class Quantities:
+    """Such a table, and whose sentences are held against it.
 
+    Attributes:
+        table: with columns run, seed, kind, quantity, step, value.
+        section: where the source says it, unless a claim says otherwise.
+    """
 
-def about(
-    name: str,
-    sentence: str,
-    values: Any,
-    what: str,
-    table: DataFrame,
-    kinds: tuple[str, ...],
-    *,
-    section: str,
-    source: str = "ours",
-    **more: Any,
-) -> Claim:
-    """A claim about the runs of some kinds; its number is the statistic that is bound, or else the mean."""
-    evidence = Evidence(table[table.kind.isin(kinds)], section, source, among=table)
-    return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})
+    table: DataFrame
+    section: str
+
+    def of(self, kind: str, quantity: str) -> Series:
+        """A quantity at the end of each run of a kind, by seed."""
+        return self.course(kind, quantity).groupby("seed").value.last()
+
+    def course(self, kind: str, quantity: str) -> DataFrame:
+        """The rows of a quantity of a kind's runs, by step."""
+        return self.table[(self.table.kind == kind) & (self.table.quantity == quantity)].sort_values("step")
+
+    def claim(
+        self,
+        name: str,
+        sentence: str,
+        values: Any,
+        what: str,
+        kinds: tuple[str, ...],
+        *,
+        section: str = "",
+        source: str = "ours",
+        **more: Any,
+    ) -> Claim:
+        """A claim about the runs of some kinds; its number is the statistic that is bound, or else the mean."""
+        rows = self.table[self.table.kind.isin(kinds)]
+        evidence = Evidence(rows, section or self.section, source, among=self.table)
+        return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})

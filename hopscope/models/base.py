@@ -89,6 +89,12 @@ class Shape(Variant, ABC):
     def build(self, task: Task, generator: torch.Generator | None = None) -> Model:
         """A model for a task, its weights drawn by the generator; without one they wait for `load_state_dict`."""
 
+    def tokens_of(self, task: Task) -> int:
+        """How many different tokens a task has, for a model that reads tokens. Raises BadInput for one of vectors."""
+        if task.d_vocab is None:
+            raise BadInput(f"{self.name()} reads tokens, and {task.name()} has vectors; choose a task of tokens")
+        return task.d_vocab
+
     def resolved(self, task: Task) -> Self:
         """The same shape with every default that depends on another setting, or on the task, worked out."""
         return self

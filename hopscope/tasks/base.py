@@ -311,9 +311,11 @@ class TokenTask(Task):
     """A task whose answers are tokens; its loss is the cross-entropy in nats.
 
     Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
-    after the other: `len(hop_names) · n_logits` numbers. Inputs are tokens, too, unless a task sets `d_input`.
+    after the other: `len(hop_names) · n_logits` numbers. Inputs are tokens, too, unless a task sets `d_input`. By
+    default a task has a setting `length`, and all positions ask.
     """
 
+    length: int
     #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
     global_answer: int | None = None
 
@@ -333,6 +335,18 @@ class TokenTask(Task):
     @property
     def d_output(self) -> int:
         return len(self.hop_names) * self.n_logits
+
+    @property
+    def n_positions(self) -> int:
+        return self.length
+
+    @property
+    def query_positions(self) -> slice:
+        return slice(0, None)
+
+    def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
+        """By default the tokens drawn, as many as there are positions; one more may be drawn, to be only asked."""
+        return draw["tokens"][:, : self.n_positions]
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""

@@ -50,10 +50,6 @@ class FixedNGram(SourceTask):
         return self.n_tokens
 
     @property
-    def n_positions(self) -> int:
-        return self.length
-
-    @property
     def query_positions(self) -> slice:
         return slice(self.n_gram - 2, None)
 
@@ -78,9 +74,6 @@ class FixedNGram(SourceTask):
             law = rows[self.context(tokens[:, 1 - self.n_gram :])[:, -1]]
             tokens = torch.cat([tokens, chosen(law, uniform[:, place])[:, None]], 1)
         return {"tokens": tokens}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["tokens"][:, self.n_gram - 1 :, None]

@@ -40,11 +40,6 @@ class LastSuccessor(TokenTask):
     length: int = setting(64, "number of tokens (paper: 512)", low=3, high=4096)
     d_vocab: int = setting(256, "number of different tokens (paper: 8000)", low=2, high=65536)  # type: ignore[assignment]
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
-    query_positions = slice(0, None)
     hop_names = ("x1",)
 
     @cached_property
@@ -75,9 +70,6 @@ class LastSuccessor(TokenTask):
             copied = tokens.gather(1, found.clamp(min=0)[:, None])[:, 0]
             tokens = torch.cat([tokens, torch.where(found >= 0, copied, free[:, place])[:, None]], 1)
         return {"tokens": tokens}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         forced = self.followers(draw) >= 0

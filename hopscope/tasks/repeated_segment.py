@@ -68,10 +68,6 @@ class RepeatedSegment(OneAnswerTask):
         if self.frequencies == "two_level" and self.d_vocab <= 4:
             raise BadInput(f"d-vocab must be above 4 for two_level frequencies; got {self.d_vocab}")
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
     query_positions = slice(0, -1)
 
     @property
@@ -135,9 +131,6 @@ class RepeatedSegment(OneAnswerTask):
     def pooled(self) -> tuple[Int[Tensor, "segment place"], Int[Tensor, "segment"]]:
         """The pool, the same whenever it is asked for."""
         return self.fresh_segments(self.pool, generator(self.pool_seed, "pool"))
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"]
 
     def offsets(self, draw: Draw) -> Int[Tensor, "batch position"]:
         """How many tokens of the second copy stand before each position; negative before it."""

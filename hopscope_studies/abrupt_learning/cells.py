@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
-from hopscope.experiments import long_table
-from hopscope.experiments.long_table import Named
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.abrupt_learning.models.attention_classifier import ClassifierArchitecture
 
@@ -103,11 +101,6 @@ def cells(named: Mapping[str, Condition], seeds: Iterable[int], scale: str) -> I
     for seed in seeds:
         for condition in named.values():
             yield cell(condition, seed, scale)
-
-
-def namer(named: Mapping[str, Condition], scale: str) -> Named:
-    """What tells of a run which condition it is of."""
-    return long_table.namer(named, cell, scale)
 
 
 def streamed(measures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Unpack
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
+from hopscope.experiments.judging import Claim, Evidence, between, bound
 from hopscope.experiments.long_table import learnt, values
-from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PAIRS = 4
@@ -26,40 +24,32 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from controls(table)
 
 
-def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
-    """Held to a threshold of ours."""
-    return Evidence(rows, "3").claim(id, sentence, numbers, what, **limit)
-
-
 def course(table: DataFrame) -> Iterator[Claim]:
     """What is learnt first, and when the rest is."""
     right = values(table, "context", "right")
-    yield held(
+    yield Evidence(right, "3").claim(
         "a_label_of_the_context_first",
         "First the model learns to name labels of the context, and no more: its accuracy when four answers of five "
         "name one (paper: a slow phase in which one of them is picked at random, 1/N = .25 here).",
         first_accuracies(table),
         "accuracy when 0.8 of the answers are labels of the context",
-        right,
         below=HALF,
     )
     losses = values(table, "context", "loss", "validation")
-    yield held(
+    yield Evidence(losses, "3").claim(
         "it_ends_abruptly",
         "The loss falls from three quarters of ln N to one quarter in less time than all that came before took.",
         [fall(part) for part in curves(losses)],
         "time of the fall over the time before it",
-        losses,
         below=1,
         of="median",
     )
-    yield held(
+    yield Evidence(losses, "3").claim(
         "the_head_forms_at_the_change",
         "The induction head forms as the loss falls: when the query's attention to its own label passes one half, over "
         "when the loss is learnt.",
         head_times(table),
         "time of the head over time of the loss",
-        losses,
         within=between(0.6, 1.4),
         of="median",
     )
@@ -182,11 +172,10 @@ def controls(table: DataFrame) -> Iterator[Claim]:
         at_least=0.99,
     )
     start = values(table[table.step == 0], "context", "seen", "TILA2")
-    yield held(
+    yield Evidence(start, "3").claim(
         "untrained",
         "Control: before training the query does not attend to its label more than to another.",
         start.value,
         "attention to the right label",
-        start,
         below=0.3,
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.curves import run_lines
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.long_table import values
 from hopscope_studies.abrupt_learning.cells import ABRUPT, TRADE
 
@@ -111,8 +111,7 @@ def draw_tests(ax: Axes, table: DataFrame) -> None:
                 ms=3.5,
                 label="_" if row else test,
             )
-    ax.set_yticks(range(len(names)), [TRADE[name].words for name in names])
-    ax.invert_yaxis()
+    name_rows(ax, [TRADE[name].words for name in names])
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel("accuracy")
     ax.set_title("By what the data are like")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Unpack
 
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.long_table import values
-from hopscope.experiments.values import Values
 from hopscope_studies.abrupt_learning.cells import TRADE
 
 
@@ -18,25 +16,21 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Classes, bursts, noise; and the two ways of answering against each other."""
     yield from by_data(table)
     every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
-    yield held(
+    yield Evidence(table[table.condition.isin(every)], "2", among=table).claim(
         "one_at_the_cost_of_the_other",
         "Over all runs, models that answer more from the context answer less from the weights: correlation of IC and "
         "IW.",
         [correlation(table, every)],
         "correlation",
-        table,
-        every,
         below=-0.5,
         of="median",
     )
-    yield held(
+    yield Evidence(table[table.condition == "many"], "2", among=table).claim(
         "untouched_by_labels_known",
         "With 2,048 classes the context is believed against what the weights could know: known classes with other "
         "labels are answered as shown (IC2).",
         by_seed(table, "many", "IC2"),
         "accuracy",
-        table,
-        ["many"],
         above=0.5,
         of="median",
     )
@@ -56,22 +50,9 @@ def by_data(table: DataFrame) -> Iterator[Claim]:
         ("noise_favours_the_context", "IC", "few", "noise", 0,
          "With more noise within classes new ones are answered more often (IC; paper: noise favours the context)."),
     ):  # fmt: skip
-        numbers, rows = gained(table, test, without, having), [without, having]
-        yield held(id, sentence, numbers, "accuracy gained", table, rows, above=least, of="median")
-
-
-def held(
-    id: str,
-    sentence: str,
-    numbers: Values,
-    what: str,
-    table: DataFrame,
-    conditions: list[str],
-    **limit: Unpack[Limit],
-) -> Claim:
-    """Held to a threshold of ours."""
-    rows = table[table.condition.isin(conditions)]
-    return Evidence(rows, "2", among=table).claim(id, sentence, numbers, what, **limit)
+        evidence = Evidence(table[table.condition.isin([without, having])], "2", among=table)
+        numbers = gained(table, test, without, having)
+        yield evidence.claim(id, sentence, numbers, "accuracy gained", above=least, of="median")
 
 
 def by_seed(table: DataFrame, condition: str, test: str) -> Series:

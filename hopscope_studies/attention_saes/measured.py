@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, Report, Row
+from hopscope.experiments.reports import OfModel, Report
 from hopscope.probes.sparse_autoencoder import SparseTraining
+from hopscope_studies.attention_saes import reading
 from hopscope_studies.attention_saes.known import by_hand_report
-from hopscope_studies.attention_saes.reading import known, layer, prefixes
 
 REPORT = "attention_saes.json"
 
@@ -30,8 +29,7 @@ class Known(Report):
     def report(self) -> dict[str, Any]:
         return by_hand_report(self.seed, self.sequences, SparseTraining(steps=self.steps, l1=self.l1))
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return known(report)
+    rows = staticmethod(reading.known)
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class Prefixes(OfModel):
     seed: int = setting(0, "of sequences and random heads")
     brief: bool = setting(False, "nothing is cut")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return prefixes(report)
+    rows = staticmethod(reading.prefixes)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.attention import Lens
@@ -73,8 +70,7 @@ class Layer(OfModel):
     steps: int = setting(800, "updates of 512 vectors")
     seed: int = setting(0, "of the autoencoder; odd ones swap the halves of the text")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return layer(report)
+    rows = staticmethod(reading.layer)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.attention import Lens

@@ -9,80 +9,63 @@ from typing import Any
 from pandas import DataFrame, Series
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.judging import Claim, around, bound
+from hopscope.experiments.quantities import Quantities
 from hopscope_studies.birth.models.basic_transformer import TRAINED
 
+PAPER = "Bietti et al. (2023)"
 HALF, SOLVED = 0.5, 0.9  # recall at which a memory counts as there; accuracy at which a model has learnt (ours)
 CHARACTERS, TRIGGERS, PLACES = 65, 5, 63  # items of the probes: of W_O2, of W_K2 with fixed triggers, of W_K1 first
 
 
-def last(table: DataFrame, model: str, quantity: str) -> Series:
-    """A quantity at the end of each run of a model, by seed."""
-    rows = table[(table.model == model) & (table.quantity == quantity)].sort_values("step")
-    return rows.groupby("seed").value.last()
+def told_of(table: DataFrame) -> Quantities:
+    """The table's quantities by model."""
+    return Quantities(table.rename(columns={"model": "kind"}), PAPER)
 
 
-def reached(table: DataFrame, model: str, quantity: str, level: float) -> Series:
+def reached(told: Quantities, model: str, quantity: str, level: float) -> Series:
     """The step at which a quantity first reaches a level, on straight lines between rows, by seed; inf if never."""
-    rows = table[(table.model == model) & (table.quantity == quantity)].sort_values("step")
-    found = {seed: crossing(run.step.tolist(), (-run.value).tolist(), -level) for seed, run in rows.groupby("seed")}
+    runs = told.course(model, quantity).groupby("seed")
+    found = {seed: crossing(run.step.tolist(), (-run.value).tolist(), -level) for seed, run in runs}
     return Series(found, dtype=float).fillna(float("inf"))
-
-
-def about(
-    name: str,
-    sentence: str,
-    values: Series,
-    what: str,
-    table: DataFrame,
-    model: str,
-    section: str = "",
-    source: str = "ours",
-    **more: Any,
-) -> Claim:
-    """A claim about the runs of a model; its number is their mean."""
-    evidence = Evidence(table[table.model == model], f"Bietti et al. (2023){section}", source, among=table)
-    return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's sentences, and the paper's."""
-    yield from about_depth(table)
-    yield from about_order(table)
-    yield from about_joint(table)
-    yield from about_steps(table)
-    yield about_circuit(table)
+    told = told_of(table)
+    yield from about_depth(told)
+    yield from about_order(told)
+    yield from about_joint(told)
+    yield from about_steps(told)
+    yield about_circuit(told)
 
 
-def about_depth(table: DataFrame) -> Iterator[Claim]:
+def about_depth(told: Quantities) -> Iterator[Claim]:
     """One layer fails, two succeed."""
-    yield about(
+    yield told.claim(
         "one_layer_fails",
         "A transformer of one layer predicts about 55 % of the outputs in context.",
-        last(table, "1 layer", "report"),
+        told.of("1 layer", "report"),
         "accuracy",
-        table,
-        "1 layer",
+        ("1 layer",),
         within=around(0.55, 0.03),
         source="ours; paper: about 0.55",
     )
-    yield about(
+    yield told.claim(
         "two_layers_succeed",
         "A transformer of two layers predicts about 99 % of the outputs in context.",
-        last(table, "2 layers", "report"),
+        told.of("2 layers", "report"),
         "accuracy",
-        table,
-        "2 layers",
+        ("2 layers",),
         above=0.97,
         source="ours; paper: about 0.99",
     )
-    yield about(
+    yield told.claim(
         "basic_model_succeeds",
         "The basic model, with three matrices trained among frozen random embeddings, predicts about as many.",
-        last(table, "basic", "accuracy"),
+        told.of("basic", "accuracy"),
         "accuracy",
-        table,
-        "basic",
+        ("basic",),
         above=SOLVED,
     )
 
@@ -100,31 +83,30 @@ def halfway(items: int) -> float:
     return HALF + (1 - HALF) / items
 
 
-def about_order(table: DataFrame) -> Iterator[Claim]:
+def about_order(told: Quantities) -> Iterator[Claim]:
     """Which memory forms first, by recall corrected for chance; and what forms before what lies in the context."""
     for model, (name, words) in ORDERS.items():
         tokens = CHARACTERS if model == "basic drawn" else TRIGGERS
         probes = {"W_O2": CHARACTERS, "W_K2": tokens, "W_K1 first": PLACES}
-        o2, k2, k1 = (reached(table, model, memory, halfway(items)) for memory, items in probes.items())
-        yield about(
+        o2, k2, k1 = (reached(told, model, memory, halfway(items)) for memory, items in probes.items())
+        yield told.claim(
             name,
             f"Trained at once, memories form in the order W_O², W_K², W_K¹ (medians {o2.median():.0f}, "
             f"{k2.median():.0f}, {k1.median():.0f}; W_O² before W_K¹ in {(o2 < k1).mean():.0%}; triggers: {words}).",
             (o2 < k2) & (k2 < k1),
             f"runs in which recalls, corrected for chance, reach {HALF} in this order",
-            table,
-            model,
+            (model,),
             of="share of",
             equals=1,
         )
-    yield from about_published(table)
-    yield about_bigrams(table)
+    yield from about_published(told)
+    yield about_bigrams(told)
 
 
-def about_published(table: DataFrame) -> Iterator[Claim]:
+def about_published(told: Quantities) -> Iterator[Claim]:
     """The order once more, with as many candidates for W_K2 as W_O2 has; and what of it does hold."""
     probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
-    o2, k2, k1 = (reached(table, "published", memory, halfway(items)) for memory, items in probes.items())
+    o2, k2, k1 = (reached(told, "published", memory, halfway(items)) for memory, items in probes.items())
     words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
     for name, sentence, found in (
         (
@@ -135,50 +117,47 @@ def about_published(table: DataFrame) -> Iterator[Claim]:
         ),
         ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
     ):
-        yield about(
+        yield told.claim(
             name,
             f"{sentence} ({words}).",
             found,
             f"runs in which recalls, corrected for chance, reach {HALF} in this order",
-            table,
-            "published",
+            ("published",),
             of="share of",
             equals=1,
         )
 
 
-def about_bigrams(table: DataFrame) -> Claim:
+def about_bigrams(told: Quantities) -> Claim:
     """All next characters asked, with a linear layer that can hold bigrams."""
     start, names = math.log(CHARACTERS), {"bigram": "loss bigram", "context": "loss"}
-    rows = table[(table.model == "basic all") & table.quantity.isin(names.values())].sort_values("step")
     found: dict[str, dict[Any, float]] = {name: {} for name in names}
     for name, quantity in names.items():
-        for seed, run in rows[rows.quantity == quantity].groupby("seed"):
+        for seed, run in told.course("basic all", quantity).groupby("seed"):
             least = float(run.value.min()) if name == "bigram" else 0.0
             found[name][seed] = crossing(run.step.tolist(), run.value.tolist(), (start + least) / 2)
     bigram, context = (Series(found[name], dtype=float) for name in names)
-    return about(
+    return told.claim(
         "bigrams_before_context",
         "Global bigrams are learnt before what lies in the context: steps until the loss of bigrams is half-way from "
         f"ln {CHARACTERS} to the least it reaches ({bigram.median():.0f}), and that in context half-way to 0 "
         f"({context.fillna(math.inf).median():.0f}; medians; all characters asked, with a linear layer W_F).",
         context.fillna(math.inf) - bigram,
         "number of steps by which bigrams are first",
-        table,
-        "basic all",
+        ("basic all",),
         of="median",
         also=[bound("the same", context.fillna(math.inf) - bigram, above=0)],
         above=0,
     )
 
 
-def about_joint(table: DataFrame) -> Iterator[Claim]:
+def about_joint(told: Quantities) -> Iterator[Claim]:
     """At once against one after the other, whose stages are not charged for being longer than they must."""
     first, second, learnt = (
-        reached(table, "basic staged", quantity, level)
+        reached(told, "basic staged", quantity, level)
         for quantity, level in (("W_O2", HALF), ("W_K2", HALF), ("accuracy", SOLVED))
     )
-    stage = last(table, "basic staged", "stage")
+    stage = told.of("basic staged", "stage")
     tight = first + (second - stage).clip(lower=0) + (learnt - 2 * stage).clip(lower=0)
     for name, quantity, level, staged, sentence in (
         (
@@ -197,51 +176,48 @@ def about_joint(table: DataFrame) -> Iterator[Claim]:
             "Even W_O² is learnt sooner together with the other memories than alone in its stage",
         ),
     ):
-        joint = reached(table, "basic", quantity, level)
-        yield about(
+        joint = reached(told, "basic", quantity, level)
+        yield told.claim(
             name,
             f"{sentence} (medians {joint.median():.0f} and {staged.median():.0f} steps).",
             (staged / joint).dropna(),
             f"ratio of steps until {quantity} is {level}, staged to joint",
-            table,
-            "basic",
+            ("basic",),
             above=1,
         )
 
 
-def about_steps(table: DataFrame) -> Iterator[Claim]:
+def about_steps(told: Quantities) -> Iterator[Claim]:
     """One gradient step each: in the simplified setup, and with the whole gradients."""
     for model, name, words in (
         ("three steps", "three_steps_suffice", "each matrix moved in its memory's block"),
         ("three whole steps", "three_whole_steps", "whole gradients"),
     ):
-        recalled, accuracy = [last(table, model, memory) for memory in TRAINED], last(table, model, "accuracy")
+        recalled, accuracy = [told.of(model, memory) for memory in TRAINED], told.of(model, "accuracy")
         words += f"; recalls {', '.join(f'{r.mean():.2f}' for r in recalled)}, accuracy {accuracy.mean():.2f}"
-        yield about(
+        yield told.claim(
             name,
             f"One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices ({words}).",
             DataFrame(recalled).min(),
             "recall of the three memories",
-            table,
-            model,
-            ", theorem (informal)",
+            (model,),
+            section=f"{PAPER}, theorem (informal)",
             above=SOLVED,
             also=[bound("accuracy", accuracy, above=SOLVED)],
         )
 
 
-def about_circuit(table: DataFrame) -> Claim:
+def about_circuit(told: Quantities) -> Claim:
     """What circuit discovery finds in the transformers of two layers."""
-    accepted = last(table, "2 layers", "circuit accepted")
-    before, copy = (last(table, "2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
-    return about(
+    accepted = told.of("2 layers", "circuit accepted")
+    before, copy = (told.of("2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
+    return told.claim(
         "circuit_is_an_induction_head",
         "In two layers discovery finds a circuit with a path from an output to its trigger before it, and one from a "
         "later trigger to that output.",
         (accepted > 0) & (before > 0) & (copy > 0),
         "runs with such a circuit",
-        table,
-        "2 layers",
+        ("2 layers",),
         of="share of",
         equals=1,
     )

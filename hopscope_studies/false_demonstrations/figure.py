@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.long_table import values
 from hopscope_studies.false_demonstrations.demonstrations import KINDS
 
@@ -67,7 +67,6 @@ def draw_left(ax: Axes, table: DataFrame) -> None:
             found = values(table, "trained", name, kind).value
             ax.plot(found, [row + 0.2 * index - 0.1] * len(found), "o", ms=3.5, color=colour(index),
                     label="_" if row else f"{kind} labels")  # fmt: skip
-    ax.set_yticks(range(len(LEFT)), [words for _, words in LEFT])
-    ax.invert_yaxis()
+    name_rows(ax, [words for _, words in LEFT])
     ax.set(xlim=(0, 1.03), xlabel="accuracy", title="Without parts of it")
     ax.legend(loc="lower center")

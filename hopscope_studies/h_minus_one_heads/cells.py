@@ -22,7 +22,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "cpu": {},
     "paper": {"length": 128, "n_symbols": 256, "n_tokens": 32},
 }
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "quick": {"n_layers": 2, "n_heads": 4, "d_model": 16},
     "cpu": {"n_layers": 2, "n_heads": 4, "d_model": 64},
     "paper": {"n_layers": 6, "n_heads": 8, "d_model": 512},
@@ -64,9 +64,7 @@ def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
     """One model."""
     size, sized = SIZES[scale], TRAININGS[scale]
     shape = Architecture(
-        n_layers=size["n_layers"],
-        n_heads=size["n_heads"],
-        d_model=size["d_model"],
+        **size,
         d_mlp=None if trained in GATED else wider(size),
         positions=PRIOR,
         attention=TRAINED[trained],

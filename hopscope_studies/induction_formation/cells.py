@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
-from hopscope.experiments import long_table
-from hopscope.experiments.long_table import Named
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.item_labels import ItemLabels
 
@@ -99,11 +97,6 @@ def cells(named: Mapping[str, Condition], seeds: Iterable[int], scale: str) -> I
     for seed in seeds:
         for condition in named.values():
             yield cell(condition, seed, scale)
-
-
-def namer(named: Mapping[str, Condition], scale: str) -> Named:
-    """What tells of a run which condition it is of."""
-    return long_table.namer(named, cell, scale)
 
 
 def best(measures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

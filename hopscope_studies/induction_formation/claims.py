@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Unpack
 
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, around, bound
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.long_table import ratios, values
-from hopscope.experiments.values import Values
 
 BY_HAND = "by hand"
 PICKS_ONE = math.log(2)  # who picks one of the two labels of the context
@@ -37,30 +35,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from controls(table)
 
 
-def held(id: str, sentence: str, numbers: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
-    """Held to a threshold of ours, over the free runs."""
-    return Evidence(rows, "3").claim(id, sentence, numbers, what, **limit)
-
-
 def change(table: DataFrame) -> Iterator[Claim]:
     """The plateau, and how it ends."""
     free = values(table, "free", "loss", "validation")
-    yield held(
+    yield Evidence(free, "3").claim(
         "plateau_at_ln_2",
         "Before its phase change the model spends most of the time near ln 2, the loss of picking one of the "
         "context's two labels: the share of that time within 0.1 of it.",
         per_run(free, share_near),
         "share of the time before the change",
-        free,
         at_least=0.5,
         of="median",
     )
-    yield held(
+    yield Evidence(free, "3").claim(
         "it_ends_abruptly",
         "The loss falls from three quarters of ln 2 to one quarter in less time than all that came before took.",
         per_run(free, fall),
         "time of the fall over the time before it",
-        free,
         below=1,
         of="median",
     )
@@ -96,30 +87,27 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     strength, alone = (values(table, "free", kind) for kind in ("strength", "alone"))
     whole = values(table, "free", "accuracy", "whole").set_index("run").value
     best = alone.groupby("run").value.max()
-    yield held(
+    yield Evidence(strength, "3").claim(
         "several_heads",
         f"Several heads of layer 1 become induction heads, with strengths above {STRONG} (paper: five of eight, "
         ".418 .736 .708 .845 .289 .553 .104 .570).",
         (strength.value > STRONG).groupby(strength.run).sum(),
         "heads with a strength above 0.5",
-        strength,
         at_least=2,
     )
-    yield held(
+    yield Evidence(alone, "3").claim(
         "the_best_alone_is_less",
         "The best head alone is right less often than all together (paper: .980 against .99999): accuracy lost.",
         whole[best.index] - best if len(best) else [],
         "accuracy lost",
-        alone,
         above=0,
     )
-    yield held(
+    yield Evidence(values(table, "free", "margin"), "3").claim(
         "heads_add_up",
         "What two heads do together is the sum of what each does alone: correlation over all pairs of the margin of "
         "two, and the sum of their margins.",
         additivity(table),
         "correlation",
-        values(table, "free", "margin"),
         at_least=0.9,
         of="median",
     )
@@ -145,38 +133,34 @@ def parts(table: DataFrame) -> Iterator[Claim]:
 
     names = ("layer 0 for patterns alone", "nothing of layer 0", "patterns of others", "withheld labels")
     serves, nothing, others, new = map(of, names)
-    yield held(
+    yield Evidence(serves, "3").claim(
         "layer_0_serves_patterns",
         "Without layer 0's output, but with the patterns of layer 1 kept, answers stay right (paper: .99986).",
         serves.value,
         "accuracy",
-        serves,
         at_least=0.98,
         of="median",
     )
-    yield held(
+    yield Evidence(nothing, "3").claim(
         "without_layer_0_a_guess",
         "With the patterns recomputed without layer 0, one of the two labels is guessed.",
         nothing.value,
         "accuracy",
-        nothing,
         of="median",
         within=around(0.5, 0.15),
     )
-    yield held(
+    yield Evidence(others, "3").claim(
         "patterns_of_others_a_guess",
         "Control: with layer 1 attending as in another sequence one of the two labels is guessed.",
         others.value,
         "accuracy",
-        others,
         within=around(0.5, 0.1),
     )
-    yield held(
+    yield Evidence(new, "3").claim(
         "withheld_labels",
         "Pairs of labels that never occurred together in training are answered, too.",
         new.value,
         "accuracy",
-        new,
         at_least=0.9,
         of="median",
     )
@@ -195,11 +179,10 @@ def controls(table: DataFrame) -> Iterator[Claim]:
         at_least=0.999,
     )
     first = values(table[table.step == 0], "free", "seen", "induction")
-    yield held(
+    yield Evidence(first, "3").claim(
         "untrained",
         "Control: before training no head has a notable induction strength.",
         first.value,
         "strength of the best head",
-        first,
         below=0.1,
     )

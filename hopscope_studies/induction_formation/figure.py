@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.long_table import learnt, values
 from hopscope_studies.induction_formation.cells import CLAMPS, FREE
 
@@ -92,8 +92,7 @@ def draw_times(ax: Axes, table: DataFrame, named: dict[str, str]) -> None:
         ax.plot(never.step, row + spread[len(done) :], ">", mfc="none", color=colour(row), ms=4)
         if len(done):
             ax.plot([done.value.median()] * 2, [row - 0.3, row + 0.3], color=colour(row), lw=1.5)
-    ax.set_yticks(range(len(names)), [named[name] for name in names])
-    ax.invert_yaxis()
+    name_rows(ax, [named[name] for name in names])
     ax.set_xlabel("optimizer steps (line: median)")
 
 
@@ -131,8 +130,7 @@ def draw_parts(ax: Axes, table: DataFrame) -> None:
         ax.plot(found, numpy.full(len(found), row), "o", color=colour(row), ms=4)
     ax.axvline(0.5, color=GREY, lw=0.8, ls="--")
     ax.set_xlim(0, 1.03)
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
+    name_rows(ax, names)
     ax.set_xlabel("accuracy")
     ax.set_title("What it is made of")
 

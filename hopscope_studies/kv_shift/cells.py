@@ -46,64 +46,36 @@ WEIGHT_DECAY = 0.01
 LATE = {("kv drawn", 1): 600, ("plain", 1): 300, ("plain", 2): 300}
 
 
+def shaped(attention: str, scale: str, **more: Any) -> Architecture:
+    """Rotary positions and no MLP, unless more says otherwise."""
+    base: dict[str, Any] = {"mlp": False, "positions": "rotary", "init": "early_layers"}
+    return Architecture(**base | more, d_model=WIDTHS[scale], attention=ATTENTION[attention])
+
+
 def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
     """Attention only, one head a layer, rotary positions, on sequences that go round."""
-    task = LastSuccessor(**INDUCTION[scale])
-    shape = Architecture(
-        n_layers=n_layers,
-        d_model=WIDTHS[scale],
-        mlp=False,
-        positions="rotary",
-        attention=ATTENTION[attention],
-        init="early_layers",
-    )
     late = LATE.get((attention, n_layers)) if scale == "cpu" else None
-    return Config(task, shape, training("induction", seed, scale, **({"steps": late} if late else {})))
+    how = training("induction", seed, scale, **({"steps": late} if late else {}))
+    return Config(LastSuccessor(**INDUCTION[scale]), shaped(attention, scale, n_layers=n_layers), how)
 
 
 def n_gram(attention: str, seed: int, scale: str = "cpu") -> Config:
     """One layer with an MLP, on text of a fixed 3-gram model."""
-    shape = Architecture(
-        n_layers=1,
-        d_model=WIDTHS[scale],
-        positions="rotary",
-        attention=ATTENTION[attention],
-        init="early_layers",
-        mlp=True,
-    )
-    return Config(FixedNGram(), shape, training("n-gram", seed, scale))
+    return Config(FixedNGram(), shaped(attention, scale, n_layers=1, mlp=True), training("n-gram", seed, scale))
 
 
 def letters(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
     """Two heads a layer, no MLP, rotary positions, on k-hop induction."""
-    shape = Architecture(
-        n_layers=n_layers,
-        n_heads=2,
-        d_model=WIDTHS[scale],
-        mlp=False,
-        positions="rotary",
-        attention=ATTENTION[attention],
-        init="early_layers",
-    )
+    shape = shaped(attention, scale, n_layers=n_layers, n_heads=2)
     return Config(HopK(**LETTERS[scale]), shape, training("letters", seed, scale))
 
 
 def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
     """Two heads a layer, no MLP, on retrieval, deepest facts first; plain models have a prior for the token before."""
-    shape = Architecture(
-        n_layers=n_layers,
-        n_heads=2,
-        d_model=WIDTHS[scale],
-        mlp=False,
-        positions=PRIOR if attention == "plain" else None,
-        attention=ATTENTION[attention],
-        init="early_layers",
-    )
-    return Config(
-        Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0),
-        shape,
-        training("chains", seed, scale),
-    )
+    task = Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0)
+    positions = PRIOR if attention == "plain" else None
+    shape = shaped(attention, scale, n_layers=n_layers, n_heads=2, positions=positions)
+    return Config(task, shape, training("chains", seed, scale))
 
 
 def training(part: str, seed: int, scale: str, **more: Any) -> Training:

@@ -17,7 +17,9 @@ GAIN = 0.02  # nats of the same loss that do not count (ours)
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Induction, the blends, n-grams, depth, control."""
     ends = table[table.kind == "end"]
-    yield from induction_claims(ends[ends.part == "induction"])
+    induction = ends[ends.part == "induction"]
+    yield from one_layer_claims(induction)
+    yield from blend_claims(induction)
     yield n_gram_claim(ends[ends.part == "n-gram"])
     yield theory_claim(table[table.kind == "theory"])
     hops = table[table.kind == "hop"]
@@ -25,11 +27,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from depth_claims(
         hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
     )
-    start = ends[ends.part == "induction"]
-    yield Evidence(start, "control").claim(
+    yield Evidence(induction, "control").claim(
         "untrained_knows_nothing",
         "Control: before training, models for induction are right as often as any constant answer.",
-        start.start_accuracy,
+        induction.start_accuracy,
         "accuracy at step 0",
         below=0.1,
     )
@@ -38,12 +39,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def of(ends: DataFrame, attention: str, layers: int) -> DataFrame:
     """The runs of a cell."""
     return ends[(ends.attention == attention) & (ends.layers == layers)]
-
-
-def induction_claims(ends: DataFrame) -> Iterator[Claim]:
-    """One KV-shift layer, one plain layer, two of them; what is learnt; both starts."""
-    yield from one_layer_claims(ends)
-    yield from blend_claims(ends)
 
 
 def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:

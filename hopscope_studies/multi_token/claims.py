@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
 from pandas import DataFrame
 
@@ -106,7 +105,6 @@ def sooner(
     one: tuple[str, str, str],
     other: tuple[str, str, str],
     section: str,
-    **more: Any,
 ) -> Claim:
     """That one thing is learnt sooner than another: by the median of the ratios, and by a sign test over seeds.
 
@@ -124,7 +122,6 @@ def sooner(
         below=1,
         of="median",
         also=[significant("fewer than half of the ratios above 1,", *signs(found))],
-        **more,
     )
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 LABELS = {
     "near": "next token",
@@ -64,8 +64,7 @@ def draw_times(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], ti
         middle = part.value.fillna(numpy.inf).median()
         if numpy.isfinite(middle):
             ax.plot([middle] * 2, [row - 0.35, row + 0.35], color=colour(COLOURS[asked]), lw=1.5)
-    ax.set_yticks(range(len(there)), [labels[asked] for asked in there])
-    ax.invert_yaxis()
+    name_rows(ax, [labels[asked] for asked in there])
     ax.set(xlabel="optimizer steps (line: median)", title=title)
 
 

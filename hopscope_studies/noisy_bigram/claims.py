@@ -12,7 +12,7 @@ from pandas import DataFrame, Index
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
 from hopscope.experiments.values import lags, power_law
-from hopscope_studies.noisy_bigram.official import TALK, official_claims
+from hopscope_studies.noisy_bigram.official import TALK, mean_over, official_claims
 from hopscope_studies.noisy_bigram.theory.associations import OneStep
 
 
@@ -100,13 +100,12 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
-    yield Evidence(ends, TALK).claim(
+    yield mean_over(ends, TALK)(
         "even_noise_as_often_as_it_comes",
         "In our setting, where other tokens are alike, the full two-layer model predicts noise with probability α "
         f"({means}; the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
-        number="mean",
         below=0.1,
     )
     moments = []
@@ -115,7 +114,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
         moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
     leads = lags(moments)  # recall without noise contradicts it
-    yield Evidence(rows, TALK).claim(
+    yield mean_over(rows, TALK)(
         "even_noise_before_recall",
         "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
         f"reaching α/2 and p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to "
@@ -123,7 +122,6 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         leads,
         "difference in steps",
         n=len(leads),
-        number="mean",
         above=0,
     )
 
@@ -143,24 +141,22 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield from late_claims(whole, without, rows)
     yield low_rank_claim(rows, learnt)
     early = chosen(rows, "early", 0.0, ("both",))
-    yield Evidence(early, "control", among=rows).claim(
+    yield mean_over(early, "control", among=rows)(
         "even_early_layer_is_no_substitute",
         "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model "
         "to the context, where both layers' are trained (the number is the margin log p(correct) − log p(noise) "
         "without them).",
         early.margin,
         "margin",
-        number="mean",
         at_most=0,
     )
     start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
-    yield Evidence(bare, "control").claim(
+    yield mean_over(bare, "control")(
         "untrained_stays_untrained",
         "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
         "changes p(correct) (the number is the change).",
         (bare.correct - start.correct).abs(),
         "change",
-        number="mean",
         below=0.05,
     )
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
@@ -180,7 +176,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
-    return Evidence(best, TALK, among=rows).claim(
+    return mean_over(best, TALK, among=rows)(
         "even_truncation_turns_to_the_context",
         "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank, by LASER, "
         "moves its prediction to the context (the number is the greatest margin log p(correct) − log p(noise) at 2 "
@@ -188,14 +184,13 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
         f"{low[low.share == low.share.min()].noise.mean():.2f}).",
         best.margin,
         "margin at the best rank, of a run that learnt to recall,",
-        number="mean",
         above=0,
     )
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """From global to in-context, and how far."""
-    yield Evidence(without, TALK, among=rows).claim(
+    yield mean_over(without, TALK, among=rows)(
         "even_removal_turns_to_the_context",
         "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
         f"global to in-context: p(noise) from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct "
@@ -203,18 +198,16 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
         "is the margin log p(correct) − log p(noise) without them).",
         without.margin,
         "margin of a run that learnt to recall",
-        number="mean",
         above=0,
         also=[bound("ratio of its p(noise) to what it was", without.noise / whole.noise, below=0.5)],
     )
-    yield Evidence(without, TALK, among=rows).claim(
+    yield mean_over(without, TALK, among=rows)(
         "even_removal_makes_recall_certain",
         "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
         f"surely (p(correct) with them {whole.correct.mean():.2f}; without, by what is trained: "
         f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
         without.correct,
         "p(correct) of a run that learnt to recall",
-        number="mean",
         above=0.9,
     )
 

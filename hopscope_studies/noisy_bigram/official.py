@@ -6,7 +6,8 @@ second and later triggers of sequences without noise; of one feed-forward matrix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,16 +100,20 @@ def official_claims(table: DataFrame) -> Iterator[Claim]:
     yield from low_rank_claims(cut)
 
 
+def mean_over(rows: DataFrame, section: str, among: DataFrame | None = None) -> Callable[..., Claim]:
+    """`Evidence.claim` with the mean over runs as the number, whatever bound is on each of them."""
+    return partial(Evidence(rows, section, among=among).claim, number="mean")
+
+
 def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Where training ends, and in which order it gets there."""
-    yield Evidence(ends, TALK).claim(
+    yield mean_over(ends, TALK)(
         "noise_as_often_as_it_comes",
         "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
         f"comes (α = {ends.alpha.mean():g}; p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; "
         "the number is |p − α|).",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
-        number="mean",
         below=0.1,
     )
     moments = []
@@ -117,7 +122,7 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
         recall = crossing(steps, (-curve.attended).tolist(), -0.5 * float(curve.attended.max()))
         moments.append((crossing(steps, (-margin).tolist(), -1e-9), recall))
     leads = lags(moments)
-    yield Evidence(curves, PAPER).claim(
+    yield mean_over(curves, PAPER)(
         "noise_before_recall",
         "In the paper's setting, feed-forward weights prefer noise long before attention finds answers: steps "
         "between the margin of noise in an MLP's output for the trigger alone passing 0 and layer 2's attention to "
@@ -125,16 +130,14 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
         leads,
         "difference in steps",
         n=len(leads),
-        number="mean",
         above=0,
     )
-    yield Evidence(ends, PAPER).claim(
+    yield mean_over(ends, PAPER)(
         "attention_leaves_noise_out",
         "In the paper's setting, layer 2's attention goes from triggers to answers, not to noise after earlier "
         f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
         ends.attended - ends.attended_noise,
         "difference in attention",
-        number="mean",
         above=0,
     )
 
@@ -143,7 +146,7 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     """What removing one matrix does (either of a layer's two removes its MLP, for there are no biases)."""
     late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
-    yield Evidence(late, PAPER).claim(
+    yield mean_over(late, PAPER)(
         "removal_turns_to_the_context",
         "In the paper's setting, removing the late feed-forward weights moves the prediction from global to "
         f"in-context: p(noise) from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from "
@@ -151,27 +154,24 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
         f"and then {late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
         late.margin,
         "margin without them",
-        number="mean",
         above=0,
         also=[bound("ratio of p(noise) to what it was", late.noise / ends.noise, below=0.5)],
     )
-    yield Evidence(late, TALK).claim(
+    yield mean_over(late, TALK)(
         "removal_makes_recall_certain",
         "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
         f"surely (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other characters).",
         late.correct,
         "p(correct)",
-        number="mean",
         above=0.9,
     )
-    yield Evidence(early, PAPER).claim(
+    yield mean_over(early, PAPER)(
         "early_layer_is_no_substitute",
         "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model "
         f"to the context (p(correct) {early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is "
         "the margin without them).",
         early.margin,
         "margin",
-        number="mean",
         at_most=0,
     )
 
@@ -189,13 +189,12 @@ def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
             f"{share:.0%}: {part.correct.mean():.2f} and {part.noise.mean():.2f}"
             for share, part in rows.groupby("share")
         )
-        yield Evidence(rows, TALK).claim(
+        yield mean_over(rows, TALK)(
             id,
             f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank, by "
             f"LASER, moves the prediction to the context (p(correct) and p(noise) at a kept share of {listed}; the "
             "number is the greatest margin log p(correct) − log p(noise)).",
             best.margin,
             "margin at the best rank",
-            number="mean",
             above=0,
         )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.drawing.curves import run_lines
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope_studies.non_target_heads.cells import CONDITIONS
 
 LABELS = {name: condition.words for name, condition in CONDITIONS.items()}
@@ -58,9 +58,8 @@ def draw_rows(ax: Axes, rows: list[tuple[DataFrame, str]], title: str) -> None:
     """A row of marks for each, one mark per seed."""
     for place, (part, _) in enumerate(rows):
         ax.plot(part.value, numpy.full(len(part), place), "o", color=colour(place), ms=4, alpha=0.7)
-    ax.set_yticks(range(len(rows)), [words for _, words in rows])
+    name_rows(ax, [words for _, words in rows])
     ax.set(xlim=(-0.03, 1.03), xlabel="share of sequences", title=title)
-    ax.invert_yaxis()
 
 
 def draw_changes(ax: Axes, table: DataFrame) -> None:
@@ -71,7 +70,6 @@ def draw_changes(ax: Axes, table: DataFrame) -> None:
             part = ends[(ends.condition == condition) & (ends.name == name)]
             where = numpy.full(len(part), place + 0.2 * index - 0.1)
             ax.plot(part.value, where, "o", color=colour(3 * index), ms=4, alpha=0.7, label="_" if place else words)
-    ax.set_yticks(range(len(CHANGED)), [words for _, words in CHANGED])
+    name_rows(ax, [words for _, words in CHANGED])
     ax.set(xlim=(-0.03, 1.03), xlabel="share of sequences", title="Head end at tag two, by change")
-    ax.invert_yaxis()
     ax.legend(fontsize=7)

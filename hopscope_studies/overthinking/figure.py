@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 CHANCE = 1 / 3
 SHOWN = ("true", "permuted", "half", "random")
@@ -87,8 +87,7 @@ def draw_left(ax: Axes, rows: DataFrame) -> None:
                     label="_" if at else f"{kind} labels")  # fmt: skip
             if len(some) <= rows.run.nunique():
                 ax.hlines([height] * len(some), some.low, some.high, color=colour(index), lw=1)
-    ax.set_yticks(range(len(SETS)), [words for _, words in SETS])
-    ax.invert_yaxis()
+    name_rows(ax, [words for _, words in SETS])
     ax.set(xlim=(0, 1.03), xlabel="calibrated accuracy (dashed: of the whole)", title="With these silenced")
     ax.legend(loc="upper left", fontsize=7.5)
 
@@ -101,8 +100,7 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
         ax.plot(small, [at + 0.12] * len(small), "o", ms=4, mfc="none", color=colour(1), label="_" if at else "toys")
         ax.plot(ours[name], [at - 0.12] * len(ours[name]), "o", ms=4.5, color=colour(0),
                 label="_" if at else "language model")  # fmt: skip
-    ax.set_yticks(range(len(BESIDE)), [words for _, words in BESIDE])
-    ax.invert_yaxis()
+    name_rows(ax, [words for _, words in BESIDE])
     ax.set(xlim=(-0.03, 1.05), title="Against small models (`false_demonstrations`)")
     ax.legend(loc="upper left", fontsize=7.5)
 

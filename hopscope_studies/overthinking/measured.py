@@ -6,7 +6,6 @@ Studies import nothing of one another: what joins this one to the toy study of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +40,7 @@ class Demonstrations(OfModel):
     def about(self) -> Row:
         return super().about() | {"words": self.words}
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return reading.demonstrations(report)
+    rows = staticmethod(reading.demonstrations)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.overthinking.by_hand import by_hand
@@ -66,10 +64,7 @@ class Toy(OfTable):
 
     folder: str = setting("results/false_demonstrations", "where its table is, from where the command is given")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return reading.toy(report)
-
-    read = staticmethod(toy)
+    read, rows = staticmethod(toy), staticmethod(reading.toy)
 
 
 def toy_model(rows: DataFrame) -> dict[str, float]:

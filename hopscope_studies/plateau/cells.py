@@ -70,12 +70,6 @@ def cells(named: Mapping[str, Changes], seeds: Iterable[int], scale: str) -> Ite
             yield cell(changes, seed, scale)
 
 
-def name_of(config: Config, named: Mapping[str, Changes], scale: str) -> str:
-    """The condition that a run is a cell of."""
-    seed = config.training.seed
-    return next(name for name, changes in named.items() if cell(changes, seed, scale).identity == config.identity)
-
-
 def whole(hops: int, stretch: str = "0") -> str:
     """Clamps that join the two tokens of every fact in layer 0, from the start on or for a stretch such as 0-200."""
     return ";".join(f"L0H0 value[{k}]->key[{k}] ideal@{stretch}" for k in range(1, hops + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Unpack
 
 import numpy
@@ -11,11 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.values import Values
 from hopscope.runs.run import Run
-from hopscope_studies.plateau.cells import Changes, name_of
+from hopscope_studies.plateau.cells import Changes, cell
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times
 
 MANY = 12  # conditions from which on rows are drawn closer
@@ -25,47 +27,44 @@ def conditions_of(
     runs: Iterable[Run], named: Mapping[str, Changes], scale: str, whole: Collection[str] = ()
 ) -> DataFrame:
     """The two ends of each run's course, and the whole course of some conditions, with a column `condition`."""
-    return courses_of(
-        runs,
-        whole=lambda config: name_of(config, named, scale) in whole,
-        condition=lambda config: name_of(config, named, scale),
-    )
+    name_of = namer(named, cell, scale)
+    return courses_of(runs, whole=lambda config: name_of(config) in whole, condition=name_of)
 
 
-def of(table: DataFrame, *conditions: str) -> DataFrame:
-    """The rows of some conditions."""
-    return table[table.condition.isin(conditions)]
+@dataclass(frozen=True)
+class Conditions:
+    """What is claimed of conditions.
 
+    Attributes:
+        table: their runs, as `conditions_of` has them.
+    """
 
-def learns(
-    id: str, sentence: str, table: DataFrame, *conditions: str, hop: str = "", section: str = "beyond (9.2)"
-) -> Claim:
-    """Every run of these conditions learns a hop, or all of them, while it is watched."""
-    return shared(id, sentence, table, conditions, hop, section, {"at_least": 1, "of": "share of"})
+    table: DataFrame
 
+    def of(self, *conditions: str) -> DataFrame:
+        """The rows of some conditions."""
+        return self.table[self.table.condition.isin(conditions)]
 
-def waits(
-    id: str, sentence: str, table: DataFrame, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)"
-) -> Claim:
-    """No run of these conditions learns a hop while it is watched."""
-    return shared(id, sentence, table, conditions, hop, section, {"at_most": 0, "of": "share of"})
+    def learns(self, id: str, sentence: str, *conditions: str, hop: str = "", section: str = "beyond (9.2)") -> Claim:
+        """Every run of these conditions learns a hop, or all of them, while it is watched."""
+        return self.shared(id, sentence, conditions, hop, section, {"at_least": 1, "of": "share of"})
 
+    def waits(self, id: str, sentence: str, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)") -> Claim:
+        """No run of these conditions learns a hop while it is watched."""
+        return self.shared(id, sentence, conditions, hop, section, {"at_most": 0, "of": "share of"})
 
-def shared(
-    id: str, sentence: str, table: DataFrame, conditions: Collection[str], hop: str, section: str, limit: Limit
-) -> Claim:
-    """Held to the share of runs that learn; what is not learnt is censored, and counts as not learnt in that time."""
-    rows = of(table, *conditions)
-    steps = hop_times(rows, hop) if hop else times(rows)
-    what = f"runs that learn {hop or 'every hop'}"
-    return Evidence(rows, section, among=table).claim(id, sentence, steps.map(math.isfinite), what, **limit)
+    def shared(
+        self, id: str, sentence: str, conditions: Collection[str], hop: str, section: str, limit: Limit
+    ) -> Claim:
+        """Held to the share of runs that learn; what is not learnt is censored, and counts as not learnt in time."""
+        rows = self.of(*conditions)
+        steps = hop_times(rows, hop) if hop else times(rows)
+        what = f"runs that learn {hop or 'every hop'}"
+        return Evidence(rows, section, among=self.table).claim(id, sentence, steps.map(math.isfinite), what, **limit)
 
-
-def held(
-    id: str, sentence: str, values: Values, what: str, rows: DataFrame, among: DataFrame, **limit: Unpack[Limit]
-) -> Claim:
-    """Any values of these rows, held to a limit of ours."""
-    return Evidence(rows, "beyond (9.2)", among=among).claim(id, sentence, values, what, **limit)
+    def held(self, id: str, sentence: str, values: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+        """Any values of these rows, held to a limit of ours."""
+        return Evidence(rows, "beyond (9.2)", among=self.table).claim(id, sentence, values, what, **limit)
 
 
 @styled
@@ -79,8 +78,7 @@ def conditions_figure(table: DataFrame, named: Mapping[str, Changes]) -> Figure:
     for row, name in enumerate(there):
         draw_times(left, ends[ends.condition == name], row, hops)
         draw_joins(right, ends[(ends.condition == name) & (ends.hop == hops[0])], row)
-    left.set_yticks(range(len(there)), there)
-    left.invert_yaxis()
+    name_rows(left, there)
     left.set_xlabel("step at which a hop is learnt (hollow, right: not in the time watched)")
     right.set_xlabel("join attention in layer 0, from start (dot) to end")
     right.set_xlim(0, 1)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, PALETTE, picture, styled
+from hopscope.drawing.style import GREY, PALETTE, name_rows, picture, styled
 from hopscope.experiments.variants import seeds_of
 from hopscope_studies.real_hop.language.picture import Shown, draw_hop
 
@@ -75,8 +75,7 @@ def draw_kept(ax: Axes, rows: DataFrame) -> None:
                 ax.hlines(at, part.low, part.high, color=ink, lw=1)
     for x in (0, 1):
         ax.axvline(x, color=GREY, lw=0.8, ls=":")
-    ax.set_yticks(range(len(KEPT)), [words for _, words in KEPT])
-    ax.invert_yaxis()
+    name_rows(ax, [words for _, words in KEPT])
     ax.set_title("Share of the hop that is kept, on other facts")
 
 
@@ -127,8 +126,7 @@ def draw_changes(ax: Axes, rows: DataFrame) -> None:
         ax.plot(random.value, [height + 0.18] * len(random), ls="", marker="o", ms=3, color=GREY, alpha=0.6)
         ax.plot(one.value, [height] * len(one), ls="", marker="o", ms=5, color=PALETTE[0])
         ax.hlines([height] * len(one), one.low, one.high, color=PALETTE[0], lw=1)
-    ax.set_yticks(range(4), ["as it is", *(words for _, _, words in kinds)])
-    ax.invert_yaxis()
+    name_rows(ax, ["as it is", *(words for _, _, words in kinds)])
     ax.axvline(0, color=GREY, lw=0.8, ls=":")
     ax.set_xlabel("logit difference (nats); random heads in grey")
     ax.set_title("What would have to change")

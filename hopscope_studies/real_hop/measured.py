@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +34,7 @@ class OneHop(OfModel):
     def about(self) -> Row:
         return super().about() | {"formulation": self.formulation, "layout": self.layout}
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return one_hop(report)
+    rows = staticmethod(one_hop)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.real_hop.language.study import CircuitStudy, circuit_study
@@ -61,8 +59,7 @@ class TwoHops(OfModel):
     def about(self) -> Row:
         return super().about() | {"formulation": "equations", "layout": "code"}
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return two_hops(report)
+    rows = staticmethod(two_hops)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.real_hop.language.why import WhyStudy, why

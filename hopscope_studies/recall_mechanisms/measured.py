@@ -5,7 +5,6 @@ Studies import nothing of one another: what joins this one to the toy study of f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, OfTable, Row
+from hopscope.experiments.reports import OfModel, OfTable
 from hopscope_studies.recall_mechanisms import reading
 
 REPORT = "recall.json"
@@ -31,8 +30,7 @@ class Recalled(OfModel):
     count: int = setting(0, "facts of each relation at most; 0: all")
     seed: int = setting(0, "of halves, random heads and mixed facts")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return reading.recalled(report)
+    rows = staticmethod(reading.recalled)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.recall_mechanisms.by_hand import COUNT, KINDS, by_hand
@@ -66,10 +64,7 @@ class Toy(OfTable):
 
     folder: str = setting("results/facts", "where its table is, from where the command is given")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return reading.toy(report)
-
-    read = staticmethod(toy)
+    read, rows = staticmethod(toy), staticmethod(reading.toy)
 
 
 def halved(curve: DataFrame) -> dict[str, float]:

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, PALETTE, picture, styled
+from hopscope.drawing.style import GREY, PALETTE, name_rows, picture, styled
 
 BAR, FEW = 0.1, 0.05
 
@@ -50,8 +50,7 @@ def draw_shares(ax: Axes, language: DataFrame, published: DataFrame) -> None:
         ax.plot(rows.value, heights, "o", ms=4.5, color=ink)
         ax.hlines(heights, rows.low, rows.high, color=ink, lw=1)
     ax.axvline(FEW, color=GREY, lw=0.9, ls="--")
-    ax.set_yticks(range(len(labels)), labels, fontsize=7.5)
-    ax.invert_yaxis()
+    name_rows(ax, labels, fontsize=7.5)
     ax.set(xlim=(0, None), title="Share of heads with a score ≥ 0.1 (95 %)")
 
 

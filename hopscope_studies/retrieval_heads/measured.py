@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, Report, Row
+from hopscope.experiments.reports import OfModel, Report
 from hopscope_studies.retrieval_heads.published import MODELS
 from hopscope_studies.retrieval_heads.reading import needles, released
 
@@ -27,8 +26,7 @@ class Needles(OfModel):
     seed: int = setting(0, "of needles, hay and random heads")
     brief: bool = setting(False, "scores alone")
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return needles(report)
+    rows = staticmethod(needles)
 
     def report(self) -> dict[str, Any]:
         from hopscope.language.lens.by_hand import by_hand
@@ -49,5 +47,4 @@ class Published(Report):
     def report(self) -> dict[str, Any]:
         return {"models": [asdict(one) for one in MODELS]}
 
-    def rows(self, report: Mapping[str, Any]) -> Iterator[Row]:
-        return released(report)
+    rows = staticmethod(released)

@@ -15,13 +15,13 @@ from pandas import DataFrame, concat
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.core.storage import read_json
-from hopscope.experiments.long_table import about, courses_of, entry
+from hopscope.experiments.long_table import about, courses_of, entry, namer
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.abrupt_learning.answers import judged, task_of
 from hopscope_studies.abrupt_learning.by_hand import induction
-from hopscope_studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cells, namer, streamed
+from hopscope_studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cell, cells, streamed
 from hopscope_studies.abrupt_learning.claims import BY_HAND, claims as claims
 from hopscope_studies.abrupt_learning.figure import figure as figure
 from hopscope_studies.abrupt_learning.theory.nested_logits import NestedLogits
@@ -45,17 +45,16 @@ def runs(scale: str) -> Iterator[Config | Work]:
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run, and how its answers come about; the model by hand; the nested logits' course."""
-    trained = [one for one in finished if isinstance(one, Run)]
+    trained, name_of = [one for one in finished if isinstance(one, Run)], namer(ABRUPT, cell, scale)
     task = ItemLabels(**HAND)
     hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
     rows = [entry(hand, kind, name, value) for kind, name, value in judged(induction(task), task)]
     for run in trained:
-        of = about(run, namer(ABRUPT, scale))
+        of = about(run, name_of)
         rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
     rows += nested_rows(one for one in finished if isinstance(one, Finished))
-    return concat([courses_of(trained, namer(ABRUPT, scale), streamed), DataFrame(rows)], ignore_index=True).round(
-        {"value": 5}
-    )
+    whole = concat([courses_of(trained, name_of, streamed), DataFrame(rows)], ignore_index=True)
+    return whole.round({"value": 5})
 
 
 def nested_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:

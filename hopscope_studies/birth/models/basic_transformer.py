@@ -34,9 +34,7 @@ class BasicArchitecture(Shape):
     n_heads = 1
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> BasicTransformer:
-        if task.d_vocab is None:
-            raise BadInput(f"basic_transformer reads tokens, and {task.name()} has vectors; choose a task of tokens")
-        widths = {"n_positions": task.n_positions, "d_vocab": task.d_vocab, "d_output": task.d_output}
+        widths = {"n_positions": task.n_positions, "d_vocab": self.tokens_of(task), "d_output": task.d_output}
         return BasicTransformer(self, **widths, generator=generator)
 
 

@@ -119,12 +119,6 @@ class TriggerBigrams(OneAnswerTask):
         return len(self.bigrams.characters)
 
     @property
-    def n_positions(self) -> int:
-        return self.length
-
-    query_positions = slice(0, None)
-
-    @property
     def hop_names(self) -> tuple[str, ...]:
         """`in_context`; where all is asked also `bigram`, after no trigger, and `first`, which nobody can know."""
         return ("in_context",) if self.asked == "in_context" else ("bigram", "first", "in_context")
@@ -151,9 +145,6 @@ class TriggerBigrams(OneAnswerTask):
             return weights.topk(self.n_triggers).indices.repeat(n, 1)
         uniform = torch.rand(n, self.d_vocab, generator=generator, device=generator.device, dtype=torch.float64)
         return (-torch.log1p(-uniform) / weights).argsort(1)[:, : self.n_triggers]
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def read(self, tokens: list[int]) -> Draw:
         """What follows a trigger first is its output; what comes last is that, or the bigrams' likeliest."""

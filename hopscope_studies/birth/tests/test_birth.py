@@ -22,7 +22,7 @@ from hopscope.measures import observe
 from hopscope.problem.paths import Path
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
-from hopscope_studies.birth.claims import about_bigrams, about_joint, about_order, halfway
+from hopscope_studies.birth.claims import about_bigrams, about_joint, about_order, halfway, told_of
 from hopscope_studies.birth.experiments import birth
 from hopscope_studies.birth.measures.memory_recall import memory_recall, recall, recalls
 from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
@@ -322,7 +322,7 @@ def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict
     rows = rises("basic", "accuracy", joint) + rises("basic", "W_O2", 40) + rises("basic staged", "W_O2", 50)
     rows += rises("basic staged", "W_K2", 170) + rises("basic staged", "accuracy", 360)
     rows.append({**rows[-1], "step": 0, "quantity": "stage", "value": 150.0})
-    found = {claim.id: claim for claim in about_joint(DataFrame(rows))}
+    found = {claim.id: claim for claim in about_joint(told_of(DataFrame(rows)))}
     claim = found["joint_learning_is_faster"]
     assert (claim.verdict, claim.number) == (verdict, pytest.approx(138 / (joint + 8)))
     assert found["first_memory_is_faster_jointly"].number == pytest.approx(50 / 40)
@@ -338,7 +338,7 @@ def test_recall_is_corrected_for_chance():
 def test_memories_are_judged_at_the_published_setting(times, verdict):
     names = ("W_O2", "W_K2", "W_K1 first", "W_K2 of all")
     rows = [row for name, step in zip(names, (*times, 50), strict=True) for row in rises("published", name, step)]
-    found = {claim.id: claim.verdict for claim in about_order(DataFrame(rows))}
+    found = {claim.id: claim.verdict for claim in about_order(told_of(DataFrame(rows)))}
     assert found["memories_in_order"] == found["memories_in_order_of_all"] == verdict
     assert found["second_layer_first"] == "holds"
     assert found["memories_in_order_small"] == "undecided"
@@ -352,7 +352,7 @@ def test_bigrams_come_first_if_their_loss_is_half_way_down_first(context, verdic
         for way, value in ((-1, math.log(65)), (1, least)):
             about = {"run": "r", "seed": 0, "model": "basic all", "quantity": quantity}
             rows.append({**about, "step": step + 10 * way, "value": value})
-    claim = about_bigrams(DataFrame(rows))
+    claim = about_bigrams(told_of(DataFrame(rows)))
     assert (claim.verdict, claim.number) == (verdict, pytest.approx(context - 50))
 
 

@@ -30,11 +30,7 @@ class DisentangledArchitecture(Shape):
     )
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> DisentangledTransformer:
-        if task.d_vocab is None:
-            raise BadInput(
-                f"disentangled_transformer reads tokens, and {task.name()} has vectors; choose a task of tokens"
-            )
-        return DisentangledTransformer(self, task.n_positions, task.d_vocab, task.d_output, generator)
+        return DisentangledTransformer(self, task.n_positions, self.tokens_of(task), task.d_output, generator)
 
 
 class DisentangledTransformer(TappedModel):

@@ -65,10 +65,6 @@ class CausalSequences(SourceTask):
         """The graph."""
         return Graph(GRAPHS[self.graph](self.length, self.graph_seed))
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
     query_positions = slice(-1, None)
 
     # Sequences -----------------------------------------------------------------------------------------------
@@ -93,9 +89,6 @@ class CausalSequences(SourceTask):
                 law = kernels[len(parents)][torch.arange(n, device=device), context]
             tokens.append(chosen(law, uniform[:, node]))
         return {"tokens": torch.stack(tokens, 1), "law": law}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["tokens"][:, -1:, None]

@@ -14,6 +14,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.emergence.record import attention
+from hopscope.experiments.quantities import Quantities
 from hopscope.interventions.clamps import parse_clamps, replacements
 from hopscope.measures.attention_on_path import attention_on_path
 from hopscope.measures.base import observe
@@ -235,7 +236,16 @@ BAD = {
 def tabled(numbers: dict[str, dict[str, float]]) -> DataFrame:
     """Five seeds of each kind, with the same numbers."""
     rows = [
-        {"run": f"{kind}{seed}", "version": "0", "scale": "cpu", "kind": kind, "seed": seed, "quantity": q, "value": v}
+        {
+            "run": f"{kind}{seed}",
+            "version": "0",
+            "scale": "cpu",
+            "kind": kind,
+            "seed": seed,
+            "step": 0,
+            "quantity": q,
+            "value": v,
+        }
         for kind, quantities in numbers.items()
         for q, v in quantities.items()
         for seed in range(5)
@@ -257,9 +267,9 @@ def test_every_claim_can_fail(name):
 
 def test_the_querys_part_of_blindness():
     """SGD: 0.06 of 0.37; AdamW: 0.21 of 0.42."""
-    table = tabled(GOOD)
-    assert query_share(table, "sgd").tolist() == pytest.approx([0.06 / 0.37] * 5)
-    assert query_share(table, "adamw").tolist() == pytest.approx([0.5] * 5)
+    told = Quantities(tabled(GOOD), "")
+    assert query_share(told, "sgd").tolist() == pytest.approx([0.06 / 0.37] * 5)
+    assert query_share(told, "adamw").tolist() == pytest.approx([0.5] * 5)
 
 
 def test_noise_breaks_the_symmetry_of_heads():

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, PALETTE, colour, picture, styled
+from hopscope.drawing.style import GREY, PALETTE, colour, name_rows, picture, styled
 from hopscope_studies.episodic_memory.fit import NEAR
 
 
@@ -61,8 +61,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
             ax.plot(some.value, [len(labels)] * len(some), "o", ms=4.5, color=ink)
             ax.hlines([len(labels)] * len(some), some.low, some.high, color=ink, lw=1)
             labels.append(f"{part}, {among}: {name}" if name == "heads" else name)
-    ax.set_yticks(range(len(labels)), labels, fontsize=7)
-    ax.invert_yaxis()
+    name_rows(ax, labels, fontsize=7)
     ax.set(xlim=(0, None), xlabel="share like recall (95 %)", title="How many, and how many by chance")
 
 

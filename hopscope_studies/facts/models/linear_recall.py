@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.core.settings import BadInput, setting
+from hopscope.core.settings import setting
 from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 
@@ -32,9 +32,7 @@ class LinearArchitecture(Shape):
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearRecall:
         """Nothing is drawn."""
-        if task.d_vocab is None:
-            raise BadInput(f"linear_recall reads tokens, and {task.name()} has vectors; choose a task of tokens")
-        return LinearRecall(self, task.d_vocab, task.d_output)
+        return LinearRecall(self, self.tokens_of(task), task.d_output)
 
 
 class LinearRecall(TappedModel):

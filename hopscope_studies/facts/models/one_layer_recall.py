@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.core.settings import BadInput, setting
+from hopscope.core.settings import setting
 from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 from hopscope_studies.facts.models.linear_recall import seen_from
@@ -46,9 +46,7 @@ class OneLayerArchitecture(Shape):
         return 2 * self.d_mlp * self.d_model
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> OneLayerRecall:
-        if task.d_vocab is None:
-            raise BadInput(f"one_layer_recall reads tokens, and {task.name()} has vectors; choose a task of tokens")
-        return OneLayerRecall(self, task.d_vocab, task.d_output, generator)
+        return OneLayerRecall(self, self.tokens_of(task), task.d_output, generator)
 
 
 class OneLayerRecall(TappedModel):

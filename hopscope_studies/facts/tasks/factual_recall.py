@@ -71,10 +71,6 @@ class FactualRecall(TokenTask):
         """The token r0; s0 stands S before it."""
         return self.d_output + self.n_subjects
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
     query_positions = slice(-1, None)
     hop_names = ("answer",)
 

@@ -52,11 +52,6 @@ class TwoKinds(OneAnswerTask):
     def d_vocab(self) -> int:  # type: ignore[override]
         return self.n_symbols + self.n_tokens
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
-    query_positions = slice(0, None)
     hop_names = ("in context", "by heart")
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -64,9 +59,6 @@ class TwoKinds(OneAnswerTask):
         by_heart = torch.rand(n, 1, generator=generator, device=generator.device) < 0.5
         around, text = self.around.draw(n, generator)["tokens"], self.text.draw(n, generator)["tokens"]
         return {"by_heart": by_heart, "tokens": torch.where(by_heart, text + self.n_symbols, around)}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         tokens, by_heart = draw["tokens"], draw["by_heart"]

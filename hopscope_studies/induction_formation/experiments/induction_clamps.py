@@ -13,10 +13,10 @@ from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
 from hopscope.core.storage import read_json
-from hopscope.experiments.long_table import courses_of, entry
+from hopscope.experiments.long_table import courses_of, entry, namer
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
-from hopscope_studies.induction_formation.cells import CLAMPS, best, cells, namer
+from hopscope_studies.induction_formation.cells import CLAMPS, best, cell, cells
 from hopscope_studies.induction_formation.clamp_claims import claims as claims
 from hopscope_studies.induction_formation.figure import clamps_figure
 from hopscope_studies.induction_formation.theory.product import Product
@@ -38,7 +38,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run, and the toy's steps."""
     trained = [one for one in finished if isinstance(one, Run)]
     toys = DataFrame(toy_rows(one for one in finished if isinstance(one, Finished)))
-    parts = [part for part in (courses_of(trained, namer(CLAMPS, scale), best), toys) if len(part)]
+    parts = [part for part in (courses_of(trained, namer(CLAMPS, cell, scale), best), toys) if len(part)]
     return concat(parts, ignore_index=True)
 
 

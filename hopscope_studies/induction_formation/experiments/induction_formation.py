@@ -14,10 +14,10 @@ from pandas import DataFrame, concat
 from hopscope.builds.item_induction import induction
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
-from hopscope.experiments.long_table import about, courses_of, entry
+from hopscope.experiments.long_table import about, courses_of, entry, namer
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
-from hopscope_studies.induction_formation.cells import FREE, TASK, best, cells, namer
+from hopscope_studies.induction_formation.cells import FREE, TASK, best, cell, cells
 from hopscope_studies.induction_formation.claims import BY_HAND, claims as claims
 from hopscope_studies.induction_formation.figure import figure as figure
 from hopscope_studies.induction_formation.heads import judged
@@ -36,14 +36,15 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """The course of every run; of free ones and the model by hand what heads are worth."""
-    task = ItemLabels(**TASK)
+    task, name_of = ItemLabels(**TASK), namer(FREE, cell, scale)
     hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
     worth: list[dict[str, Any]] = told(hand, induction(task), task, 0)
     for run in runs:
-        of = about(run, namer(FREE, scale))
+        of = about(run, name_of)
         if of["condition"] == "free":
             worth += told(of, run.model, run.config.task, run.step)
-    return concat([courses_of(runs, namer(FREE, scale), best), DataFrame(worth)], ignore_index=True).round({"value": 5})
+    whole = concat([courses_of(runs, name_of, best), DataFrame(worth)], ignore_index=True)
+    return whole.round({"value": 5})
 
 
 def told(of: dict[str, Any], model: Any, task: Any, step: int) -> list[dict[str, Any]]:

@@ -60,12 +60,6 @@ class AutomatonStrings(SourceTask):
         """The token before each string."""
         return self.n_symbols
 
-    @property
-    def n_positions(self) -> int:
-        return self.length
-
-    query_positions = slice(0, None)
-
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         device = generator.device
         automata = random_automata(
@@ -90,9 +84,6 @@ class AutomatonStrings(SourceTask):
             "goals": automata.targets,
             "degree": automata.degree,
         }
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         following = draw["tokens"][:, 1:, None]

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.core.settings import BadInput, setting
+from hopscope.core.settings import setting
 from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
 from hopscope.theory.memories import random_rows
@@ -31,9 +31,7 @@ class MemoryArchitecture(Shape):
         return 2 * self.hidden * self.width if self.hidden else self.width**2
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> AssociativeMemory:
-        if task.d_vocab is None:
-            raise BadInput(f"associative_memory reads tokens, and {task.name()} has vectors; choose a task of tokens")
-        return AssociativeMemory(self, task.d_vocab, task.d_output, generator)
+        return AssociativeMemory(self, self.tokens_of(task), task.d_output, generator)
 
 
 class AssociativeMemory(TappedModel):

@@ -51,7 +51,6 @@ class Associations(TokenTask):
     def n_positions(self) -> int:
         return 1
 
-    query_positions = slice(0, None)
     hop_names = ("answer",)
 
     @property

@@ -70,12 +70,6 @@ class NamesInText(TokenTask):
         return self.n_words + self.n_names
 
     @property
-    def n_positions(self) -> int:
-        return self.length
-
-    query_positions = slice(0, None)
-
-    @property
     def hop_names(self) -> tuple[str, ...]:
         """`t+1`, `t+2`, `t-1`, …"""
         return tuple(f"t{offset:+d}" for offset in self.offsets)
@@ -110,9 +104,6 @@ class NamesInText(TokenTask):
             tokens.append(token)
             parts.append(part)
         return {"tokens": torch.stack(tokens, 1), "part": torch.stack(parts, 1), "name": name}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """What stands so far ahead, where the text goes so far."""

@@ -32,8 +32,6 @@ class FrozenEmbeddings(Shape):
     n_heads = 1
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> FrozenEmbeddingsTransformer:
-        if task.d_vocab is None:
-            raise BadInput(f"frozen_embeddings reads tokens, and {task.name()} has vectors; choose a task of tokens")
         return FrozenEmbeddingsTransformer(self, task, generator)
 
 
@@ -91,7 +89,7 @@ class FrozenEmbeddingsTransformer(TappedModel):
         super().__init__()
         self.architecture: FrozenEmbeddings = architecture
         d_model = architecture.d_model
-        self.register_buffer("W_E", normal(task.d_vocab or 0, d_model, generator))
+        self.register_buffer("W_E", normal(architecture.tokens_of(task), d_model, generator))
         self.register_buffer("W_pos", normal(task.n_positions, d_model, generator))
         self.register_buffer("W_U", even(d_model, task.d_output, generator))
         width = architecture.d_mlp or 4 * d_model

@@ -22,10 +22,6 @@ class NoisyTrigger(OneAnswerTask):
         return self.noise
 
     @property
-    def n_positions(self) -> int:
-        return self.length
-
-    @property
     def entropy(self) -> float:
         """H(α) in nats: the least expected loss where y is known."""
         return -sum(p * math.log(p) for p in (self.alpha, 1 - self.alpha) if p > 0)

@@ -84,9 +84,6 @@ class NoisyBigram(NoisyTrigger):
         tokens[:, 1:] = torch.where(triggers[:, :-1], follows[:, :-1], tokens[:, 1:])
         return {"tokens": tokens, "correct": correct, "noisy": noisy[:, -1:]}
 
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"]
-
     def read(self, tokens: list[int]) -> Draw:
         """The token that should follow the last trigger is that of the context; none is known to be noise."""
         followed = {second for first, second in pairwise(tokens) if first == TRIGGER} - {self.noise}

@@ -61,8 +61,6 @@ class NoisyCharacters(NoisyTrigger):
         """Number of different characters."""
         return int(self.corpus.d_vocab)
 
-    query_positions = slice(0, None)
-
     # Sequences -----------------------------------------------------------------------------------------------
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -77,9 +75,6 @@ class NoisyCharacters(NoisyTrigger):
             here = tokens[-1]
             tokens.append(torch.where(here == self.trigger, after[:, place], bigrams.follow(here, u)))
         return {"tokens": torch.stack(tokens, 1), "correct": correct}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"][:, :-1]
 
     def asked(self, draw: Draw) -> Bool[Tensor, "batch position"]:
         """Whether the trigger stands at a position, and stood before."""

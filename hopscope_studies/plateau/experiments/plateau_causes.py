@@ -19,7 +19,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
+from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
 from hopscope_studies.plateau.course import endings, hop_times
 from hopscope_studies.plateau.law import theory_of
 from hopscope_studies.plateau.theory.fit import STRIDE
@@ -104,161 +104,149 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """One factor at a time; then codes and sizes; then the released clamp; then what the model says of all of them."""
-    yield from factors(table)
-    yield from duties(table)
-    yield from sizes(table)
-    yield from released(of(table, "released at 200"), table)
-    yield foretold(table)
+    told = Conditions(table)
+    yield from factors(told)
+    yield from duties(told)
+    yield from sizes(told)
+    yield from released(told)
+    yield foretold(told)
 
 
-def factors(table: DataFrame) -> Iterator[Claim]:
+def factors(told: Conditions) -> Iterator[Claim]:
     """The join and the look-up, given, taken or held."""
-    yield waits(
+    yield told.waits(
         "without_a_prior_it_waits",
         "Control: the three-hop model without a prior does not learn x1 in 400 steps.",
-        table,
         "no prior",
     )
-    yield learns(
+    yield told.learns(
         "whole_facts_suffice",
         "The three-hop model without a prior learns every hop in 400 steps if a clamp makes layer 0 join the two "
         "tokens of each fact.",
-        table,
         "facts whole",
     )
     yield left(
+        told,
         "without_a_look_up_the_join_goes",
         "Even a join that starts strong (b = 4) is unlearnt if all layers after layer 0 are frozen, so that no "
         "look-up can form: the join's attention at the end is less than half of that at the start.",
-        of(table, "strong prior, later layers frozen"),
-        table,
+        "strong prior, later layers frozen",
         below=0.5,
     )
-    yield waits(
+    yield told.waits(
         "a_weak_join_is_not_enough_though_it_stays",
         "A weak join (b = 1) is not enough for the three-hop model to learn x1, even if layer 0's attention weights "
         "are frozen so that the join cannot be unlearnt.",
-        table,
         "weak prior, frozen",
     )
-    yield learns(
+    yield told.learns(
         "a_strong_join_is_enough_though_it_stays",
         "Control: a strong join (b = 4), frozen in the same way, is enough for the three-hop model to learn every "
         "hop in 400 steps.",
-        table,
         "strong prior, frozen",
     )
 
 
-def duties(table: DataFrame) -> Iterator[Claim]:
+def duties(told: Conditions) -> Iterator[Claim]:
     """What else the head serves, what else queries read, and other heads for either."""
-    yield learns(
+    yield told.learns(
         "the_other_duty_holds_it_back",
         "A weak prior (b = 1) is enough for the three-hop model to learn x1 if queries see no fact in layer 0, so "
         "that this layer's head has nothing to do but join facts.",
-        table,
         "weak prior, queries blind in layer 0",
         hop="x1",
     )
-    yield waits(
+    yield told.waits(
         "the_other_duty_is_not_all",
         "Without a prior the three-hop model does not learn x1 in 400 steps, even if queries see no fact in layer 0.",
-        table,
         "no prior, queries blind in layer 0",
     )
-    yield waits(
+    yield told.waits(
         "a_second_head_does_not_help",
         "With a weak prior (b = 1) in one head of layer 0, a second head in every layer is not enough for the "
         "three-hop model to learn x1.",
-        table,
         "weak prior, a second head",
     )
     yield left(
+        told,
         "without_the_detour_the_join_grows",
         "A weak join (b = 1) grows instead of being unlearnt if queries are barred from the keys of step 2, where "
         "the three-hop model at the plateau reads x1 without a join.",
-        of(table, "weak prior, no detour"),
-        table,
+        "weak prior, no detour",
         above=1,
     )
-    later = endings(of(table, "strong prior, facts not in layer 0"))
-    yield held(
+    later = endings(told.of("strong prior, facts not in layer 0"))
+    yield told.held(
         "the_join_may_form_later",
         "If clamps keep layer 0 from joining facts, the three-hop model forms the join in a later layer, which had "
         "no prior.",
         later[later.hop == "x1"].joined_later,
         "join attention of a later layer at the end",
         later,
-        table,
         above=0.5,
     )
 
 
-def left(id: str, sentence: str, rows: DataFrame, among: DataFrame, **limit: Unpack[Limit]) -> Claim:
+def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpack[Limit]) -> Claim:
     """Held to the join's attention at the end over that at the start."""
-    ends = endings(rows)
+    ends = endings(told.of(condition))
     ends = ends[ends.hop == "x1"]
     words = "join attention at the end over that at the start"
-    return held(id, sentence, ends.joined / ends.joined_start, words, rows, among, **limit)
+    return told.held(id, sentence, ends.joined / ends.joined_start, words, ends, **limit)
 
 
-def sizes(table: DataFrame) -> Iterator[Claim]:
+def sizes(told: Conditions) -> Iterator[Claim]:
     """Position codes, chains and hops."""
-    yield waits(
+    yield told.waits(
         "codes_in_the_inputs_or_turned_wait",
         "Neither one position code per fact nor rotary positions let the three-hop model learn x1 in 400 steps "
         "without a prior.",
-        table,
         "one code per fact",
         "rotary positions",
         section="beyond (6)",
     )
-    yield learns(
+    yield told.learns(
         "learnt_positions_need_no_prior",
         "With a learnt position embedding in addition to the paper's position code, the three-hop model learns x1 "
         "without a prior in every run.",
-        table,
         "learnt positions",
         hop="x1",
         section="beyond (6)",
     )
-    yield waits(
+    yield told.waits(
         "fewer_chains_wait_too",
         "With two chains instead of four, the three-hop model does not learn x1 in 400 steps, whether without a "
         "prior or with a weak one (b = 1).",
-        table,
         "no prior, 2 chains",
         "weak prior, 2 chains",
     )
-    yield learns(
+    yield told.learns(
         "one_hop_does_not_wait",
         "A model asked for one hop instead of three learns it in 400 steps without a prior.",
-        table,
         "no prior, 1 hop",
     )
 
 
-def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
+def released(told: Conditions) -> Iterator[Claim]:
     """Facts made whole by a clamp for the first 200 steps."""
+    rows = told.of("released at 200")
     first = rows[rows.hop == "x1"]
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
-    yield held(
+    yield told.held(
         "released_it_falls_apart",
         f"The three-hop model forgets x1 when the clamp that joins facts is released after {CLAMPED} steps.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
-        among,
         above=0.5,
     )
-    yield held(
+    yield told.held(
         "released_it_forms_again",
         "After the clamp that joins facts is released, the three-hop model learns x1 again by itself before "
         "training ends at 1,000 steps.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
         rows,
-        among,
         below=0.2,
     )
 
@@ -266,18 +254,18 @@ def released(rows: DataFrame, among: DataFrame) -> Iterator[Claim]:
 # Theory ------------------------------------------------------------------------------------------------------------
 
 
-def foretold(table: DataFrame) -> Claim:
+def foretold(told: Conditions) -> Claim:
     """Whether x1 is learnt, of conditions that the model was not fitted to."""
-    fit = table[table.condition.isin(STARTS)]
+    fit = told.of(*STARTS)
     theory = theory_of(fit.assign(start=fit.condition.map(STARTS)))
     right: dict[str, bool] = {}
     for name, (start, changed) in FORETOLD.items():
-        times = hop_times(of(table, name), "x1")
+        times = hop_times(told.of(name), "x1")
         if theory is not None and len(times):
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = ", ".join(name for name, met in right.items() if not met) or "none"
-    return Evidence(table[table.condition.isin(right)], "beyond", among=table).claim(
+    return Evidence(told.of(*right), "beyond", among=told.table).claim(
         "the_model_foretells_who_learns",
         "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at "
         f"least four in five of {len(right)} other conditions whether most runs learn x1 in time (wrong: {wrong}).",

@@ -17,7 +17,7 @@ from hopscope.experiments.judging import Claim, factor
 from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
-from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, held, learns, of, waits
+from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
 from hopscope_studies.plateau.course import endings
 
 #: Seconds that each scale takes on two cores.
@@ -70,65 +70,61 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """What is enough, what is not, and whether it matters how the join is given."""
-    yield waits(
+    told = Conditions(table)
+    yield told.waits(
         "without_a_prior_it_waits",
         "Control: the paper's architecture (five layers of one head, three hops) does not learn x1 in 400 steps "
         "without a prior.",
-        table,
         "none",
     )
-    yield waits(
+    yield told.waits(
         "the_code_beside_does_not_help",
         "The three-hop model does not learn x1 in 400 steps if every token also gets the position code of the token "
         "before, which is a rotation of its own.",
-        table,
         "code of the token before",
     )
     for id, way, condition in ENOUGH:
-        yield learns(id, f"{way}, every run of the three-hop model learns every hop in 400 steps.", table, condition)
-    yield learns(
+        yield told.learns(id, f"{way}, every run of the three-hop model learns every hop in 400 steps.", condition)
+    yield told.learns(
         "learnt_positions_suffice",
         "With a learnt position embedding in addition to the position code, and no other prior, every run of the "
         "three-hop model learns x1.",
-        table,
         "learnt positions",
         hop="x1",
     )
-    yield waits(
+    yield told.waits(
         "a_little_of_them_is_not_enough",
         "Initial W_Q and W_K of layer 0 that rotate the position code by one step, at a twentieth of the gain that "
         "suffices, are not enough for the three-hop model to learn x1 in 400 steps.",
-        table,
         "initial weights, 1",
     )
-    yield released(table)
-    yield alike(table)
+    yield released(told)
+    yield alike(told)
 
 
-def released(table: DataFrame) -> Claim:
+def released(told: Conditions) -> Claim:
     """A join that is taken away again."""
-    clamped = of(table, "clamp until 200")
+    clamped = told.of("clamp until 200")
     last = clamped[clamped.step == clamped.groupby("run").step.transform("max")]
-    return held(
+    return told.held(
         "a_released_clamp_needs_longer",
         "A clamp that joins facts for the first 200 of 400 steps leaves the three-hop model without x1 at the end.",
         last[last.hop == "x1"].hop_loss,
         "loss of x1 at the end",
         last,
-        table,
         above=0.5,
     )
 
 
-def alike(table: DataFrame) -> Claim:
+def alike(told: Conditions) -> Claim:
     """Initial weights against the power law of the biased starts, at the join that each has at the start."""
-    ends = endings(table)
+    ends = endings(told.table)
     first = ends[ends.hop == "x1"]
     biased = first[first.condition.str.startswith("biased")]
     scale, exponent = power_law(biased.joined_start, biased.learnt)
     weights = first[first.condition.isin(["initial weights, 2", "initial weights, 20"]) & first.learnt.notna()]
     ratios = weights.learnt / (scale * weights.joined_start**exponent)
-    return held(
+    return told.held(
         "it_matters_how_much_not_how",
         "How strong the join is at the start decides when x1 is learnt, however it was given: with initial weights "
         "that look back one token, the median run learns x1 within a factor of 2 of the step that runs with a "
@@ -136,7 +132,6 @@ def alike(table: DataFrame) -> Claim:
         ratios,
         "measured step over that of the law",
         weights,
-        table,
         within=factor(1, 2),
         of="median",
     )

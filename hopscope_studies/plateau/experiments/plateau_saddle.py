@@ -20,7 +20,7 @@ from hopscope.experiments.judging import Claim
 from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import bias, cell, start_of
-from hopscope_studies.plateau.conditions import held
+from hopscope_studies.plateau.conditions import Conditions
 from hopscope_studies.plateau.gradients import pulls, read_by_queries
 
 #: Seconds that each scale takes on two cores.
@@ -105,43 +105,41 @@ def last(table: DataFrame) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Signs and order of the pulls, and where the plateau's queries look."""
+    told = Conditions(table)
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
     words = "gradient of the score of the token before"
-    yield held(
+    yield told.held(
         "queries_pull_the_join_down",
         f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the "
         "gradient at layer 0's query positions lowers attention to the token before.",
         queries,
         f"{words}, at queries",
         rows,
-        table,
         above=0,
     )
     strong = values[values.index.get_level_values("start") == STRONG]
-    yield held(
+    yield told.held(
         "first_values_pull_it_up",
         "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
         f"token before if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows,
-        table,
         below=0,
     )
     weak = values[values.index.get_level_values("start") == WEAK]
-    yield held(
+    yield told.held(
         "the_pull_grows_with_the_join",
         "In the three-hop model, the gradient at the value positions of step 1 on attention to the token before is "
         f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows,
-        table,
         below=-10,
         of="median",
     )
-    yield from reading(last(table), table)
+    yield from reading(last(table), told)
 
 
 def mean_pull(table: DataFrame, role: str) -> Series:
@@ -150,7 +148,7 @@ def mean_pull(table: DataFrame, role: str) -> Series:
     return part[part.role == role].groupby(["start", "seed"]).pull.mean()
 
 
-def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
+def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
     """What queries read in the end."""
     for id, start, role, sentence in (
         (
@@ -169,12 +167,11 @@ def reading(ends: DataFrame, among: DataFrame) -> Iterator[Claim]:
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]
-        yield held(
+        yield told.held(
             id,
             sentence,
             part["read"],
             f"attention of a later head's queries to {role}",
             part,
-            among,
             above=0.8,
         )

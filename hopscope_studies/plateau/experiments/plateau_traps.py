@@ -16,7 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import conditions_figure, conditions_of, learns, waits
+from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 2400, "paper": 2_000_000}
@@ -64,112 +64,101 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Each trap with its control and with what should free it."""
-    yield from nearest_first(table)
-    yield from last_hop_alone(table)
-    yield from five_hops(table)
+    told = Conditions(table)
+    yield from nearest_first(told)
+    yield from last_hop_alone(told)
+    yield from five_hops(told)
 
 
-def nearest_first(table: DataFrame) -> Iterator[Claim]:
+def nearest_first(told: Conditions) -> Iterator[Claim]:
     """x3, where facts stand nearest first: is it the look-ahead that a causal mask forbids there?"""
-    yield waits(
+    yield told.waits(
         "nearest_first_stalls",
         "With nearest facts first and a strong prior (b = 4), the three-hop model does not learn x3 in 400 steps.",
-        table,
         "nearest first",
         hop="x3",
     )
-    yield waits(
+    yield told.waits(
         "whole_facts_do_not_free_it",
         "With nearest facts first, the three-hop model does not learn x3 in 400 steps even if a clamp joins the two "
         "tokens of each fact.",
-        table,
         "nearest first, facts whole",
         hop="x3",
     )
-    yield learns(
+    yield told.learns(
         "sight_of_later_facts_frees_it",
         "With nearest facts first, the three-hop model learns x3 if it has no causal mask, so that a value can "
         "attend to the next step.",
-        table,
         "nearest first, no mask",
         hop="x3",
     )
-    yield learns(
+    yield told.learns(
         "no_mask_does_no_harm",
         "Control: with deepest facts first the three-hop model learns every hop without a causal mask, too.",
-        table,
         "deepest first, no mask",
     )
-    yield waits(
+    yield told.waits(
         "without_look_ahead_deepest_first_stalls",
         "With deepest facts first, the three-hop model does not learn x3 in 400 steps if clamps keep values from "
         "attending to later steps.",
-        table,
         "deepest first, no look-ahead",
         hop="x3",
     )
 
 
-def last_hop_alone(table: DataFrame) -> Iterator[Claim]:
+def last_hop_alone(told: Conditions) -> Iterator[Claim]:
     """No implicit curriculum: how much has to be given before the rest is learnt?"""
     section = "beyond (7.2)"
-    yield waits(
+    yield told.waits(
         "the_last_hop_alone_waits",
         "Asked for x3 alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the two "
         "tokens of each fact.",
-        table,
         "last hop alone",
         hop="x3",
         section=section,
     )
-    yield waits(
+    yield told.waits(
         "one_look_up_given_is_not_enough",
         "Asked for x3 alone, the three-hop model does not learn it in 400 steps even if clamps give it joined facts "
         "and the first of three look-ups.",
-        table,
         "last hop alone, 1 given",
         hop="x3",
         section=section,
     )
-    yield learns(
+    yield told.learns(
         "two_look_ups_given_are",
         "Asked for x3 alone, the three-hop model learns it if clamps give it joined facts and two of the three "
         "look-ups.",
-        table,
         "last hop alone, 2 given",
         hop="x3",
         section=section,
     )
 
 
-def five_hops(table: DataFrame) -> Iterator[Claim]:
+def five_hops(told: Conditions) -> Iterator[Claim]:
     """D = 5 from b = 4: MLPs and heads."""
-    yield waits(
+    yield told.waits(
         "five_hops_stall_with_one_head",
         "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "
         "of five hops in 400 steps.",
-        table,
         "5 hops, 1 head",
         hop="x5",
     )
-    yield learns(
+    yield told.learns(
         "eight_heads_free_them",
         "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
         "400 steps.",
-        table,
         "5 hops, 8 heads",
     )
-    yield learns(
+    yield told.learns(
         "so_does_no_mlp",
         "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns all five hops in "
         "400 steps.",
-        table,
         "5 hops, 1 head, no MLP",
     )
-    yield learns(
+    yield told.learns(
         "so_do_whole_facts",
         "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
         "400 steps if a clamp joins the two tokens of each fact.",
-        table,
         "5 hops, 1 head, facts whole",
     )

@@ -8,10 +8,11 @@ import numpy
 import pytest
 from pandas import DataFrame
 
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.results import claim_ids
 from hopscope_studies.plateau import law
-from hopscope_studies.plateau.cells import bias, cell, combined, name_of, start_of, whole
-from hopscope_studies.plateau.conditions import learns, waits
+from hopscope_studies.plateau.cells import bias, cell, combined, start_of, whole
+from hopscope_studies.plateau.conditions import Conditions
 from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.experiments import plateau
 from hopscope_studies.plateau.theory.fit import Seen, fitted
@@ -154,19 +155,18 @@ def test_conditions_are_held_to_every_seed():
         for seed, learnt in enumerate(steps)
         for hop in ("x1", "x2")
     ]
-    table = DataFrame(rows)
+    told = Conditions(DataFrame(rows))
     found = {
-        name: (learns("a", "", table, name).verdict, waits("b", "", table, name).verdict)
-        for name in ("all", "one", "none")
+        name: (told.learns("a", "", name).verdict, told.waits("b", "", name).verdict) for name in ("all", "one", "none")
     }
     assert found == {"all": ("holds", "fails"), "one": ("fails", "fails"), "none": ("fails", "holds")}
-    assert learns("a", "", table, "missing").verdict == waits("b", "", table, "missing").verdict == "undecided"
+    assert told.learns("a", "", "missing").verdict == told.waits("b", "", "missing").verdict == "undecided"
 
 
 def test_a_cell_is_known_by_what_it_changes():
     named = {"plain": {"model": bias(0)}, "weak": {"model": bias(1)}, "whole": {"training": {"clamps": whole(3)}}}
     for scale in ("quick", "cpu", "paper"):
-        assert [name_of(cell(changes, 2, scale), named, scale) for changes in named.values()] == list(named)
+        assert [namer(named, cell, scale)(cell(changes, 2, scale)) for changes in named.values()] == list(named)
     assert [start_of(cell({"model": bias(b)}, 0)) for b in (0, 1.5)] == [0, 1.5]
     assert math.isnan(start_of(cell({}, 0)))
     assert combined({"model": {"mlp": True}}, {"model": bias(1)})["model"] == {"mlp": True, **bias(1)}

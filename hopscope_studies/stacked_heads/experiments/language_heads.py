@@ -17,7 +17,7 @@ from pandas import DataFrame
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import read_json
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import OfModel, names
 from hopscope.experiments.variants import seeds_of
@@ -116,8 +116,7 @@ def figure(table: DataFrame) -> Figure:
             places = [names.index(name) + 0.16 * (seed - 0.5) for name in part.name]
             ax.plot(part.value, places, ls="", marker="o", ms=4, color=colour(seed), label=f"questions of seed {seed}")
             ax.hlines(places, part.low, part.high, color=colour(seed), lw=1)
-        ax.set_yticks(range(len(names)), names)
-        ax.invert_yaxis()
+        name_rows(ax, names)
         ax.axvline(0, color=GREY, lw=0.8, ls=":")
         ax.set_title(title)
     ax.legend(loc="lower right")

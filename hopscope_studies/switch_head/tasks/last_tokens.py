@@ -40,10 +40,6 @@ class LastTokens(TokenTask):
             raise BadInput(f"length must be above places, {self.n_places}; got {self.length}")
 
     @property
-    def n_positions(self) -> int:
-        return self.length
-
-    @property
     def query_positions(self) -> slice:
         return slice(self.n_places, None)
 
@@ -59,9 +55,6 @@ class LastTokens(TokenTask):
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         shape = (n, self.length)
         return {"tokens": torch.randint(self.d_vocab, shape, generator=generator, device=generator.device)}
-
-    def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        return draw["tokens"]
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         return draw["tokens"][:, :-1].unfold(1, self.n_places, 1).flip(-1)

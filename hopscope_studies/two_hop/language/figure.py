@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope_studies.two_hop.language.claims import MOST, at, interval, share
 from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES
 
@@ -29,8 +29,7 @@ def figure(table: DataFrame) -> Figure:
         by_template(right, at(language, hops, MOST), number, "one hop" if hops == 1 else "two hops")
     right.axvline(1 / MOST, color=GREY, ls="--", lw=0.9, label="guess among ends")
     right.set(xlabel="right answers among ends", xlim=(0, 1.05), title=f"By template, {MOST} chains")
-    right.set_yticks(range(len(TEMPLATES)), list(TEMPLATES))
-    right.invert_yaxis()
+    name_rows(right, list(TEMPLATES))
     right.legend(fontsize=7)
     return shown
 
