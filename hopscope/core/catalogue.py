@@ -161,21 +161,18 @@ def find(folder: str, name: str) -> Any:
     """The variant itself: the one concrete class that its file defines, or else the function named like the file."""
     name = current(folder, name)
     source = module(folder, name)
-    classes = [
-        value
-        for value in vars(source).values()
-        if inspect.isclass(value) and value.__module__ == source.__name__ and is_variant(value, folder)
-    ]
+    own = [value for value in vars(source).values() if inspect.isclass(value) and value.__module__ == source.__name__]
+    derived = [value for value in own if derives(value, folder)]
+    classes = [value for value in derived if not inspect.isabstract(value)]
     if any(issubclass(c, Settings) for c in classes):  # a model's module stands beside the settings that build it
         classes = [c for c in classes if issubclass(c, Settings)]
     if len(classes) == 1:
         return classes[0]
     if inspect.isfunction(function := getattr(source, name, None)):
         return function
-    for value in vars(source).values():
-        if not classes and inspect.isclass(value) and value.__module__ == source.__name__ and derives(value, folder):
-            lacks = ", ".join(sorted(getattr(value, "__abstractmethods__", ())))
-            raise BadInput(f"{source.__file__} is unfinished: {value.__name__} lacks {lacks}")
+    for value in derived if not classes else ():
+        lacks = ", ".join(sorted(getattr(value, "__abstractmethods__", ())))
+        raise BadInput(f"{source.__file__} is unfinished: {value.__name__} lacks {lacks}")
     raise not_whole(
         source,
         f"must define exactly one concrete class whose base is in {folder}/base.py, or a function {name}(); found "
@@ -233,11 +230,6 @@ def arguments(text: str, behind: str) -> dict[str, Any]:
 def literal(value: ast.expr) -> Any:
     """A number, a truth value or a word. Raises ValueError for anything else."""
     return value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
-
-
-def is_variant(value: type, folder: str) -> bool:
-    """Whether a class is finished and derives from the library's base of this folder."""
-    return not inspect.isabstract(value) and derives(value, folder)
 
 
 def derives(value: type, folder: str) -> bool:

@@ -258,8 +258,7 @@ def draw_events(ax: Axes, events: Sequence[Onset | None], top: int, tint: str, e
     ax.plot([step for step, _ in known], [row for _, row in known], color=tint, lw=1.2, marker="o", ms=5, label=label)
     for row, onset in enumerate(events):
         if onset and onset.step is None:
-            at, arrow = (0, "<") if onset.status == "already" else (end, ">")
-            ax.plot(at, top + row, marker=arrow, ms=7, mfc="none", mec=tint, ls="", clip_on=False)
+            mark(ax, onset, top + row, tint, "", (0, end), hollow=True)
 
 
 def draw_precedence(ax: Axes, order: Agreement) -> None:

@@ -13,7 +13,6 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.explorer.bundle import INSTANCES, SIZES, Block
 from hopscope.explorer.typed import typing_of
-from hopscope.models.base import Shape
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import Relations
 from hopscope.runs.run import Run
@@ -40,15 +39,10 @@ class Sequences:
         """Those of a run."""
         batch = run.task.sample(SIZES[-1], SEED)
         shape = run.config.model
-        if not has_heads(shape):
+        if not shape.n_layers * shape.n_heads:  # there is no attention to look at
             return cls(batch, ())
         middle = batch.rows(slice(0, SIZES[1]))
         return cls(batch, tuple(Evaluator(run.config.model.build(run.task), middle).ground.paths))
-
-
-def has_heads(shape: Shape) -> bool:
-    """Whether a model has attention to look at."""
-    return bool(shape.n_layers * shape.n_heads)
 
 
 def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, Block]]:

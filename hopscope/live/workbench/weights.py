@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -75,17 +75,13 @@ def reads(asked: Asked, layer: int) -> dict[str, Tensor]:
     cache = asked.activations(before, *names)
     stream, found = cache[before][:, asked.at], {}
     for part, name in zip(MAPS, names, strict=True):
-        folded = Folded(partial(of_stream, asked, before, name), stream.shape[-1], stream)
+        tried = lambda x, name=name: asked.tried(x, before, name)[0]  # noqa: E731
+        folded = Folded(tried, stream.shape[-1], stream)
         linear = folded.scale(stream, cache[name][:, asked.at]) is not None
         if part == "v" and not linear:
             raise BadInput(f"values of layer {layer} are no linear map of the normed stream")
         found[part] = folded.weight.transpose(0, 1) * (1.0 if linear else torch.nan)
     return found
-
-
-def of_stream(asked: Asked, before: str, name: str, x: Tensor) -> Tensor:
-    """What an activation becomes where the stream before its layer is given."""
-    return asked.tried(x, before, name)[0]
 
 
 def writes(asked: Asked, layer: int) -> Tensor:
