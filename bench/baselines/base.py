@@ -134,11 +134,15 @@ def smallest(proposal: Proposal, lab: Yardstick, threshold: float, near: int = N
 
 
 @dataclass(frozen=True)
-class Pruned:
+class Pruned(Change):
     """A circuit of which the first layers are complete: they are the model's own, and need not be computed again."""
 
     kept: Kept
-    first_layer: float
+    first: float
+
+    @property
+    def first_layer(self) -> float:
+        return self.first
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         return self.kept.pattern(layer, actual, ground)

@@ -337,8 +337,7 @@ def unlist(folder: Path, names: Iterable[str]) -> None:
 
 def write_listed(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     """Write files into a folder, which is made if it is not there, and list them. Raises CannotSave, Damaged."""
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     unlist(folder, files)
     for name, data in files.items():
         write_file(folder / name, data)

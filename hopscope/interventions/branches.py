@@ -61,7 +61,7 @@ class Branching(Generic[C]):
         self.n_layers = len(engine.layers)
         self.shares = bool(engine.model.starts_at_layers)  # else no change is like another in any layer
         self.keys: list[list[Hashable]] = [
-            [change.key(layer) if self.shares else place for layer in engine.layers]
+            [change.key(layer) for layer in engine.layers] if self.shares else [place] * max(1, self.n_layers)
             for place, change in enumerate(changes)
         ]
         self.found: dict[int, Float[Tensor, "batch query output"]] = {}

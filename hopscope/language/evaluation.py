@@ -24,7 +24,7 @@ from typing import Any
 
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import BadInput, Settings, setting
-from hopscope.core.storage import read_listed
+from hopscope.core.storage import read_listed, write_listed
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.agreement import AGREEING, agreed

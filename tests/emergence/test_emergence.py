@@ -295,7 +295,7 @@ def test_strengths_and_costs_are_those_of_the_evaluator(tmp_path, monkeypatch):
     as_is, silenced = evaluator.losses([AsIs(), Silenced(frozenset([path]))])
     assert record.effects.mean(1)[0, -1] == pytest.approx(silenced.mean - as_is.mean, abs=1e-4)
     assert dict(zip(run.task.hop_names, record.hops[:, -1], strict=True)) == pytest.approx(
-        evaluator.hop_losses(AsIs()), abs=1e-5
+        evaluator.accounts([AsIs()])[0].hop_losses, abs=1e-5
     )
 
 

@@ -1,4 +1,4 @@
-"""How the waits scale with batch, base, depth, width and number of chains, without a prior (Musat, ICLR 2025, 9.2).
+"""How the waits scale with batch, base, depth, width and number of chains, without a prior (Musat, section 9.2).
 
 `plateau_length` predicts how the wait for one hop grows with length. Here the same two factors, a join w and a look-up
 u (`theory/two_factor.py`), predict five more scales. The recipe is that of `hopscope demo`: base 10,000, GPT-2's
