@@ -234,5 +234,5 @@ def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path]
     alone = [path for path in spared if all(path in units for units in listed)]
     if alone and claim.claim != "proven":
         told = ", ".join(map(str, alone))
-        return Completeness("not claimed", f"the model does without {told}, but no circuit without it was found")
+        return Completeness("not claimed", f"the model does without {told}, but no circuit that was found does")
     return claim

@@ -222,8 +222,16 @@ def told_losses(circuit: Circuit) -> str:
             f"{loss['live']}{whole}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
             f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}.",
             *null_of_each(circuit),
+            *unasked(circuit),
         ]
     )
+
+
+def unasked(circuit: Circuit) -> list[str]:
+    """A sentence where a test could not be asked for."""
+    if circuit.protocol.get("averaged") != 0:
+        return []
+    return ["No test has all other heads at their average, for what this model's heads say cannot be replaced."]
 
 
 def null_of_each(circuit: Circuit) -> list[str]:

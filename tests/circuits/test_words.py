@@ -69,6 +69,12 @@ def test_what_null_means_is_told_where_it_is_not_one_thing():
     assert "Where idle" not in paragraph(circuit(*map(found, DEMO), protocol=mixed | {"null": "identity"}), Retrieval())
 
 
+def test_a_test_that_could_not_be_asked_is_told():
+    said = "No test has all other heads at their average"
+    assert said in paragraph(circuit(*map(found, DEMO), protocol={"averaged": 0}), Retrieval())
+    assert said not in paragraph(circuit(*map(found, DEMO), protocol={"averaged": 4096}), Retrieval())
+
+
 def test_the_loss_with_rows_whole_stands_beside_that_of_the_paths_alone():
     one = circuit(*map(found, DEMO))
     losses = one.losses | {"rows": Loss(0.031, 0.03, 0.032, 512)}
