@@ -17,7 +17,7 @@ export function expected({ hops, prior }: Lesson): string {
 export function warning({ hops, layers }: Lesson): string {
   if (hops <= within(layers)) return "";
   const least = [1, 2, 3, 4].find((one) => within(one) >= hops)!;
-  return `${capital(layersOf(layers))} cannot learn ${hopsOf(hops)}, which ${hops > 1 ? "take" : "takes"} at least ${NUMBER[least]}. Train it, and see it fail.`;
+  return `${capital(layersOf(layers))} cannot learn ${hopsOf(hops)}, which ${hops > 1 ? "take" : "takes"} at least ${layersOf(least)}. Train it, and see it fail.`;
 }
 
 /** What is to be seen now, or has come of it. `until`: to where a link has it trained again. */
@@ -51,7 +51,7 @@ function cannot(layers: number): string {
   return (
     `${why}Number the tokens of a chain: the query ann is 0, its first fact (ann bob) is 1 and 2, the next (bob cy) ` +
     `3 and 4. The answer after D hops is token 2D. A position can read another with which it shares a symbol, so a ` +
-    `layer at most doubles how far its contents reach: after ${layersOf(layers)} the query holds at most token ` +
+    `layer at most doubles how many tokens it holds: after ${layersOf(layers)} the query holds at most token ` +
     `${last}, and ${hopsOf(can + 1)} would take token ${answer}.`
   );
 }

@@ -68,7 +68,7 @@ test("what cannot be learnt is said before, and with the least number of layers"
   ]);
   assert.match(
     warning({ ...lesson, hops: 3, layers: 2 }),
-    /^Two layers cannot learn three hops, which take at least three/,
+    /^Two layers cannot learn three hops, which take at least three layers/,
   );
   assert.match(verdict(lesson, [0.7], 200, false), /the query holds at most token 1, and one hop would take token 2/);
   assert.match(
