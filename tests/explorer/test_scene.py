@@ -184,6 +184,7 @@ def test_the_tour_is_told_in_five_paragraphs_that_move_the_picture(scene, width)
 def test_the_tour_trains_the_model_of_one_layer(scene):
     page = scene("#tell=3")
     page.page.locator(".told").get_by_role("button", name="one layer").press("Enter")
-    page.page.locator(".knobs").get_by_text("One layer cannot learn one hop, which takes at least two layers.").wait_for()
+    knobs = page.page.locator(".knobs")
+    knobs.get_by_text("One layer cannot learn one hop, which takes at least two layers.").wait_for()
     assert "hops=1&layers=1" in page.page.evaluate("location.hash")
     assert page.said == []

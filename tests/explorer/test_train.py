@@ -104,7 +104,8 @@ def test_a_knocked_out_arrow_flips_the_answer(train):
 def test_one_layer_fails_and_the_page_says_why(train):
     page = train("&layers=1")
     settled(page)
-    assert "One layer cannot learn two hops, which take at least three layers." in page.page.locator(".knobs").inner_text()
+    knobs = page.page.locator(".knobs").inner_text()
+    assert "One layer cannot learn two hops, which take at least three layers." in knobs
     page.page.locator("[data-train]").press("Enter")
     page.page.locator(".outcome", has_text="One layer cannot").wait_for()
     settled(page)
