@@ -1,1 +1,1 @@
-"""The ground: settings, the catalogue of variants, seeds, the environment, files that survive a crash, intervals."""
+"""The laboratory's base: settings, the catalogue of variants, seeds, environment, durable files, intervals."""

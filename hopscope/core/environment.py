@@ -1,10 +1,11 @@
-"""What a run's bits depend on beside its configuration: versions, processor, libraries, threads, compilation.
+"""The environment that a run's exact bits depend on: versions, processor, libraries, threads, compilation.
 
-A sum of floating-point numbers depends on its order, which libraries choose by processor, vendor and thread count: MKL
-and oneDNN take other paths with AVX2 than with AVX-512 (Intel, *oneMKL developer guide*, "Conditional Numerical
-Reproducibility"). Whatever may change the order is recorded, even where it rarely does.
+A floating-point sum depends on the order of its terms, which libraries choose by processor, vendor and thread count:
+MKL and oneDNN use other code with AVX2 than with AVX-512 (Intel, *oneMKL developer guide*, "Conditional Numerical
+Reproducibility"). Everything that may change the order is recorded, even if it rarely does.
 
-PyTorch is imported where it is asked, for the command line also starts here, and not every command needs it.
+PyTorch is imported inside the functions that need it, because the command line imports this file and many commands do
+not need PyTorch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @cache
 def code_version() -> str:
-    """The package's version, and a hash of its source, our studies' included: what a result was made with."""
+    """The package's version and a hash of its source and of the studies' source: the code that made a result."""
     digest = hashlib.sha256()
     for root in (Path(__file__).parents[1], *outside.ours().values()):
         for path in sorted(root.rglob("*.py")):
@@ -41,21 +42,21 @@ def code_version() -> str:
 
 
 def package_version() -> str:
-    """The installed version, or that of a bare checkout."""
+    """The installed version; "0.0.0" in a checkout that is not installed."""
     try:
         return version("hopscope")
     except PackageNotFoundError:
         return "0.0.0"
 
 
-#: Entries that every session has, if they apply: where one is missing, that says something (`stacked`: alone). What
-#: was recorded later is not known of older sessions, and by itself makes no run inexact.
+#: Entries that every session records if they apply: an absent one has a meaning (no `stacked`: trained alone). Other
+#: entries were added later; that an older session lacks them does not by itself make a run inexact.
 ALWAYS_RECORDED = ("code", "torch", "threads", "device", "compiled", "stacked")
-#: Variables that choose the kernels of a library; the number of threads has an entry of its own.
+#: Prefixes of environment variables that choose a library's kernels; the thread count has an entry of its own.
 SWITCHES = ("ATEN_", "CUBLAS_", "DNNL_", "KMP_", "MKL_", "NVIDIA_TF32_", "ONEDNN_", "OPENBLAS_", "TORCHINDUCTOR_")
-#: Of a processor's flags those of arithmetic, on x86-64 and ARM.
+#: Processor flags of arithmetic instructions, on x86-64 and ARM.
 ARITHMETIC = re.compile(r"avx|fma|f16c|amx|asimd|sve|sme|bf16|fphp|i8mm|fp16")
-#: What PyTorch says of the libraries that it was built with.
+#: Patterns for the libraries in `torch.__config__.show()`.
 LIBRARIES = {
     "BLAS": r"BLAS_INFO=(\w+)",
     "MKL": r"Math Kernel Library Version ([\d.]+)",
@@ -70,13 +71,13 @@ def describe(
     kernels: Mapping[str, str] | None = None,
     plugins: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Everything that must not change for a resumed run to be bit-identical.
+    """The environment, by entry: everything that must stay the same for a resumed run to be bit-identical.
 
     Args:
         device: where the run is trained.
         compiled: whether by `torch.compile`.
-        kernels: kernels of ours that it uses, by name, with their versions.
-        plugins: files from outside that it uses, by name, with their sha256.
+        kernels: versions of our own kernels that it uses, by name.
+        plugins: sha256 of the files from outside that it uses, by name.
     """
     import torch
 
@@ -101,7 +102,7 @@ def describe(
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """By name, what two sessions recorded differently; an entry that only one could record yet is unknown."""
+    """Entries that two sessions recorded differently, as (before, now). Later entries count only if both have them."""
     return {
         name: (before.get(name), now.get(name))
         for name in {**before, **now}
@@ -110,25 +111,25 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, 
 
 
 def changes(sessions: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
-    """By name, what changed from one to the next, its last values before and after."""
+    """Entries that changed between consecutive sessions, each with its last (before, now)."""
     pairs = zip(accumulate(sessions, merged), sessions[1:], strict=False)
     return {name: values for before, now in pairs for name, values in differences(before, now).items()}
 
 
 def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is known after two sessions: the later one's entries, and the earlier one's that it could not record."""
+    """The later session's entries, and those of the earlier one that the later one lacks and need not record."""
     return {name: value for name, value in earlier.items() if name not in ALWAYS_RECORDED} | dict(later)
 
 
 def in_words(name: str, before: object, now: object) -> str:
-    """One difference: of entries that list several things, only those that differ."""
+    """One difference in words; of an entry that lists several things, only those that differ are named."""
     was, became = words_of(before), words_of(now)
     gone, new = ([word for word in a if word not in b] for a, b in ((was, became), (became, was)))
     return f"{name}: {' '.join(gone) or 'without'} before, {' '.join(new) or 'without'} now"
 
 
 def words_of(value: object) -> list[str]:
-    """An entry's parts; of files with their sha256 as much as tells them apart."""
+    """An entry's parts; of files with their sha256, the first twelve digits."""
     if isinstance(value, Mapping):
         return [f"{name}={str(sha256)[:12]}" for name, sha256 in value.items()]
     return str(value).split()
@@ -136,7 +137,7 @@ def words_of(value: object) -> list[str]:
 
 @cache
 def cpuinfo() -> dict[str, str]:
-    """What Linux says of the first processor, by name."""
+    """/proc/cpuinfo of the first processor, by name; empty where there is none."""
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:
@@ -145,33 +146,33 @@ def cpuinfo() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Vendor, family and model: libraries choose block sizes by them."""
-    told = [cpuinfo().get(name, "") for name in ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")]
-    return "/".join(filter(None, told)) or platform.processor() or platform.machine()
+    """Vendor, family and model of the processor: libraries choose block sizes by them."""
+    parts = [cpuinfo().get(name, "") for name in ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")]
+    return "/".join(filter(None, parts)) or platform.processor() or platform.machine()
 
 
 def arithmetic_flags() -> list[str]:
-    """Sets of instructions that change how sums are made."""
+    """Instruction sets that change the order of a sum."""
     flags = cpuinfo().get("flags") or cpuinfo().get("Features") or ""
     return sorted(flag for flag in flags.split() if ARITHMETIC.search(flag))
 
 
 def math_libraries(cuda: bool) -> str:
-    """Names and versions: BLAS, oneDNN, OpenMP, the C library; on a GPU CUDA and cuDNN."""
+    """Names and versions of BLAS, oneDNN, OpenMP and the C library; on a GPU also of CUDA and cuDNN."""
     import torch
 
-    said = torch.__config__.show()
-    found = {name: match[1] for name, pattern in LIBRARIES.items() if (match := re.search(pattern, said))}
+    build = torch.__config__.show()
+    versions = {name: match[1] for name, pattern in LIBRARIES.items() if (match := re.search(pattern, build))}
     library, release = platform.libc_ver()
-    found |= {library: release} if library else {}
+    versions |= {library: release} if library else {}
     if cuda:
-        found |= {"CUDA": str(torch.version.cuda), "cuDNN": str(torch.backends.cudnn.version())}
-    return " ".join(f"{name}-{release}" for name, release in found.items())
+        versions |= {"CUDA": str(torch.version.cuda), "cuDNN": str(torch.backends.cudnn.version())}
+    return " ".join(f"{name}-{release}" for name, release in versions.items())
 
 
 @cache
 def compiler(cuda: bool) -> str:
-    """What `torch.compile` makes code with."""
+    """The version of the compiler that `torch.compile` uses."""
     if cuda:
         return f"triton {version('triton')}"
     done = subprocess.run([str(cpp_compiler()), "--version"], capture_output=True, text=True, check=False)
@@ -179,7 +180,7 @@ def compiler(cuda: bool) -> str:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
+    """The device of that name; `auto` is a GPU where there is one. Raises BadInput for a device that is not there."""
     import torch
 
     if name == "auto":
@@ -195,13 +196,13 @@ def choose_device(name: str) -> torch.device:
 
 
 def check_threads(threads: int | None) -> None:
-    """Raise BadInput for more threads than could help anybody: the system may refuse to start them."""
+    """Raise BadInput for a thread count below 1 or far above the cores, which the system may refuse to start."""
     most = max(64, 4 * (os.cpu_count() or 1))
     if threads is not None and not 1 <= threads <= most:
         raise BadInput(f"threads must be between 1 and {most}; this machine has {os.cpu_count()} cores; got {threads}")
 
 
 def cpp_compiler() -> str | None:
-    """The compiler that `torch.compile` makes code for the CPU with, if there is one."""
+    """The C++ compiler that `torch.compile` uses on the CPU; None if there is none."""
     names = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
-    return next((found for name in names if name and (found := shutil.which(name))), None)
+    return next((path for name in names if name and (path := shutil.which(name))), None)

@@ -1,8 +1,8 @@
-"""Frozen dataclasses as JSON and back, to the bit: what was measured once can be read again as if it were now.
+"""Frozen dataclasses as JSON and back, exact to the bit, so that stored measurements read as if just made.
 
-What a file is to hold for people is another matter: there numbers are rounded (`as_dict` of each class). Here a value
-is restored from its class's annotations: nested dataclasses, tuples, lists, sets, dictionaries with names as keys,
-arrays of float64, optional values. A number that is not finite, which JSON does not have, is written as its name.
+Files for people are written differently, with rounded numbers (`as_dict` of each class). Here a value is restored from
+its class's annotations: nested dataclasses, tuples, lists, sets, dictionaries with string keys, float64 arrays,
+optional values. JSON has no infinities and no NaN, so those numbers are written as their names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; sets in a fixed order."""
+    """A value as JSON can hold it; sets are sorted."""
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(kind: type[T], values: Any, **given: Any) -> T:
-    """The inverse of `plain` for a dataclass; `given` are fields that are known already.
+    """The inverse of `plain` for a dataclass; `given` holds fields that are passed in rather than read.
 
     Raises Damaged if the values are not those of such a dataclass.
     """
@@ -56,7 +56,7 @@ def part_of(hint: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return part_of(chosen(of, value), value)
     if origin is numpy.ndarray:
-        return numpy.array(value, dtype=float)  # of names of numbers, too
+        return numpy.array(value, dtype=float)  # also turns "nan" and "inf" into numbers
     if origin in (tuple, list, frozenset):
         return origin(part_of(of[0], part) for part in value)
     if origin in (dict, Mapping):
@@ -69,7 +69,7 @@ def part_of(hint: Any, value: Any) -> Any:
 
 
 def chosen(kinds: tuple[Any, ...], value: Any) -> Any:
-    """Which type of a union a JSON value is of: none, the dataclass with these fields, or whatever else there is."""
+    """The type of a union that a JSON value has: None, the dataclass with these fields, or the first other type."""
     if value is None:
         return types.NoneType
     if isinstance(value, dict):

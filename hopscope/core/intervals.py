@@ -1,4 +1,4 @@
-"""Intervals of shares, and of means of what lies between 0 and 1 (Wilson, 1927)."""
+"""Confidence intervals of shares, and of means of values between 0 and 1 (Wilson, 1927)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Z_95 = 1.959964  # the normal distribution's 97.5 % point
 
 
 def wilson(hits: float, n: int, z: float = Z_95) -> tuple[float, float]:
-    """The interval of a share, by default of 95 %, after `hits` of `n`; (0, 1) if n is 0.
+    """Wilson's interval of a share, 95 % by default, after `hits` out of `n`; (0, 1) if n is 0.
 
-    The shares p whose distance from hits / n is at most z standard errors √(p(1 − p) / n).
+    It holds the shares p whose distance from hits / n is at most z standard errors √(p(1 − p) / n).
     """
     if n == 0:
         return 0.0, 1.0
@@ -22,9 +22,9 @@ def wilson(hits: float, n: int, z: float = Z_95) -> tuple[float, float]:
 
 
 def wilson_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the mean of independent values from 0 to 1; (0, 1) of none.
+    """The 95 % interval of the mean of independent values from 0 to 1; (0, 1) if there are none.
 
-    That of a share which is as large: of all variables between 0 and 1 with a given mean, those that are 0 or 1 vary
-    most, so that the interval is never too narrow on that account.
+    It is Wilson's interval of a share of the same size. Among variables between 0 and 1 with a given mean, those that
+    take only 0 and 1 have the largest variance, so the interval is conservative.
     """
     return wilson(math.fsum(values), len(values))

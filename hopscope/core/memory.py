@@ -1,4 +1,4 @@
-"""The memory that this process may still take (Linux; proc(5), and the kernel's admin-guide on control groups)."""
+"""Memory that this process may still allocate (Linux; proc(5), and the kernel's admin-guide on control groups)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from pathlib import Path
 
 
 def memory_free() -> int | None:
-    """Bytes that this process may still take: by the system, its control groups, its limit; None where nobody says."""
+    """Bytes this process may still allocate, by system, control groups and its own limit; None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
         groups = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    return min([*found, *left_in_groups(groups, Path("/sys/fs/cgroup")), *left_of_addresses()], default=None)
+    return min([*available, *left_in_groups(groups, Path("/sys/fs/cgroup")), *left_of_addresses()], default=None)
 
 
-#: Names of a control group's limit and use, by version (Linux, admin-guide/cgroup-v2 and cgroup-v1/memory).
+#: File names of a control group's limit and use, by version (Linux, admin-guide/cgroup-v2 and cgroup-v1/memory).
 GROUPS = {"": ("memory.max", "memory.current"), "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes")}
 
 
-def left_in_groups(told: str, root: Path) -> list[int]:
-    """What each control group around a process leaves, if it has a limit; files that are kept by the way can go.
+def left_in_groups(membership: str, root: Path) -> list[int]:
+    """Bytes left in each control group around a process that has a limit; cached files count as free.
 
     Args:
-        told: its groups, as in /proc/self/cgroup.
-        root: where groups are mounted.
+        membership: the text of /proc/self/cgroup.
+        root: where control groups are mounted.
     """
-    found = []
-    for line in told.splitlines():
+    left = []
+    for line in membership.splitlines():
         _, _, rest = line.partition(":")
         kind, _, path = rest.partition(":")
         if kind in GROUPS and path.startswith("/"):
             own = Path(path.lstrip("/"))
-            found += [left_in(root / kind / group, *GROUPS[kind]) for group in (own, *own.parents)]
-    return [left for left in dict.fromkeys(found) if left is not None]
+            left += [left_in(root / kind / group, *GROUPS[kind]) for group in (own, *own.parents)]
+    return [bytes_left for bytes_left in dict.fromkeys(left) if bytes_left is not None]
 
 
 def left_in(group: Path, limit: str, used: str) -> int | None:
-    """What a control group leaves; None if it has no limit, or cannot be asked."""
+    """Bytes left in one control group; None if it has no limit or cannot be read."""
     try:
         most = (group / limit).read_text().strip()
         if not most.isdecimal():
@@ -51,7 +51,7 @@ def left_in(group: Path, limit: str, used: str) -> int | None:
 
 
 def left_of_addresses() -> list[int]:
-    """What a limit on this process's addresses leaves (`ulimit -v`); nothing where there is none."""
+    """Bytes left under the limit on this process's address space (`ulimit -v`); empty if it has none."""
     try:
         import resource
 

@@ -1,9 +1,9 @@
-"""Files of one's own: folders laid out like the package, and installed packages that say that they are plug-ins.
+"""Variants from outside: a user's folders laid out like the package, and installed packages that are plug-ins.
 
-`HOPSCOPE_PATH` names folders, as PATH does; `hopscope --with DIR` adds one for a command and the processes that it
-starts. A package has an entry point in the group `hopscope`; so has our own package of studies, which is found alike
-and is nobody's own. The modules of a folder are imported under a private package name, by an importlib finder, so that
-none of them hides a module of another name; imports within the folder are relative, as in any package.
+`HOPSCOPE_PATH` lists folders, as PATH does; `hopscope --with DIR` adds one for a command and the processes that it
+starts. A package has an entry point in the group `hopscope`. Our own package of studies is found in the same way but
+is not counted as outside. The modules of a folder are imported under a private package name by an importlib finder, so
+that none of them shadows another module. Imports within the folder are relative, as in any package.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 
-#: The variable that names folders, the group in which packages name themselves, and the distribution that is ours.
+#: The variable that lists folders, the entry-point group of plug-ins, and the name of our own distribution.
 VARIABLE, GROUP, OURS = "HOPSCOPE_PATH", "hopscope", "hopscope"
 STUDIES = "hopscope_studies"
 PRIVATE = "_hopscope_outside_"
-#: How a file of one's own is brought, for whoever lacks it.
+#: How to make a file of your own known, for error messages.
 ADVICE = f"a file of your own is found with hopscope --with DIR, or {VARIABLE}=DIR"
 
 
 def folders() -> list[Path]:
-    """The folders that `HOPSCOPE_PATH` names. Raises BadInput for one that is not there."""
+    """The folders that `HOPSCOPE_PATH` lists, absolute. Raises BadInput for one that is not there."""
     named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in named:
         if not folder.is_dir():
@@ -44,65 +44,65 @@ def folders() -> list[Path]:
 
 
 def added(more: Iterable[str]) -> str:
-    """The value of `HOPSCOPE_PATH` with more folders before those that it names."""
+    """The value of `HOPSCOPE_PATH` with more folders in front of those that it lists."""
     there = os.environ.get(VARIABLE, "")
     return os.pathsep.join([*(str(Path(folder).absolute()) for folder in more), *([there] if there else [])])
 
 
 def options() -> list[str]:
-    """The same folders as options of the command line, for a process that may run on another machine."""
+    """The folders as `--with` options, for a process that may run on another machine."""
     return [word for folder in folders() for word in ("--with", str(folder))]
 
 
 @cache
 def ours() -> dict[str, Path]:
-    """The plug-ins that our own distribution brings: by name, where they lie; in a bare checkout what is beside us."""
-    found = installed(point for point in entry_points(group=GROUP) if is_ours(point))
+    """Plug-ins of our own distribution, path by name; in a checkout that is not installed, the folder beside us."""
+    ours_installed = installed(point for point in entry_points(group=GROUP) if is_ours(point))
     beside = Path(__file__).parents[2] / STUDIES
-    return found or ({STUDIES: beside} if beside.is_dir() else {})
+    return ours_installed or ({STUDIES: beside} if beside.is_dir() else {})
 
 
 @cache
 def packages() -> dict[str, Path]:
-    """The plug-ins that others have installed: by name, where they lie."""
+    """Plug-ins that others have installed, path by name."""
     return installed(point for point in entry_points(group=GROUP) if not is_ours(point))
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Whether our own distribution brings a plug-in."""
+    """Whether a plug-in belongs to our own distribution."""
     return point.dist is not None and point.dist.name == OURS
 
 
 def installed(points: Iterable[EntryPoint]) -> dict[str, Path]:
-    """The packages that entry points name, and where they lie. None is imported.
+    """The packages that entry points name, path by name. Imports none.
 
-    Raises BadInput for one that is gone though it is still listed.
+    Raises BadInput for a package that is listed but gone.
     """
-    found = {}
+    packages = {}
     for point in points:
         top, *inner = point.value.partition(":")[0].strip().split(".")
         spec = importlib.util.find_spec(top)
         where = [] if spec is None else list(spec.submodule_search_locations or [])
         if not where or not (folder := Path(where[0], *inner)).is_dir():
             raise BadInput(f"the plug-in {point.name!r} is installed, but there is no package {point.value!r}; mend it")
-        found[".".join([top, *inner])] = folder.resolve()
-    return found
+        packages[".".join([top, *inner])] = folder.resolve()
+    return packages
 
 
 def places() -> dict[str, Path]:
-    """Where files of one's own are: folders by the name of the package that their modules are in."""
+    """All packages from outside, path by name; a folder has the private name of `package_of`."""
     installed = packages()
     known = {*ours().values(), *installed.values()}
     return installed | {package_of(folder): folder for folder in folders() if folder not in known}
 
 
 def package_of(folder: Path) -> str:
-    """The private name of a folder's package."""
+    """The private package name of a folder."""
     return PRIVATE + hashlib.sha256(str(folder).encode()).hexdigest()[:8]
 
 
 class Finder(MetaPathFinder):
-    """Finds the private packages; what is in them is then found as in any package."""
+    """Finds the private packages of folders; Python finds the modules within them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not fullname.startswith(PRIVATE) or "." in fullname or (folder := places().get(fullname)) is None:
@@ -121,21 +121,21 @@ sys.meta_path.append(Finder())
 
 
 def is_outside(module: str) -> bool:
-    """Whether a module is somebody's own."""
+    """Whether a module comes from outside."""
     return home_of(module) is not None
 
 
 def home_of(module: str) -> str | None:
-    """The package from outside that a module is in; that of a folder also when the folder is named no more."""
+    """The outside package that a module is in, also if its folder is no longer listed; None for our own modules."""
     if module.startswith(PRIVATE):
         return module.partition(".")[0]
     return next((home for home in packages() if module == home or module.startswith(f"{home}.")), None)
 
 
 def fault(error: BaseException) -> str | None:
-    """The sentence about an error in somebody's own file: the deepest line of one that it came through, and what it is.
+    """An error that passed through a file from outside, as one sentence with the deepest line in such a file.
 
-    None if it came through none.
+    None if it passed through none.
     """
     where = None
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -150,20 +150,20 @@ def fault(error: BaseException) -> str | None:
 
 
 def file_is_outside(file: Path) -> bool:
-    """Whether a file is somebody's own."""
+    """Whether a file comes from outside."""
     return any(file.resolve().is_relative_to(folder) for folder in places().values())
 
 
 @contextmanager
 def blamed() -> Iterator[None]:
-    """While somebody's own file is read or imported: an error in it is one sentence, BadInput."""
+    """Context manager: an error in a file from outside, being read or imported, becomes one BadInput sentence."""
     try:
         yield
     except BadInput:
         raise
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            raise  # of which the command line says what to do
+            raise  # the command line explains how to install it
         if (sentence := fault(error)) is None:
             raise
         raise BadInput(sentence) from error
@@ -173,35 +173,35 @@ def blamed() -> Iterator[None]:
 
 
 def hashes(modules: Iterable[str]) -> dict[str, str]:
-    """The sha256 of somebody's own files among imported modules, and of those that they import from their own package.
+    """The sha256 of files from outside among imported modules, and of files that those import from outside packages.
 
-    Files are named as within their folder: `tasks/running_sum.py`.
+    Files are named relative to their folder: `tasks/running_sum.py`.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for name in sorted(reached(modules)):
         file = Path(str(sys.modules[name].__file__)).resolve()
         folder = Path(sys.modules[str(home_of(name))].__path__[0]).resolve()
         inner = file.relative_to(folder).as_posix()
-        label = inner if inner not in found else f"{folder.name}/{inner}"  # two folders may share a helper's name
-        found[label] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found
+        label = inner if inner not in digests else f"{folder.name}/{inner}"  # two folders may share a helper's name
+        digests[label] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return digests
 
 
 def reached(modules: Iterable[str]) -> set[str]:
-    """Of these modules those that are somebody's own, with all such that they import."""
-    found: set[str] = set()
+    """Those of these modules that come from outside, with all outside modules that they import."""
+    seen: set[str] = set()
     waiting = [name for name in modules if is_outside(name)]
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
-        if name not in found and file:
-            found.add(name)
+        if name not in seen and file:
+            seen.add(name)
             waiting += [other for other in imported(name, Path(file)) if is_outside(other)]
-    return found
+    return seen
 
 
 def imported(name: str, file: Path) -> Iterator[str]:
-    """The names of what a module's file imports, and of what may be modules among them."""
+    """The names that a module's file imports, including those that may turn out to be modules."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):

@@ -1,7 +1,7 @@
-"""What a folder is, and what may be written where: nothing of a run or of results is lost to a page or a picture.
+"""What a folder is, and what may be written into it, so that no page or picture overwrites a run or results.
 
-Whatever is found out about a run goes into that run's folder, or into one that is nobody's. A page replaces a page of
-ours, or nothing.
+What is computed about a run is written into that run's folder, or into a folder that belongs to no run or results. A
+page may replace only a page that hopscope wrote.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hopscope.core.storage import MANIFEST, enlist, listed, read_json, unlist
 
 Kind = Literal["run", "work", "results", "files"]
 TABLE, CLAIMS = "table.csv", "claims.json"
-DONE = "DONE"  # lists nothing and is listed nowhere: it is written after the manifest
+DONE = "DONE"  # in no manifest, because it is written after it
 CHECKPOINTS = "checkpoints"
-PAGE = "explorer.html"  # of a run, or of results, in their folder
-HEAD = 1 << 16  # bytes in which a page of ours shows that it is one
+PAGE = "explorer.html"  # in the folder of a run or of results
+HEAD = 1 << 16  # bytes at the start of a page in which its marks are looked for
 BEGUN, ICON = b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">', b'<link rel="icon" href="data:,">'
 CALLED: dict[Kind, str] = {
     "run": "the folder of a run",
@@ -30,23 +30,23 @@ CALLED: dict[Kind, str] = {
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """What a folder is; None if it is nothing of ours."""
+    """What a folder is; None if it is none of ours."""
     if has(folder, "config.json") and not is_foreign(folder):
         return "run"
     if has(folder, CLAIMS) or has(folder, TABLE):
         return "results"
     if has(folder, DONE):
-        return "run" if os.path.isdir(folder / CHECKPOINTS) else "work"  # a run's, whose config.json is gone
+        return "run" if os.path.isdir(folder / CHECKPOINTS) else "work"  # a run that lost its config.json
     return "files" if has(folder, MANIFEST) else None
 
 
 def has(folder: Path, name: str) -> bool:
-    """Whether there is such a file; one that may not be looked for is not there."""
+    """Whether a folder has a file; False also where it may not be looked for."""
     return os.path.isfile(folder / name)
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether a folder's config.json is another program's; one that cannot be read is taken for a run's."""
+    """Whether a folder's config.json is another program's; one that cannot be read counts as a run's."""
     if os.path.isdir(folder / CHECKPOINTS):
         return False
     try:
@@ -57,9 +57,9 @@ def is_foreign(folder: Path) -> bool:
 
 
 def home_of(path: Path) -> Path | None:
-    """The run, work or results that a path, of something that need not be there yet, is or is in; None if in none.
+    """The folder of a run, work or results that a path is, or lies in; None if there is none. It need not exist yet.
 
-    A table.csv, or a DONE, that no manifest of ours lists or accompanies may be anybody's.
+    A table.csv or DONE counts only beside claims or a manifest of ours, for other programs write such files too.
     """
     place = Path(os.path.realpath(path))
     for folder in (place, *place.parents):
@@ -70,7 +70,7 @@ def home_of(path: Path) -> Path | None:
 
 
 def names_in(folder: Path) -> dict[str, Any]:
-    """What a folder's manifest lists; nothing where there is none of ours, or an altered one."""
+    """A folder's manifest entries, by name; empty where there is no manifest, or an altered one."""
     try:
         return listed(folder)
     except BadInput:
@@ -78,13 +78,13 @@ def names_in(folder: Path) -> dict[str, Any]:
 
 
 def inside(folder: Path) -> list[Path]:
-    """Folders of something of ours: in a folder, in its `results/`, or in the `results/` of a study in it."""
-    found = sorted(path for pattern in ("*", "results/*", "*/results/*") for path in folder.glob(pattern))
-    return [path for path in found if not path.name.startswith(".") and path.is_dir() and kind_of(path) is not None]
+    """Folders of ours within a folder: directly, in its `results/`, or in the `results/` of a study in it."""
+    paths = sorted(path for pattern in ("*", "results/*", "*/results/*") for path in folder.glob(pattern))
+    return [path for path in paths if not path.name.startswith(".") and path.is_dir() and kind_of(path) is not None]
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a path is in an installed package, which is no place for what a person makes."""
+    """Whether a path lies in an installed package, where users' files do not belong."""
     return not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
@@ -92,13 +92,13 @@ def is_installed(path: Path) -> bool:
 
 
 def check_out(out: Path, run: Path | None = None, *, whole: bool = True, tables: bool = False) -> None:
-    """Raise BadInput for a folder to write into that is, or is in, what is not to be mixed with anything else.
+    """Raise BadInput if an output folder is, or lies in, a run, work or results of which its files would be no part.
 
     Args:
-        out: the folder, which need not be there yet.
-        run: whose own folder it may be, but not among its checkpoints.
-        whole: whether it may be that very folder, and not only one in it.
-        tables: whether it may be one that holds a table without claims, as evaluations do.
+        out: the output folder; it need not exist yet.
+        run: a run whose own folder is allowed, except for its checkpoints.
+        whole: whether `out` may be the run's folder itself rather than a folder in it.
+        tables: whether `out` may hold a table without claims, as the folder of an evaluation does.
     """
     home = home_of(out)
     if home is None:
@@ -118,9 +118,9 @@ def check_out(out: Path, run: Path | None = None, *, whole: bool = True, tables:
 
 
 def check_page(page: Path) -> None:
-    """Raise BadInput for a file that no page may be written to.
+    """Raise BadInput for a file that a page must not replace.
 
-    It is one of a run or of results, listed in a manifest, or is there and no page of ours.
+    Such a file belongs to a run or results, is listed in a manifest, or exists and is not a page that hopscope wrote.
     """
     place, home = Path(os.path.realpath(page)), home_of(page.parent)
     if home is not None and (place.suffix != ".html" or place.relative_to(home).parts[:1] == (CHECKPOINTS,)):
@@ -133,7 +133,7 @@ def check_page(page: Path) -> None:
 
 
 def is_page(file: Path) -> bool:
-    """Whether a file is a page of ours, or empty."""
+    """Whether a file is a page that hopscope wrote, or empty."""
     if not os.path.isfile(file):
         return False
     try:
@@ -146,7 +146,7 @@ def is_page(file: Path) -> bool:
 
 @contextmanager
 def replacing(page: Path) -> Iterator[None]:
-    """Write a page; where its folder's manifest lists it, it is listed anew. Raises BadInput as `check_page` does."""
+    """Context manager for writing a page; a manifest that lists it is updated. Raises BadInput as `check_page` does."""
     check_page(page)
     folder = page.parent
     listed_here = page.name in names_in(folder)

@@ -1,8 +1,8 @@
-"""Randomness that is handed over: a generator is named by its seed, its purpose and an index.
+"""Random generators, each named by a seed, a purpose and an index.
 
-Training data of step 700 come from `generator(seed, "train", 700)`, whether the run got there in one go or in
-five. So an interrupted run resumes bit for bit without any generator state on disk, and no two purposes share
-numbers. Nothing in the library touches PyTorch's global generator.
+The training data of step 700 come from `generator(seed, "train", 700)`, whether the run was interrupted or not. So a
+resumed run is bit-identical without any generator state on disk, and no two purposes share random numbers. The library
+never uses PyTorch's global generator.
 """
 
 from __future__ import annotations

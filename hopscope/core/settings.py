@@ -1,11 +1,11 @@
-"""Settings: frozen dataclasses whose fields know their meaning, their range and their name on the command line.
+"""Settings: frozen dataclasses whose fields carry their meaning, range and option name.
 
-A task, an architecture and a training recipe are each a `Settings`. One declaration serves the Python
-constructor, `config.json`, the command line's options and `--help`; a value out of range is refused in the
-same sentence everywhere. Values are plain scalars, so that a configuration can be hashed and compared.
+A task, an architecture and a training recipe are each a `Settings`. One declaration serves the Python constructor,
+`config.json`, the command line's options and `--help`; all of them reject a value out of range in the same sentence.
+Values are plain scalars, so that a configuration can be hashed and compared.
 
-A setting that is added later says `since=`. At the value that stands for what was done before it existed, it is left
-out of every identity, so that what was trained then keeps its name. A default may change; that value may not.
+A setting that is added later says `since=`. While it has the value that stands for the behaviour before it existed, it
+is left out of every identity, so that earlier runs keep theirs. A default may change; that value may not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class BadInput(ValueError):
-    """The user asked for something that cannot be; the message is one sentence that says what to do instead."""
+    """The user asked for something impossible; the message is one sentence that says what to do instead."""
 
 
 def setting(
@@ -36,17 +36,17 @@ def setting(
     since: str | None = None,
     before: Any = dataclasses.MISSING,
 ) -> Any:
-    """A dataclass field that a user may set.
+    """A dataclass field that a user can set.
 
     Args:
-        default: its value when nothing is said; its type is the field's annotation.
+        default: its value unless the user gives one; the field's annotation is its type.
         help: one phrase, with unit and source; shown by `--help`.
-        flag: the option's name where it is not the field's (`n_hops` is `--hops` by itself: a leading `n_` falls).
+        flag: the option's name, unless it follows from the field's (a leading `n_` is dropped: `n_hops` is `--hops`).
         low: the least value allowed.
         high: the greatest value allowed.
         choices: the allowed strings, if they are few.
         since: the version that added the setting.
-        before: the value that means what was done before that version, if it is not the default. It must never change.
+        before: the value that stands for the behaviour before that version, if not the default. It must never change.
     """
     about = {"help": help, "flag": flag, "low": low, "high": high, "choices": choices, "since": since}
     about["before"] = default if before is dataclasses.MISSING else before
@@ -54,13 +54,13 @@ def setting(
 
 
 def guess(name: object, known: Iterable[str]) -> str:
-    """The nearest of the names that there are, as the end of a sentence; nothing where none is near."""
+    """The end of a sentence that suggests the nearest known name; empty where none is near."""
     close = difflib.get_close_matches(str(name), list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def flag_of(field: dataclasses.Field[Any]) -> str:
-    """The command-line option of a field, without its dashes: `n_hops` is `hops`, `d_model` is `d-model`."""
+    """A field's command-line option without its dashes: `hops` for `n_hops`, `d-model` for `d_model`."""
     return field.metadata.get("flag") or field.name.removeprefix("n_").replace("_", "-")
 
 
@@ -75,7 +75,7 @@ _HINTS: dict[type, dict[str, Any]] = {}
 
 
 def hints_of(kind: type) -> dict[str, Any]:
-    """The annotations of a class, resolved, once: a thousand configurations are a moment's work."""
+    """The resolved annotations of a class, cached: thousands of configurations must be checked quickly."""
     if kind not in _HINTS:
         _HINTS[kind] = typing.get_type_hints(kind)
     return _HINTS[kind]
@@ -83,7 +83,7 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base of everything configurable: checked when made, comparable, and the same in JSON and back."""
+    """Base of everything configurable: checked when made, comparable, and restored from JSON unchanged."""
 
     def __post_init__(self) -> None:
         hints = hints_of(type(self))
@@ -96,23 +96,23 @@ class Settings:
             check_range(flag_of(field), getattr(self, field.name), field.metadata)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field with its value, in order of declaration."""
+        """Every field's value by name, in order of declaration."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def identifying(self) -> dict[str, Any]:
-        """The fields that tell this value from others: all but those added later that say what was done before."""
+        """The fields that enter an identity: all but later ones at the value that stands for the earlier behaviour."""
         later = self.added_later()
         return {n: value for n, value in self.as_dict().items() if n not in later or value != later[n]}
 
     @classmethod
     def added_later(cls) -> dict[str, Any]:
-        """The settings with `since=`, each with the value that means what was done before it existed."""
+        """The settings with `since=`, each with the value that stands for the behaviour before it existed."""
         fields = dataclasses.fields(cls)
         return {field.name: field.metadata["before"] for field in fields if field.metadata.get("since")}
 
     @classmethod
     def from_stored(cls: type[S], values: Mapping[str, Any]) -> S:
-        """As `from_dict`, of what was written down once: settings that were added since are as they were before."""
+        """As `from_dict`, for stored values: settings added since then take the value of the earlier behaviour."""
         return cls.from_dict({**cls.added_later(), **values})
 
     @classmethod
@@ -127,7 +127,7 @@ class Settings:
         return cls(**values)
 
     def but(self: S, **changes: Any) -> S:
-        """A copy with some fields changed, checked again."""
+        """A copy with some fields changed, checked again. Raises BadInput as the constructor does."""
         return dataclasses.replace(self, **changes)
 
 
@@ -135,7 +135,7 @@ class Settings:
 class Variant(Settings):
     """Settings of a variant that another setting chooses, written `name` or with settings: `rotary(base=100)`.
 
-    What stands at its default is not written, so a variant may grow settings without any run changing its identity. A
+    Values at their defaults are not written, so a variant may gain settings without changing the identity of any run. A
     default must therefore never change.
     """
 
@@ -145,7 +145,7 @@ class Variant(Settings):
         return cls.__module__.rpartition(".")[2]
 
     def __str__(self) -> str:
-        """The one way to write it; `catalogue.chosen` is the inverse."""
+        """The canonical text; `catalogue.chosen` is the inverse."""
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         given = [f"{name}={value!r}" for name, value in self.as_dict().items() if value != defaults[name]]
         return f"{self.name()}({', '.join(given)})" if given else self.name()

@@ -1,10 +1,9 @@
-"""Files that survive a crash: written whole under a temporary name, synced, renamed; read only if unaltered.
+"""Durable files: written under a temporary name, synced and renamed; read only if unaltered.
 
-A folder of files carries a manifest with the size and sha256 of each, because a flipped bit inside a tensor loads
-without any error in every common format, and a changed digit in any table. A checkpoint is written at once, with its
-manifest; a folder that grows file by file lists each when it is whole (`enlist`), and takes it off the list before it
-is written anew (`unlist`), so that a kill leaves a file that nothing vouches for, never one that seems damaged.
-Everything is safetensors, JSON or text; nothing is ever unpickled.
+A folder's manifest holds the size and sha256 of each file. Without it a flipped bit inside a tensor, or a changed digit
+in a table, would load without an error. A checkpoint is written at once, with its manifest. A folder that grows file by
+file lists each file when it is complete (`enlist`), and unlists it before rewriting it (`unlist`). A kill in between
+leaves an unlisted file, never one that seems damaged. Formats are safetensors, JSON and text; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from hopscope.core.settings import BadInput
 from hopscope.core.strangers import json_of, misfit
 
 MANIFEST = "manifest.json"
-LISTING = ".manifest.lock"  # held while a manifest is rewritten: two commands may write into a folder at once
+LISTING = ".manifest.lock"  # held while a manifest is rewritten, because two commands may write into one folder
 TEMPORARY = ".tmp-"
 
 
 class CannotSave(OSError):
-    """Something could not be written; what had been complete before still is."""
+    """Something could not be written; what was complete before still is."""
 
 
 class Damaged(BadInput):
@@ -39,12 +38,12 @@ class Damaged(BadInput):
 
 
 class Busy(BadInput):
-    """Another process is at work in the folder."""
+    """Another process holds the lock of the folder."""
 
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Turn the system's errors into one sentence that names the file and the reason."""
+    """Turn an OSError into CannotSave: one sentence with the file, the reason and what to do."""
     try:
         yield
     except CannotSave:
@@ -66,14 +65,14 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """A folder, with those that it is in, unless it is there. Raises CannotSave."""
+    """Make a folder, with its parents, unless it exists. Raises CannotSave."""
     with clear_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
 def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Be the one process that holds a lock. Raises CannotSave; and Busy, in these words, where another holds it."""
+    """Hold a lock. Raises Busy, with the sentence `otherwise`, if another process holds it; CannotSave if it fails."""
     held = filelock.FileLock(lock)
     with clear_errors(lock):
         try:
@@ -87,7 +86,7 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept: `$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
+    """The folder of files that can be recomputed: `$HOPSCOPE_CACHE`, else `~/.cache/hopscope`."""
     return Path(os.environ.get("HOPSCOPE_CACHE") or Path.home() / ".cache" / "hopscope").expanduser()
 
 
@@ -116,7 +115,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file, wholly or not at all. Raises CannotSave."""
+    """Replace a file atomically. Raises CannotSave."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}")
     with clear_errors(path):
         try:
@@ -129,22 +128,22 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace a JSON file, wholly or not at all. Raises CannotSave."""
+    """Replace a JSON file atomically. Raises CannotSave."""
     write_file(path, to_json(value))
 
 
 def to_json(value: Any) -> bytes:
-    """JSON for people and machines; refuses NaN, which JSON does not have."""
+    """Indented JSON as bytes. Raises ValueError for NaN and infinities, which JSON does not have."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's value. Raises Damaged if it is missing or no JSON."""
+    """A JSON file's value. Raises Damaged if it is missing or not JSON."""
     return parse_json(path, read_file(path))
 
 
 def parse_json(path: Path, data: bytes) -> Any:
-    """The value of what a JSON file holds. Raises Damaged."""
+    """The value of a JSON file's bytes. Raises Damaged, naming `path`, if they are not JSON."""
     try:
         return json_of(data)
     except ValueError as error:
@@ -152,7 +151,7 @@ def parse_json(path: Path, data: bytes) -> Any:
 
 
 def parse_shaped(path: Path, data: bytes, shape: Any) -> Any:
-    """The value of what a JSON file holds, if it is of a shape (`hopscope.core.strangers.misfit`). Raises Damaged."""
+    """As `parse_json`, and check the value's shape (`hopscope.core.strangers.misfit`). Raises Damaged."""
     value = parse_json(path, data)
     if (bad := misfit(value, shape, "its value")) is not None:
         raise Damaged(f"{path} is altered: {bad.removeprefix('its value.')} is missing, or is not what it should be")
@@ -160,7 +159,7 @@ def parse_shaped(path: Path, data: bytes, shape: Any) -> Any:
 
 
 def parse_lines(path: Path, data: bytes) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; a last line cut short by a kill is left out. Raises Damaged."""
+    """The objects of a JSON-lines file, without a last line that a kill cut short. Raises Damaged."""
     try:
         values = [json_of(line) for line in data.split(b"\n")[:-1]]
     except ValueError as error:
@@ -171,7 +170,7 @@ def parse_lines(path: Path, data: bytes) -> list[dict[str, Any]]:
 
 
 def read_file(path: Path) -> bytes:
-    """A file's bytes. Raises Damaged if there is none; what is no file, such as a pipe, is not waited for."""
+    """A file's bytes. Raises Damaged if it is missing, BadInput if it cannot be read or is no regular file (a pipe)."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(f"could not read {path}: it is no file")
@@ -183,7 +182,7 @@ def read_file(path: Path) -> bytes:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add to the end of a file; durable only after `sync_file`. Raises CannotSave."""
+    """Append to a file; durable only after `sync_file`. Raises CannotSave."""
     with clear_errors(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
@@ -193,7 +192,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def sync_file(path: Path) -> int:
-    """Make what was appended durable; returns the file's length."""
+    """Make appended bytes durable; returns the file's length in bytes."""
     with clear_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -204,7 +203,10 @@ def sync_file(path: Path) -> int:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes], about: Mapping[str, Any]) -> None:
-    """Replace a folder of files, wholly or not at all, with a manifest that holds `about` and every file's sha256."""
+    """Replace a folder atomically, with a manifest that holds `about` and every file's size and sha256.
+
+    Raises CannotSave.
+    """
     temporary = path.with_name(f"{TEMPORARY}{path.name}")
     manifest = to_manifest({name: entry(data) for name, data in files.items()}, about)
     with clear_errors(path):
@@ -220,9 +222,9 @@ def write_folder(path: Path, files: Mapping[str, bytes], about: Mapping[str, Any
 
 
 def put_folder(temporary: Path, path: Path) -> None:
-    """Give a folder whose files are synced its name; what is damaged under that name goes."""
+    """Rename a folder of synced files to its final name, replacing a damaged one."""
     sync_folder(temporary)
-    discard(path)  # only a damaged folder can stand here: whole ones are not made twice
+    discard(path)  # only a damaged folder can be here: an undamaged one is never written twice
     os.replace(temporary, path)
     sync_folder(path.parent)
 
@@ -231,18 +233,18 @@ def put_folder(temporary: Path, path: Path) -> None:
 
 
 def entry(data: bytes) -> dict[str, Any]:
-    """What a manifest says of a file."""
+    """A file's entry in a manifest: its size in bytes and its sha256."""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def to_manifest(files: Mapping[str, Mapping[str, Any]], about: Mapping[str, Any]) -> bytes:
-    """A manifest of these entries, with what else it says, and a hash of itself."""
+    """The bytes of a manifest with these entries, the values of `about` and a hash of itself."""
     manifest = {"files": files, **about}
     return to_json({**manifest, "manifest_sha256": fingerprint(manifest)})
 
 
 def fingerprint(value: Mapping[str, Any]) -> str:
-    """sha256 of a value's canonical JSON."""
+    """The sha256 of a value's canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -262,7 +264,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def is_entry(name: str, about: object) -> bool:
-    """Whether a manifest may say this: of a file within its folder, how long it is and its sha256."""
+    """Whether a manifest's entry is valid: a path within the folder, a size and a sha256."""
     inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
     return inside and isinstance(about, dict) and type(about.get("bytes")) is int and type(about.get("sha256")) is str
 
@@ -274,30 +276,30 @@ def read_folder(path: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def read_checked(path: Path, expected: Mapping[str, Any] | None) -> bytes:
-    """A file's bytes, if they are those that a manifest's entry tells of. Raises Damaged."""
+    """A file's bytes, if size and sha256 match its manifest entry. Raises Damaged."""
     if expected is None:
         raise Damaged(f"{path} is not in its folder's manifest")
     if not path.exists():
         raise Damaged(f"{path} is missing, though its folder's manifest lists it")
     try:
-        if (size := path.stat().st_size) != expected["bytes"]:  # before it is read: it might have grown without end
+        if (size := path.stat().st_size) != expected["bytes"]:  # checked first, for the file may be of any size
             raise Damaged(f"{path} is cut short or grown: {size} bytes, not {expected['bytes']}")
         data = read_file(path)
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
-    if (found := hashlib.sha256(data).hexdigest()) != expected["sha256"]:
-        short = f"{found[:8]}…, not {expected['sha256'][:8]}…"
+    if (digest := hashlib.sha256(data).hexdigest()) != expected["sha256"]:
+        short = f"{digest[:8]}…, not {expected['sha256'][:8]}…"
         raise Damaged(f"{path} is altered: its sha256 does not match the manifest ({short})")
     return data
 
 
 def listed(folder: Path) -> dict[str, Any]:
-    """What a folder's manifest says of its files, by name; nothing where it has none. Raises Damaged."""
+    """A folder's manifest entries, by file name; empty if it has no manifest. Raises Damaged."""
     return read_manifest(folder)["files"] if os.path.lexists(folder / MANIFEST) else {}
 
 
 def read_listed(folder: Path, name: str) -> bytes:
-    """A file of a folder: as the manifest lists it, or as it is where none does. Raises Damaged."""
+    """A file's bytes, checked if the folder's manifest lists it. Raises Damaged."""
     while True:
         stamp = manifest_stamp(folder)
         if (expected := listed(folder).get(name)) is None:
@@ -305,23 +307,23 @@ def read_listed(folder: Path, name: str) -> bytes:
         try:
             return read_checked(folder / name, expected)
         except Damaged as damage:
-            if manifest_stamp(folder) == stamp:  # else it was just being written anew
+            if manifest_stamp(folder) == stamp:  # else it was being rewritten: try again
                 raise Damaged(f"{damage}; 'hopscope verify {folder}' says what to do") from None
 
 
 def manifest_stamp(folder: Path) -> bytes:
-    """By which one sees whether a manifest was rewritten."""
+    """The manifest's bytes, to see whether it was rewritten; empty if there is none."""
     return (folder / MANIFEST).read_bytes() if (folder / MANIFEST).is_file() else b""
 
 
 def enlist(folder: Path, names: Iterable[str], *, instead_of: Iterable[str] = (), **about: Any) -> None:
-    """List files, as they are now, in the manifest of their folder, which is made if there is none.
+    """Add files, as they are now, to the manifest of their folder, which is made if there is none.
 
     Args:
         folder: whose manifest it is.
-        names: files in it, as paths relative to it.
-        instead_of: names to take off the list.
-        about: what else the manifest shall say.
+        names: files, as paths relative to the folder.
+        instead_of: names to remove from the manifest.
+        about: further values for the manifest.
 
     Raises:
         CannotSave: it cannot be written. Damaged: the manifest that is there is altered, or a file is missing.
@@ -330,13 +332,13 @@ def enlist(folder: Path, names: Iterable[str], *, instead_of: Iterable[str] = ()
 
 
 def unlist(folder: Path, names: Iterable[str]) -> None:
-    """Take files off the manifest of their folder, before they are written anew. Raises CannotSave, Damaged."""
+    """Remove files from the manifest of their folder, before they are rewritten. Raises CannotSave, Damaged."""
     if set(listed(folder)) & {*names}:
         relist(folder, {}, names, {})
 
 
 def write_listed(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write files into a folder, which is made if it is not there, and list them. Raises CannotSave, Damaged."""
+    """Write files into a folder, made if need be, and add them to its manifest. Raises CannotSave, Damaged."""
     make_folder(folder)
     unlist(folder, files)
     for name, data in files.items():
@@ -353,10 +355,10 @@ def relist(folder: Path, add: Mapping[str, Any], drop: Iterable[str], about: Map
 
 
 def discard(path: Path) -> None:
-    """Remove a file or folder if it is there; never the reason for which something fails.
+    """Remove a file or folder if it exists; errors are ignored.
 
-    A folder loses its name first, so that a kill leaves no half of it: a leftover temporary is harmless, for it is
-    never read, and the next start tries again.
+    A folder is renamed first, so that a kill never leaves half of it under its name. A leftover temporary folder is
+    harmless: nothing reads it, and the next call tries again.
     """
     try:
         if not path.is_dir() or path.is_symlink():
@@ -365,5 +367,5 @@ def discard(path: Path) -> None:
             shutil.rmtree(path.with_name(f"{TEMPORARY}gone-{path.name}"), ignore_errors=True)
             path = path.rename(path.with_name(f"{TEMPORARY}gone-{path.name}"))
     except OSError:
-        pass  # then it is removed under its name, or not at all
+        pass  # rmtree below tries once more under the old name
     shutil.rmtree(path, ignore_errors=True)

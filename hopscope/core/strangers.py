@@ -1,8 +1,8 @@
-"""What a stranger wrote, read and shown without trust: JSON within bounds, text without control characters.
+"""Untrusted input: JSON within bounds, text without control characters.
 
-Every JSON that hopscope reads, its own files' too, goes through `json_of`: Python's parser takes any depth up to a
-traceback, integers of any length up to another, and NaN, which JSON does not have. Every name or sentence that came
-from outside goes through `visible` before it is shown: a terminal obeys what it is sent.
+Every JSON that hopscope reads, its own files included, goes through `json_of`. Python's parser fails with a traceback
+on deep nesting and on very long integers, and accepts NaN, which is not JSON. Every name or sentence from outside goes
+through `visible` before it is shown, because a terminal obeys control characters.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-DEEPEST = 64  # levels of lists and objects; ours have six
+DEEPEST = 64  # levels of nested lists and objects; ours have six
 LONGEST_INTEGER = 40  # digits; ours have at most twenty
-MOST_PARTS = 1_000_000  # lists and objects, each of which takes some hundred bytes of memory
+MOST_PARTS = 1_000_000  # lists and objects; each takes some hundred bytes of memory
 
 
 class TooMuch(ValueError):
-    """A JSON text of more values than its reader expects."""
+    """A JSON text holds more values than its reader accepts."""
 
 
 def json_of(data: bytes | str, *, infinities: bool = False, most: int | None = None) -> Any:
     """The value of a JSON text.
 
     Args:
-        data: the text, bytes as UTF-8.
-        infinities: also take NaN, Infinity and −Infinity, as Python writes them; servers send them.
-        most: how many values it may hold; commas and brackets are counted, those within texts too.
+        data: the text; bytes are UTF-8.
+        infinities: whether to accept NaN, Infinity and -Infinity, which Python writes and servers send.
+        most: the largest number of values. Commas and brackets are counted, those within strings too.
 
     Raises:
-        TooMuch: it may hold more than `most`, or a million lists and objects; nothing of it was made.
-        ValueError: it is none, or is nested or written beyond bounds.
+        TooMuch: it may hold more than `most` values, or a million lists and objects; nothing was parsed.
+        ValueError: it is not JSON, is nested too deep, or has a number out of bounds.
     """
     if most is not None and 1 + signs_in(data, ",[{") > most:  # each value but the first follows one of these
         raise TooMuch(f"more than {most} values")
@@ -52,7 +52,7 @@ def json_of(data: bytes | str, *, infinities: bool = False, most: int | None = N
 
 
 def signs_in(data: bytes | str, signs: str) -> int:
-    """How many of some signs a text has."""
+    """How many of these characters a text has."""
     return sum(data.count(sign) if isinstance(data, str) else data.count(sign.encode()) for sign in signs)
 
 
@@ -76,18 +76,19 @@ def refused(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-#: Numbers as they stand in JSON; bool is none, though Python counts it among the integers.
+#: Types of a JSON number; bool is excluded by `misfit`, though Python counts it among the integers.
 Number = (int, float)
 
 
 def misfit(value: Any, shape: Any, where: str = "") -> str | None:
-    """Where a JSON value is not of a shape, such as `paths[3].layer`; None if it is of that shape.
+    """Where a JSON value departs from a shape, such as `paths[3].layer`; None if it does not.
 
     Args:
-        value: as `json_of` gives it.
-        shape: a type, or a tuple of types and None; `[shape]`: a list of such; `{str: shape}`: such, by any names; else
-            shapes by name, `name?` for one that may be missing. Names that the shape lacks may be there.
-        where: what the value is called.
+        value: as `json_of` returns it.
+        shape: a type, or a tuple of types and None. `[shape]` is a list of such values, `{str: shape}` an object of
+            such values under any names. Any other dictionary gives a shape for each name; `name?` may be missing, and
+            further names are allowed.
+        where: the value's own name.
     """
     if isinstance(shape, list):
         if not isinstance(value, list):
@@ -101,7 +102,7 @@ def misfit(value: Any, shape: Any, where: str = "") -> str | None:
 
 
 def misfit_of_object(value: Any, shape: dict[Any, Any], where: str) -> str | None:
-    """The same of an object."""
+    """As `misfit`, for an object."""
     if not isinstance(value, dict):
         return where
     named = dict.fromkeys(value, shape[str]) if str in shape else shape
@@ -117,7 +118,7 @@ def misfit_of_object(value: Any, shape: dict[Any, Any], where: str) -> str | Non
 
 
 def visible(value: object) -> str:
-    """A text with its control characters, and those that turn the direction of writing, spelt out: \\x1b, \\u202e."""
+    """A text whose control, format and bidirectional characters are spelt out: \\x1b, \\u202e."""
     return "".join(spelt(sign) if unicodedata.category(sign) in HIDDEN else sign for sign in str(value))
 
 

@@ -1,4 +1,4 @@
-"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; times that may have no end."""
+"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; durations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 
 def count(number: int, thing: str, things: str = "") -> str:
-    """`1 run`, `2 runs`, `1,000 runs`."""
+    """A number with its noun: `1 run`, `2 runs`, `1,000 runs`."""
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """A list in words: `a`, `a and b`, `a, b and c`."""
     *first, end = words
     if not first:
         return end
@@ -22,12 +22,12 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 
 
 def shape(sizes: Iterable[int]) -> str:
-    """Sizes of a tensor: `4 × 64`; of a single number `a single number`."""
+    """A tensor's sizes: `4 × 64`; `a single number` if it has none."""
     return " × ".join(map(str, sizes)) or "a single number"
 
 
 def beside(name: str, words: str, width: int, indent: int) -> str:
-    """Words wrapped beside a name, from column `indent` on; no word is broken."""
+    """Text wrapped to `width` columns beside a name, from column `indent` on; no word is broken."""
     first, then = name.ljust(indent), " " * indent
     whole = textwrap.TextWrapper(width, first, then, break_long_words=False, break_on_hyphens=False)
     return whole.fill(words)
@@ -37,7 +37,10 @@ UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def duration(seconds: float) -> str:
-    """A time for people: `0.4 s`, `40 s`, `12 min`, `1 h 20 min`, `2 days 3 h`, `23 days`, `ever`."""
+    """A duration in seconds, for people: `0.4 s`, `40 s`, `12 min`, `1 h 20 min`, `2 days 3 h`, `23 days`.
+
+    An infinite one is `ever`.
+    """
     if not math.isfinite(seconds):
         return "ever"
     for (unit, name), (part, small) in itertools.pairwise(UNITS):
