@@ -1,1 +1,1 @@
-"""Configuration: what makes a run the run it is, and the settings that have a name."""
+"""Configuration: a run's settings and identity, and named presets."""

@@ -1,4 +1,4 @@
-"""What makes a run the run it is: task, architecture, training recipe and seeds, resolved whole, and their hash."""
+"""A run's configuration: task, architecture, training recipe and seeds, fully resolved, and the hash that names it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Training(Settings):
     decay_on: str = setting("all", "which parameters decay", choices=("all", "matrices"))
     optimizer: str = setting(
         "adamw",
-        "rule of updates, a file of training/optimizers: adamw, sgd(momentum=0.9), muon",
+        "update rule, a file of training/optimizers: adamw, sgd(momentum=0.9), muon",
         since="0.2.0",
     )
     beta1: float = setting(0.9, "AdamW's first beta", low=0, high=0.9999999)
@@ -57,21 +57,21 @@ class Training(Settings):
     )
     clamps: str = setting(
         "",
-        "hold a path at its ideal pattern, or take it away, from some step on: 'L1H0 value[1]->key[1] ideal@200', or "
-        "off@200; until another one: ideal@0-200; several are separated by semicolons",
+        "hold a path at its ideal pattern, or remove it, from a step on: 'L1H0 value[1]->key[1] ideal@200', or "
+        "off@200; between two steps: ideal@0-200; several are separated by semicolons",
         flag="clamp",
         since="0.1.0",
     )
     deep_supervision: float = setting(
         0.0,
-        "weight of the mean loss of the answers read off every earlier layer's residual stream, beside the last one's",
+        "weight of the mean loss of the answers read from every earlier layer's residual stream, beside the last one's",
         low=0,
         since="0.2.0",
     )
     frozen: str = setting(
         "",
-        "weights that stay as they are, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
-        "for a while: 'W_K@0-200', until the 200th update",
+        "weights that are not trained, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
+        "for some updates only: 'W_K@0-200', until the 200th update",
         since="0.1.0",
     )
     seed: int = setting(0, "of initialisation and data", low=0)
@@ -84,7 +84,7 @@ class Training(Settings):
         parse_schedule(self.checkpoints)
         parse_frozen(self.frozen)
         object.__setattr__(self, "optimizer", str(catalogue.chosen("training.optimizers", self.optimizer)))
-        object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # one way to write them
+        object.__setattr__(self, "clamps", "; ".join(map(str, parse_clamps(self.clamps))))  # the canonical text
         for name in self.measure_names:
             catalogue.find("measures", name)
         if self.examples and self.examples < self.batch:
@@ -98,16 +98,16 @@ class Training(Settings):
             )
 
     def is_frozen(self, parameter: str, step: int) -> bool:
-        """Whether the weight of this name is not trained in the update after `step` others."""
+        """Whether the parameter of this name is frozen in the update that follows `step` others."""
         return any(frozen.holds(parameter, step) for frozen in parse_frozen(self.frozen))
 
     @property
     def measure_names(self) -> list[str]:
-        """The measures to stream."""
+        """Names of the measures that are logged to metrics.jsonl."""
         return [name.strip() for name in self.measures.split(",") if name.strip()]
 
     def is_kept(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept for good; the first and the last always are."""
+        """Whether the weights after `step` updates are kept; the first and the last always are."""
         if step in (0, self.steps):
             return True
         for every, until in parse_schedule(self.checkpoints):
@@ -117,7 +117,7 @@ class Training(Settings):
 
 
 def parse_schedule(text: str) -> list[tuple[int, int | None]]:
-    """`10:300,100` as [(10, 300), (100, None)]: every 10 steps until 300, then every 100."""
+    """`10:300,100` as [(10, 300), (100, None)]: every 10 steps until 300, then every 100. Raises BadInput."""
     parts = [part.split(":") for part in text.split(",")]
     if not all(len(part) <= 2 and all(n.strip().isdecimal() and int(n) for n in part) for part in parts):
         raise BadInput(f"checkpoints must be such as 100, or 10:300,100 (every 10 until 300, then 100); got {text!r}")
@@ -130,14 +130,14 @@ def parse_schedule(text: str) -> list[tuple[int, int | None]]:
     return schedule
 
 
-#: The model that a configuration without a model's name is of: the only one there was at first.
+#: The model of a configuration that names none: at first there was only one.
 UNNAMED = "transformer"
-#: Settings of a model that choose a variant, and where the variants are.
+#: Settings of a model that choose a variant, and the folders of those variants.
 CHOICES = {"attention": "models.attention", "positions": "models.positions"}
 
 
 def kept_name(folder: str, choice: str | None) -> str | None:
-    """A choice, such as `rotary(base=100)`, under the variant's name on disk."""
+    """A choice, such as `rotary(base=100)`, with the variant's name as it is on disk."""
     if choice is None:
         return None
     name, opening, rest = choice.partition("(")
@@ -149,10 +149,10 @@ class Config:
     """Everything that a run's numbers depend on, given a machine.
 
     Attributes:
-        task: what is learnt.
+        task: the data and what is asked.
         model: the model's shape.
-        training: how it is trained.
-        origin: where the weights come from when they were not trained here: `by` says how, the rest with what.
+        training: the training recipe.
+        origin: where weights that were not trained here come from; `by` is the method, other entries its inputs.
     """
 
     task: Task
@@ -168,7 +168,7 @@ class Config:
 
     @property
     def parts(self) -> dict[str, Settings]:
-        """Task, model and training, with every default that depends on another setting worked out."""
+        """Task, model and training, with every default that depends on another setting resolved."""
         model, training = self.model.resolved(self.task), self.training
         training = training.but(
             seed_init=training.seed if training.seed_init is None else training.seed_init,
@@ -177,11 +177,11 @@ class Config:
         return {"task": self.task, "model": model, "training": training}
 
     def as_dict(self) -> dict[str, Any]:
-        """Resolved whole: no value is left to a default that may change. What `config.json` holds."""
+        """The content of `config.json`: fully resolved, so that no value depends on a default that may change."""
         return self.rendered({name: part.as_dict() for name, part in self.parts.items()})
 
     def rendered(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The parts' values under the names that they have on disk."""
+        """The parts' values with variants named as they are on disk."""
         task = {"name": catalogue.on_disk("tasks", self.task.name()), **values["task"]}
         name = catalogue.on_disk("models", self.model.name())
         model = ({} if name == UNNAMED else {"name": name}) | dict(values["model"])
@@ -191,7 +191,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The inverse of `as_dict`, for one of an earlier version too. Raises BadInput for anything unknown."""
+        """The inverse of `as_dict`, also for an earlier version's. Raises BadInput for an unknown name or value."""
         for part in ("task", "model", "training"):
             if not isinstance(values.get(part), Mapping):
                 raise BadInput(f"a configuration must have task, model and training; {part} is missing")
@@ -208,9 +208,9 @@ class Config:
 
     @property
     def plugins(self) -> dict[str, str]:
-        """Files from outside that the run depends on, by name, with their sha256: of task, model, measures, ….
+        """The sha256 of files from outside that the run depends on, by name: those of its task, model, measures ….
 
-        Names are in its configuration alone, so that a file may be edited; its sessions record which it was.
+        A configuration holds only their names, so that a file may be edited; each session records the hashes.
         """
         chosen = [catalogue.chosen(CHOICES[name], text) for name, text in self.choices.items()]
         chosen += [catalogue.chosen("training.optimizers", self.training.optimizer), self.task.taught_by]
@@ -219,18 +219,18 @@ class Config:
 
     @property
     def choices(self) -> dict[str, str]:
-        """The model's settings that choose a variant."""
+        """The model's settings that choose a variant, by name."""
         values = self.model.as_dict()
         return {name: values[name] for name in CHOICES if values.get(name) is not None}
 
     @property
     def identity(self) -> str:
-        """Twelve hexadecimal digits that name the run."""
+        """The run's name: twelve hexadecimal digits of the hash of its configuration."""
         identifying = {name: part.identifying() for name, part in self.parts.items()}
         return fingerprint(self.rendered(identifying))[:12]
 
     def difference(self, other: Config) -> str | None:
-        """The first setting in which another configuration differs, in words; None if none does."""
+        """A sentence about the first setting in which another configuration differs; None if they are equal."""
         mine, theirs = self.as_dict(), other.as_dict()
         for part in {**mine, **theirs}:
             here_part, there_part = mine.get(part, {}), theirs.get(part, {})

@@ -1,7 +1,7 @@
-"""Weights that are not trained, for good or for a while: `W_E, *.b_O, W_K2@0-150`.
+"""Weights that are not trained, always or for a range of updates: `W_E, *.b_O, W_K2@0-150`.
 
-A stretch is written as a clamp's is: `@200` from the 200th update on, `@0-150` for the first 150 updates. A frozen
-weight has no gradient, so that no optimizer moves it, decays it or gathers momentum for it.
+A range is written as a clamp's is: `@200` from the 200th update on, `@0-150` for the first 150 updates. A frozen weight
+has no gradient, so no optimizer moves it, decays it or accumulates momentum for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hopscope.core.settings import BadInput
 
 @dataclass(frozen=True)
 class Frozen:
-    """Weights whose names match a pattern, from which number of updates on, and until when (None: never)."""
+    """A pattern of parameter names, frozen from update `begin` until update `until` (None: to the end)."""
 
     pattern: str
     begin: int = 0
@@ -24,7 +24,7 @@ class Frozen:
 
     @classmethod
     def parse(cls, text: str) -> Frozen:
-        """What is written `W_K2@0-150`, or without a stretch. Raises BadInput."""
+        """The value written `W_K2@0-150`, or without a range. Raises BadInput."""
         pattern, at, stretch = (part.strip() for part in text.partition("@"))
         if not at:
             return cls(pattern)
@@ -37,18 +37,18 @@ class Frozen:
         return cls(pattern, begin, until)
 
     def holds(self, parameter: str, step: int) -> bool:
-        """Whether the weight of this name is frozen in the update after `step` others."""
+        """Whether the parameter of this name is frozen in the update that follows `step` others."""
         return self.begin <= step and (self.until is None or step < self.until) and fnmatchcase(parameter, self.pattern)
 
 
 def parse_frozen(text: str) -> tuple[Frozen, ...]:
     """Patterns separated by commas. Raises BadInput."""
-    found = tuple(Frozen.parse(part) for part in text.split(",") if part.strip())
-    if text.strip() and not found:
+    patterns = tuple(Frozen.parse(part) for part in text.split(",") if part.strip())
+    if text.strip() and not patterns:
         raise BadInput(f"frozen weights must be named, such as W_U, or W_K2@0-150 for a while; got {text.strip()!r}")
-    return found
+    return patterns
 
 
 def turns(frozen: Iterable[Frozen]) -> list[int]:
-    """The numbers of updates after which some weight is frozen or thaws, 0 first."""
-    return sorted({0, *(step for one in frozen for step in (one.begin, one.until) if step is not None)})
+    """The numbers of updates at which a weight is frozen or thawed, ascending, 0 first."""
+    return sorted({0, *(step for weights in frozen for step in (weights.begin, weights.until) if step is not None)})

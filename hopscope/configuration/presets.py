@@ -1,16 +1,16 @@
-"""Recipes by name: the paper's training settings (Musat, ICLR 2025, sections 7.1, 8.1, 9.1), and shorter ones.
+"""Presets: the paper's training settings (Musat, ICLR 2025, sections 7.1, 8.1, 9.1), and shorter ones.
 
-A preset gives values; any option given beside it wins.
+An option given beside a preset overrides it.
 
-The paper's presets have what it states: the position code of RoPE, whose base is 10,000 (section 6); the initial
-weights of GPT-2, whose recipe it follows (section 7.1); no prior. Its "262k" is read as 2^18. What it leaves open is in
-`OPEN` (docs/fidelity.md), and the order of the facts, which decides most, is in the presets' names: `transformer_d` has
-the nearest facts first, `transformer_d_deepest` the deepest.
+The paper's presets hold what it states: RoPE's position code with base 10,000 (section 6), GPT-2's initialisation,
+whose recipe it follows (section 7.1), and no prior. Its "262k" is read as 2^18. What it leaves open is in `OPEN`
+(docs/fidelity.md). The order of the facts matters most, so it is part of the preset's name: `transformer_d` has the
+nearest facts first, `transformer_d_deepest` the deepest.
 
-The recipes whose names end in `_prior`, `three_hops`, `five_hops` and `minimum_depth` add what the paper does not have:
-a learnt bias by distance, which in layer 0 starts at 4 for the token before. A head that joins the two tokens of a fact
-is then there from the start, and nothing else has to be waited for long. They take the order of section 3.1, deepest
-first, and what else was ours at the time: base 100, and `early_layers`.
+Presets named `…_prior`, and `three_hops`, `five_hops` and `minimum_depth`, add what the paper does not have: a learnt
+bias by distance, which in layer 0 starts at 4 for the previous token. A head that joins the two tokens of a fact is
+then present from the start, and training is short. These presets take the order of section 3.1, deepest facts first,
+and two choices of ours: base 100 and the initialisation `early_layers`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hopscope.models.transformer import Architecture
 
 
 class Recipe(NamedTuple):
-    """Values by part of a configuration; what is not named is at its default."""
+    """A preset: values by part of a configuration; a setting that is not named has its default."""
 
     summary: str
     task: dict[str, Any]
@@ -33,7 +33,7 @@ class Recipe(NamedTuple):
     task_name: str = "retrieval"
 
     def config(self, **training: Any) -> Config:
-        """The configuration, with some training settings changed."""
+        """The configuration, with some training settings replaced. Raises BadInput."""
         kind = catalogue.find("tasks", self.task_name)
         return Config(
             kind.from_dict(self.task),
@@ -42,7 +42,7 @@ class Recipe(NamedTuple):
         )
 
 
-#: What the paper leaves open, as its presets read it: each is an option (docs/fidelity.md).
+#: The presets' reading of what the paper leaves open; each is an option (docs/fidelity.md).
 OPEN: dict[str, dict[str, Any]] = {
     "task": {"position_code": "token"},
     "model": {"causal": True, "positions": "input"},
@@ -51,7 +51,7 @@ OPEN: dict[str, dict[str, Any]] = {
 
 
 def as_written(summary: str, task: dict[str, Any], model: dict[str, Any], training: dict[str, Any]) -> Recipe:
-    """One of the paper's recipes, nearest facts first: what it says for all of them, and of this one."""
+    """One of the paper's recipes, nearest facts first: the values it states for all recipes, then for this one."""
     same_task = {"n_chains": 4, "d_symbol": 4, "position_base": 10_000.0, "order": "nearest_first"}
     same_training = {"optimizer": "adamw", "lr": 1e-3, "weight_decay": 0.1}
     return Recipe(
@@ -63,7 +63,7 @@ def as_written(summary: str, task: dict[str, Any], model: dict[str, Any], traini
 
 
 def deepest(recipe: Recipe) -> Recipe:
-    """The same with the deepest facts first."""
+    """The same recipe with the deepest facts first."""
     return recipe._replace(
         summary=f"{recipe.summary}; deepest facts first", task={**recipe.task, "order": "deepest_first"}
     )
@@ -95,18 +95,18 @@ NO_CURRICULUM = FIGURE_4._replace(
     task={**FIGURE_4.task, "n_hops": 3, "curriculum": "none"},
 )
 
-#: The paper's recipes, by name, each in both orders.
+#: The paper's recipes by name, in both orders.
 AS_WRITTEN = {"figure_4": FIGURE_4, "figure_4_no_curriculum": NO_CURRICULUM, "transformer_abc": ABC, "transformer_d": D}
 PAPER = AS_WRITTEN | {f"{name}_deepest": deepest(recipe) for name, recipe in AS_WRITTEN.items()}
 
-#: What models began with before there were runs without a prior: ours, and pinned by all that was trained so.
+#: Our settings before there were runs without a prior; trained runs depend on them.
 EARLY = {"init": "early_layers", "positions": "input"}
-#: The prior: every score gets a learnt bias by distance, and layer 0 begins with attention to the token before.
+#: The prior: every score gets a learnt bias by distance, which in layer 0 starts on the previous token.
 PRIOR = "relative(start='L0 1:4')"
 
 
 def with_prior(summary: str, hops: int, model: dict[str, Any], steps: int, **training: Any) -> Recipe:
-    """A shape with the prior, deepest facts first, in bfloat16, the rate falling over the last half of the steps."""
+    """A recipe with the prior, deepest facts first, in bfloat16; the rate falls linearly over the last half."""
     model = {**EARLY, "d_model": 128, "mlp": True, **model, "positions": PRIOR}
     falling = {"schedule": "linear", "decay_steps": steps // 2, "dtype": "bfloat16", "checkpoints": "10:300,100"}
     return Recipe(
@@ -118,8 +118,8 @@ def with_prior(summary: str, hops: int, model: dict[str, Any], steps: int, **tra
 
 
 GPT2_POSITIONS = Recipe(
-    "D = 2 in 4 layers of one head, without a prior: a plateau, the first hop at once, then the second; what "
-    "'hopscope train retrieval' takes for granted",
+    "D = 2 in 4 layers of one head, without a prior: a plateau, the first hop at once, then the second; the defaults "
+    "of 'hopscope train retrieval'",
     {"n_hops": 2, "order": "deepest_first", "position_base": 10_000.0},
     {"n_layers": 4, "n_heads": 1, "d_model": 128, "mlp": False, "init": "gpt2", "positions": "learned"},
     {"steps": 2000},

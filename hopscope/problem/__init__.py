@@ -1,1 +1,1 @@
-"""The retrieval problem: the plain-Python oracle, roles, attention paths, shapes of chains, sequences, symbols."""
+"""The retrieval problem: a plain-Python oracle, roles, attention paths, shapes of chains, sequences, symbols."""

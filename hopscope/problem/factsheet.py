@@ -1,12 +1,12 @@
 """A fact sheet: chains of facts laid out as one sequence of symbol numbers (Musat, ICLR 2025, section 6).
 
-The shape of the chains is a directed acyclic graph, `a>x a>y xy>z`: a leads to x and to y, and x and y together
-to z. A plain chain of D hops is `0>1 1>2 …`. Every sequence repeats the shape for N chains; the facts of one
-step stand together, shuffled across chains; the queries follow, shuffled too. What a symbol looks like (a
-Gaussian vector, a token, a word) is left to the task that renders the sheet.
+The shape of the chains is a directed acyclic graph, `a>x a>y xy>z`: a leads to x and to y, and x and y together lead
+to z. A plain chain of D hops is `0>1 1>2 …`. Every sequence repeats the shape for N chains. The facts of one step stand
+together, shuffled across chains; the queries follow, also shuffled. The task that renders the sheet decides what a
+symbol is: a Gaussian vector, a token, a word.
 
-For every fact with several premises, facts for *all* combinations of premises across chains are listed, each with
-a conclusion of its own. So each premise is shared singly by others, and whoever overlooks one can only guess.
+For a fact with several premises, *all* combinations of premises across chains are listed, each with a conclusion of its
+own. So each single premise occurs in several facts, and a model that ignores one can only guess.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from hopscope.problem.shapes import Step, parse_order
 
 Draw = dict[str, Tensor]
 
-PADDING = -1
-LONGEST = 4096
+PADDING = -1  # in `fact_symbols`, where facts differ in length
+LONGEST = 4096  # positions of a sequence
 
 
 @dataclass(frozen=True)
 class FactSheet:
-    """N chains of one shape, and every way of shuffling them into a sequence.
+    """N chains of one shape, and the random order of their facts and queries in a sequence.
 
-    Symbols are numbered 0 … n_symbols − 1: for each variable, its value in each chain; a variable concluded from
-    several premises has one value per combination of theirs.
+    Symbols are numbered 0 … n_symbols − 1: for each variable, its value in each chain. A variable that is concluded
+    from several premises has one value for each combination of theirs.
 
     Attributes:
         n_chains: N, the number of chains and of queries.
         steps: the shape.
-        order: presentation of the steps, as `parse_order` reads it.
-        name: how a variable's value in a chain is called.
+        order: the order of the steps in a sequence, as `parse_order` reads it.
+        name: makes a symbol's name from its variable and value.
     """
 
     n_chains: int
@@ -70,12 +70,12 @@ class FactSheet:
 
     @property
     def query(self) -> str:
-        """The variable that is given."""
+        """The variable that is asked about."""
         return self.steps[0].premises[0]
 
     @cached_property
     def number(self) -> dict[tuple[str, tuple[int, ...]], int]:
-        """Symbol number of a variable's value."""
+        """The symbol number of each variable's values."""
         return {key: n for n, key in enumerate((v, value) for v in self.values for value in self.values[v])}
 
     @property
@@ -93,18 +93,18 @@ class FactSheet:
     @cached_property
     def facts(self) -> list[tuple[int, tuple[int, ...], int]]:
         """Every fact as (step from 1, its symbols with the conclusion last, its chain or NO_CHAIN)."""
-        found = []
+        facts = []
         for k, step in enumerate(self.steps, 1):
             for combined in itertools.product(*(self.values[p] for p in step.premises)):
                 value = tuple(c for premise in combined for c in premise)
                 symbols = [self.number[key] for key in zip(step.premises, combined, strict=True)]
                 chain = value[0] if len(set(value)) == 1 else NO_CHAIN
-                found.append((k, (*symbols, self.number[step.conclusion, value]), chain))
-        return found
+                facts.append((k, (*symbols, self.number[step.conclusion, value]), chain))
+        return facts
 
     @cached_property
     def answers(self) -> Int[Tensor, "chain hop"]:
-        """Symbol numbers of each chain's conclusions, by step."""
+        """Symbol numbers of each chain's conclusions, one per step."""
         rows = [
             [
                 next(symbols[-1] for k, symbols, of in self.facts if k == step and of == chain)
@@ -116,7 +116,7 @@ class FactSheet:
 
     @property
     def query_symbols(self) -> Int[Tensor, "chain"]:
-        """Symbol number of each chain's query."""
+        """The symbol number of each chain's query."""
         return torch.arange(self.n_chains)  # the query variable is numbered first
 
     @property
@@ -126,7 +126,7 @@ class FactSheet:
 
     @cached_property
     def fact_symbols(self) -> Int[Tensor, "fact token"]:
-        """Symbols of each fact, padded at the end where facts differ in length."""
+        """Symbol numbers of each fact, padded with `PADDING` where facts differ in length."""
         return pad([symbols for _, symbols, _ in self.facts])
 
     @cached_property
@@ -135,7 +135,7 @@ class FactSheet:
         return bool((self.fact_symbols == PADDING).any())
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """Shuffles for n sequences: `facts` and `queries`, the order in which each sequence presents them."""
+        """A random order of `facts` and of `queries` for each of n sequences."""
         device = generator.device
         order = parse_order(self.order, len(self.steps))
         if order is None:
@@ -143,7 +143,7 @@ class FactSheet:
         else:
             rank = torch.tensor([order.index(k) for k in range(1, len(order) + 1)], device=device).expand(n, -1)
         of_step = torch.tensor([k - 1 for k, _, _ in self.facts], device=device)
-        # Steps are whole numbers apart and the noise is below one, so facts are shuffled within their step only.
+        # Ranks are integers and the noise is below one, so facts are shuffled only within their step.
         noise = torch.rand(n, len(self.facts), generator=generator, device=device, dtype=torch.float64)
         queries = torch.rand(n, self.n_chains, generator=generator, device=device)
         return {"facts": (rank[:, of_step] + noise).argsort(-1).short(), "queries": queries.argsort(-1).short()}
@@ -151,7 +151,7 @@ class FactSheet:
     def spread(
         self, draw: Draw, per_fact: Int[Tensor, "fact token"], per_query: Int[Tensor, "query"]
     ) -> Int[Tensor, "batch position"]:
-        """Lay out along each sequence a number that every token of every fact, and every query, has."""
+        """Lay out along each sequence one number per token of every fact, then one per query."""
         facts = per_fact.to(draw["facts"].device)[draw["facts"].long()].flatten(1)  # batch fact·token
         if self.ragged:
             keep = self.fact_symbols.to(facts.device)[draw["facts"].long()].flatten(1) != PADDING
@@ -163,7 +163,7 @@ class FactSheet:
         return self.spread(draw, self.fact_symbols, self.query_symbols)
 
     def presented(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        """For each position the number of its fact, or query, in order of presentation."""
+        """For each position the rank, in order of presentation, of its fact or query."""
         n, n_facts = draw["facts"].shape
         arity = (self.fact_symbols != PADDING).sum(1).to(draw["facts"].device)[draw["facts"].long()]
         ranks = torch.arange(n_facts, device=arity.device).repeat(n)
@@ -172,12 +172,12 @@ class FactSheet:
         return torch.cat([ranks, queries], 1)
 
     def asked(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        """Symbol numbers of the answers to each query, in the order in which the queries stand."""
+        """Symbol numbers of the answers to each query, in the order of the queries in the sequence."""
         return self.answers.to(draw["queries"].device)[draw["queries"].long()]
 
     @cached_property
     def role_names(self) -> tuple[str, ...]:
-        """`query`, then for each step its keys and its value; a second key of one step is `key[k,2]`."""
+        """`query`, then the keys and the value of each step; the second key of step k is `key[k,2]`."""
         names = ["query"]
         for k, step in enumerate(self.steps, 1):
             many = len(step.premises) > 1
@@ -186,7 +186,7 @@ class FactSheet:
         return tuple(names)
 
     def roles(self, draw: Draw) -> Roles:
-        """What every position is for; facts that combine premises of different chains belong to none."""
+        """The role of every position; facts that combine premises of different chains have no chain."""
         first, role_of = 1, {}
         for k, step in enumerate(self.steps, 1):
             role_of[k] = range(first, first := first + len(step.premises) + 1)
@@ -198,7 +198,7 @@ class FactSheet:
         return Roles(self.role_names, torch.where(held, chain[:, None, :], ABSENT))
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """One sequence back in plain words: the oracle's input."""
+        """One sequence as a problem with symbol names, for the oracle."""
         facts = []
         for index in draw["facts"][row].tolist():
             step, symbols, _ = self.facts[index]
@@ -209,6 +209,6 @@ class FactSheet:
 
 
 def pad(rows: list[tuple[int, ...]]) -> Int[Tensor, "row column"]:
-    """Rows of numbers as one rectangle, filled up with `PADDING`."""
+    """Rows of numbers as one rectangle, filled with `PADDING`."""
     width = max(map(len, rows))
     return torch.tensor([row + (PADDING,) * (width - len(row)) for row in rows])

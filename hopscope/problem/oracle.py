@@ -1,9 +1,9 @@
-"""The retrieval problem in plain Python: the oracle of every rendering (Musat, ICLR 2025, section 3).
+"""The retrieval problem in plain Python: the oracle for every rendering of it (Musat, ICLR 2025, section 3).
 
-Facts say what may be concluded from what; a query is a symbol whose consequences are asked. In the retrieval
-problem a fact has one premise and the steps form a chain; in the conditional retrieval problem a fact may have
-several, and the steps form a directed acyclic graph. Tensors, sentences, information flow and circuits are all
-tested against `Problem.hops`, which is slow, obvious and free of any library.
+A fact states a conclusion that follows from premises; a query is a symbol whose consequences are asked for. In the
+retrieval problem a fact has one premise and the steps form a chain. In the conditional retrieval problem a fact may
+have several, and the steps form a directed acyclic graph. Tensors, sentences, information flow and circuits are tested
+against `Problem.hops`, which is slow, obvious and uses no library.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 class Fact:
     """If all premises are known, the conclusion may be retrieved.
 
-    `premises` are kept in the order in which they are written down, but order does not matter to what follows.
-    `step` is the number of the retrieval step that the fact serves, counted from 1.
+    The order of `premises` is that in which they are written; it has no meaning. `step` is the number of the retrieval
+    step that the fact serves, counted from 1.
     """
 
     premises: tuple[str, ...]
@@ -30,7 +30,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Problem:
-    """Facts in the order in which they are presented, and the symbols that are asked about.
+    """Facts in their order of presentation, and the symbols that are asked about.
 
     >>> chain = Problem((Fact(("b",), "c", 2), Fact(("a",), "b", 1)), queries=("a",))
     >>> chain.hops("a")
@@ -43,10 +43,10 @@ class Problem:
     queries: tuple[str, ...]
 
     def hops(self, *query: str) -> list[set[str]]:
-        """What each round of retrieval adds to what is known, beginning with the query alone.
+        """The symbols that each round of retrieval adds, starting from the query alone.
 
-        A query is one symbol, or several that are asked about together, as f and i in f(i). Round h holds every
-        symbol that needs h retrieval steps, and no fewer: for a chain, round h is {x_h}.
+        A query is one symbol, or several that are asked about together, as f and i in f(i). Round h holds every symbol
+        that takes exactly h retrieval steps, and no fewer: in a chain, round h is {x_h}.
         """
         known, rounds = set(query), []
         while new := {f.conclusion for f in self.facts if known.issuperset(f.premises)} - known:
@@ -55,7 +55,7 @@ class Problem:
         return rounds
 
     def successors(self, *query: str) -> list[str]:
-        """All that follows from the query, by round; within a round by the facts' step numbers."""
+        """All symbols that follow from the query, by round, and within a round by the facts' step numbers."""
         step_of = {fact.conclusion: fact.step for fact in self.facts}
         return [symbol for new in self.hops(*query) for symbol in sorted(new, key=lambda s: (step_of[s], s))]
 

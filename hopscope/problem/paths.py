@@ -1,7 +1,7 @@
 """Paths: the unit in which attention is counted, planned and ablated, `L1H0 value[1]->key[1]`.
 
 A path says that in one head every position of one role attends to a position of another role, of the same chain or of
-another one (docs/contracts.md). A list of paths is a schedule, when theory planned it, or a circuit, when it was found.
+another (docs/contracts.md). A list of paths is a schedule if theory planned it, a circuit if a search found it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHORT = re.compile(r"L(\d+)H(\d+) (\S+?)\s*(?:->|→)\s*(\S+?)( \(other\)| other
 
 @dataclass(frozen=True, order=True)
 class Path:
-    """Positions of role `query` attend to those of role `key`; layers and heads count from 0."""
+    """Positions of role `query` attend to positions of role `key`; layers and heads count from 0."""
 
     layer: int
     head: int
@@ -39,7 +39,7 @@ class Path:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Path:
-        """The inverse of `as_dict`; more than a path's own entries (a strength …) may be there. Raises BadInput."""
+        """The inverse of `as_dict`; further entries, such as a strength, are ignored. Raises BadInput."""
         try:
             path = cls(**{n: values[n] for n in ("layer", "head", "query", "key")}, chain=values.get("chain", "same"))
         except KeyError as missing:
@@ -50,11 +50,11 @@ class Path:
 
     @classmethod
     def parse(cls, text: str) -> Path:
-        """The path written `L1H0 value[1]->key[1]`, with ` (other)` behind it between chains. Raises BadInput."""
-        found = SHORT.fullmatch(text.strip())
-        if not found:
+        """The path written `L1H0 value[1]->key[1]`, followed by ` (other)` between chains. Raises BadInput."""
+        match = SHORT.fullmatch(text.strip())
+        if not match:
             raise BadInput(f"a path must be written such as 'L1H0 value[1]->key[1]'; got {text!r}")
-        layer, head, query, key, other = found.groups()
+        layer, head, query, key, other = match.groups()
         return cls(int(layer), int(head), query, key, "other" if other else "same")
 
 
@@ -63,7 +63,7 @@ class Path:
 
 
 def role_name(place: int) -> str:
-    """The role of chain position s_i: `query`, `key[1]`, `value[1]`, `key[2]` …"""
+    """The role of position s_i of a chain: `query`, `key[1]`, `value[1]`, `key[2]` …"""
     if place == 0:
         return "query"
     return f"{'key' if place % 2 else 'value'}[{(place + 1) // 2}]"
@@ -71,8 +71,8 @@ def role_name(place: int) -> str:
 
 def place_of(role: str) -> int:
     """The inverse of `role_name`. Raises BadInput for a role that a plain chain lacks."""
-    found = re.fullmatch(r"query|(key|value)\[([1-9]\d*)\]", role)
-    if not found:
+    match = re.fullmatch(r"query|(key|value)\[([1-9]\d*)\]", role)
+    if not match:
         raise BadInput(f"a plain chain has the roles query, key[k] and value[k]; got {role!r}")
-    kind, k = found.groups()
+    kind, k = match.groups()
     return 0 if kind is None else 2 * int(k) - (kind == "key")

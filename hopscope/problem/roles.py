@@ -1,8 +1,8 @@
-"""Roles: what every position of a sequence is for, so that attention can be named without looking at it.
+"""Roles: what every position of a sequence is for, so that attention can be described without looking at it.
 
-The words are those of docs/contracts.md: `query`; `key[k]`, the token of fact k that is looked up; `value[k]`,
-the token that it gives. Between two positions stands a relation: `same` chain or `other`. A task knows the
-roles of its positions exactly; measures, pictures and circuits are written in them once, for every task.
+The names are those of docs/contracts.md: `query`; `key[k]`, the token of fact k that is looked up; `value[k]`, the
+token that it gives. Two positions are related as `same` chain or `other`. A task knows the roles of its positions
+exactly, so measures, pictures and circuits are written once, in terms of roles, for every task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import RELATIONS as RELATIONS, Relation as Relation
 
-#: In `Roles.chain`: the position does not hold the role; or holds it, but for no query's chain (a distractor).
+#: Values of `Roles.chain`: the position lacks the role; or has it, but in no query's chain (a distractor).
 ABSENT, NO_CHAIN = -1, -2
 
 
@@ -27,8 +27,8 @@ class Roles:
 
     Attributes:
         names: the roles, from the query outward.
-        chain: for each sequence, role and position the number of the chain (0 or more) in which the position
-            holds the role, else `ABSENT` or `NO_CHAIN`. A position may hold several roles, a role several positions.
+        chain: for each sequence, role and position, the number of the chain (from 0) in which the position holds the
+            role, else `ABSENT` or `NO_CHAIN`. A position may hold several roles, and a role several positions.
     """
 
     names: tuple[str, ...]
@@ -36,23 +36,23 @@ class Roles:
 
     @property
     def attended(self) -> tuple[str, ...]:
-        """What paths may lead to: the roles; or, where those are relations, these (`hopscope.problem.relations`)."""
+        """The names that paths may lead to: the roles, or the relations of `hopscope.problem.relations`."""
         return self.names
 
     def index(self, name: str) -> int:
-        """Number of a role. Raises BadInput for a name that the task lacks."""
+        """The number of a role. Raises BadInput for a name that the task lacks."""
         if name not in self.names:
             raise BadInput(f"there is no role {name!r} here; the task has {', '.join(self.names)}")
         return self.names.index(name)
 
     def held(self) -> Bool[Tensor, "batch role position"]:
-        """Whether a position holds a role, in any chain or none."""
+        """Whether a position holds a role, in any chain or in none."""
         return self.chain != ABSENT
 
     def pairs(self, query: str, key: str, relation: Relation) -> Bool[Tensor, "batch position position"]:
         """True where the first position holds role `query`, the second `key`, and their chains are so related.
 
-        `other` holds between different chains, and between any position and one of no chain.
+        `other` means different chains, or that one of the two positions is in no chain.
         """
         q = self.chain[:, self.index(query), :, None]
         k = self.chain[:, self.index(key), None, :]
@@ -61,15 +61,15 @@ class Roles:
         return same if relation == "same" else both & ~same
 
     def label(self, row: int, position: int) -> str:
-        """What one position is, for people: `b value[2]`, `query` … ; several roles are joined by a slash."""
-        found = []
+        """A position's roles, for people: `b value[2]`, `query` …; several are joined by a slash."""
+        words = []
         for role, name in enumerate(self.names):
             chain = int(self.chain[row, role, position])
             if chain >= 0:
-                found.append(f"{chain_letter(chain)} {name}")
+                words.append(f"{chain_letter(chain)} {name}")
             elif chain == NO_CHAIN:
-                found.append(f"· {name}")
-        return " / ".join(found)
+                words.append(f"· {name}")
+        return " / ".join(words)
 
     def labels(self, row: int) -> list[str]:
         """The labels of all positions of one sequence."""
@@ -80,9 +80,9 @@ class Roles:
     ) -> Float[Tensor, "relation head query_role key_role"]:
         """Mean attention (0–1) on every path: from positions of one role to those of another, by relation.
 
-        For each position that holds the attending role and for which the attended role exists in that relation,
-        the attention on all its holders is summed; the mean is over those positions and all sequences. NaN where
-        no such pair of positions exists. Relations are in the order of `RELATIONS` (paper, section 9.1).
+        For each position that holds the query role, and for which the key role exists in that relation, the attention
+        to all holders of the key role is summed. The mean is over those positions and all sequences; it is NaN where
+        there are none. Relations are in the order of `RELATIONS` (paper, section 9.1).
         """
         held = self.held().to(pattern.dtype)
         chains = torch.arange(int(self.chain.max().clamp(min=0)) + 1, device=pattern.device)
@@ -90,14 +90,14 @@ class Roles:
         in_none = (self.chain == NO_CHAIN).to(pattern.dtype)
         on_chain = torch.einsum("bhqk,bskc->bhqsc", pattern, in_chain)
         same_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_chain)
-        # Summed, and not what is left of all attention: a path that cannot be has none, to the last bit.
+        # Summed rather than subtracted from the total, so that an impossible path is exactly 0.
         on_others = torch.einsum("bhqk,bskc->bhqsc", pattern, held[..., None] - in_chain)
         on_role = torch.einsum("bhqk,bsk->bhqs", pattern, held)
         other_sum = torch.einsum("brqc,bhqsc->hrs", in_chain, on_others)
         other_sum = other_sum + torch.einsum("brq,bhqs->hrs", in_none, on_role)
         exists = in_chain.amax(2)  # batch role chain: does the chain have a holder of the role?
         same_count = torch.einsum("brqc,bsc->rs", in_chain, exists)
-        # A holder of role r finds role s in another chain if some holder of s is not of its own chain.
+        # A holder of role r has role s in another chain if some holder of s is not in its own chain.
         holders = held.sum(-1)
         own = torch.einsum("brqc,bskc->brqs", in_chain, in_chain)
         other_count = (held[..., None] * (holders[:, None, None, :] - own > 0)).sum((0, 2))

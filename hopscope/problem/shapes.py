@@ -1,7 +1,7 @@
-"""Shapes and orders: which facts a chain consists of, and in which order they are presented.
+"""Shapes and orders: which facts make a chain, and in which order they are presented.
 
-A shape is a directed acyclic graph, `a>x a>y xy>z`: a leads to x and to y, and x and y together to z. A plain chain of
-D hops is `0>1 1>2 …`. Nothing here needs PyTorch: theory, which shares these words with the tasks, starts fast.
+A shape is a directed acyclic graph, `a>x a>y xy>z`: a leads to x and to y, and x and y together lead to z. A plain
+chain of D hops is `0>1 1>2 …`. PyTorch is not imported here, so that theory, which shares these words, starts fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NAMED_ORDERS = ("nearest_first", "deepest_first", "shuffled")
 
 @dataclass(frozen=True)
 class Step:
-    """One edge of the shape: from the premises' variables to the conclusion's."""
+    """One edge of the shape: the premises' variables and the conclusion's."""
 
     premises: tuple[str, ...]
     conclusion: str
@@ -29,7 +29,7 @@ def chain_shape(n_hops: int) -> tuple[Step, ...]:
 def parse_shape(text: str) -> tuple[Step, ...]:
     """Steps from text such as `a>x a>y xy>z`; variables are single letters, the first premise is the query.
 
-    Raises BadInput if it is no directed acyclic graph in which everything follows from the query.
+    Raises BadInput unless it is a directed acyclic graph in which everything follows from the query.
     """
     steps = []
     known: set[str] = set()
@@ -51,7 +51,7 @@ def parse_shape(text: str) -> tuple[Step, ...]:
 
 
 def parse_order(text: str, n_steps: int) -> tuple[int, ...] | None:
-    """The steps, counted from 1, in the order in which they are presented; None if each sequence draws its own.
+    """The steps, counted from 1, in their order of presentation; None if each sequence draws its own order.
 
     Raises BadInput unless `text` is one of `NAMED_ORDERS` or a permutation of the steps such as `3,1,2`.
     """
