@@ -1,1 +1,1 @@
-"""Runs on disk: trained here, built by hand, or imported; and the numbers that they are reported with."""
+"""Runs on disk: trained here, built by hand or imported; and the numbers reported about them."""

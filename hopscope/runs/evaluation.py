@@ -1,4 +1,4 @@
-"""The numbers that a run is reported with: loss, partial losses and accuracy of a model on fresh sequences."""
+"""A model's reported numbers: loss, losses by hop and accuracy on fresh sequences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
 REPORT_SIZE = 4096  # fresh sequences for the final numbers
-CHUNK = 512  # sequences per forward when measuring
+CHUNK = 512  # sequences per forward pass in a measurement
 
 
 @torch.no_grad()
 def evaluate(model: Model, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()) -> dict[str, Any]:
-    """Loss, partial losses and accuracy of a model, perhaps clamped, on n fresh sequences, in float32 and in chunks."""
+    """Loss, losses by hop and accuracy (0–1) of a model, clamped or not, on n fresh sequences, in float32."""
     losses, hops, correct, weights = [], [], [], []
     for index, start in enumerate(range(0, n, CHUNK)):
         size = min(CHUNK, n - start)

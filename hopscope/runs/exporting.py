@@ -1,8 +1,8 @@
-"""A model for TransformerLens: weights, configuration, and the lines that load them (Nanda & Bloom, 2022).
+"""Export to TransformerLens: weights, configuration, and a script that loads them (Nanda & Bloom, 2022).
 
-`HookedTransformer(HookedTransformerConfig(**config)).load_state_dict(weights)` then computes what ours does; from
-version 4 on, a `TransformerBridge` does. Where inputs are vectors there are no tokens to embed: they are projected by
-the matrix in `inputs.safetensors`, and the model is run from its first layer on.
+`HookedTransformer(HookedTransformerConfig(**config)).load_state_dict(weights)` then computes what our model does; from
+version 4 on a `TransformerBridge` does. If inputs are vectors there are no tokens to embed: the matrix in
+`inputs.safetensors` projects them, and the model is run from its first layer.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def run(inputs):
 
 
 def transformer_lens_files(model: Model, task: Task) -> dict[str, bytes]:
-    """The files, by name.
+    """The exported files' contents, by name.
 
     Raises:
-        BadInput: the model has an attention variant or a position code that TransformerLens lacks, or layers that do
-            not stand one on the other.
+        BadInput: the model has an attention variant or a position code that TransformerLens lacks, or layers that are
+            not simply stacked.
     """
     name = model.architecture.name()
     if not isinstance(model, Transformer):
@@ -76,7 +76,7 @@ def transformer_lens_files(model: Model, task: Task) -> dict[str, bytes]:
 
 
 def config(model: Transformer, task: Task) -> dict[str, Any]:
-    """Arguments of a HookedTransformerConfig. Raises BadInput for a position code that it lacks."""
+    """Arguments of a HookedTransformerConfig. Raises BadInput for a position code that TransformerLens lacks."""
     shape = model.architecture
     code = shape.positions or "learned"
     if code.partition("(")[0] not in ("input", "learned", "none"):
@@ -101,10 +101,10 @@ def config(model: Transformer, task: Task) -> dict[str, Any]:
 
 
 def split_inputs(weights: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Weights for a HookedTransformer, none of its own missing; and the projection of vectors, which it lacks."""
+    """Weights of a HookedTransformer, complete; and the projection of input vectors, which it lacks."""
     width = about["d_model"]
-    nothing = {"pos_embed.W_pos": torch.zeros(about["n_ctx"], width)}
+    zeros = {"pos_embed.W_pos": torch.zeros(about["n_ctx"], width)}
     if "embed.b_E" not in weights:
-        return nothing | weights, {}
+        return zeros | weights, {}
     projection = {"W_E": weights.pop("embed.W_E"), "b_E": weights.pop("embed.b_E")}
-    return nothing | {"embed.W_E": torch.zeros(about["d_vocab"], width)} | weights, projection
+    return zeros | {"embed.W_E": torch.zeros(about["d_vocab"], width)} | weights, projection

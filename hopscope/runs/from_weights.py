@@ -1,4 +1,4 @@
-"""Runs whose model was not trained here, but built by hand or imported: the same folder, readable by the same tools."""
+"""Runs of models that were built by hand or imported, in the same folder format as trained ones."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from hopscope.runs.run import Run
 
 
 def write_made(config: Config, folder: Path | str, model: Model, beside: Mapping[str, Any] | None = None) -> Run:
-    """Write a model as a finished run of no steps, and return it. A folder that holds this very run is left as it is.
+    """Write a model as a finished run of 0 steps, and return it. A folder that already holds this run is left as it is.
 
     Args:
-        config: with `origin`, and no training steps.
-        folder: where; new or empty, or holding the same run.
-        model: its weights.
-        beside: JSON files to write into the folder, by name (`truth.json`).
+        config: with `origin`, and with 0 training steps.
+        folder: the run's folder: new, empty, or holding the same run.
+        model: the model with its weights.
+        beside: further JSON files for the folder, by name (`truth.json`).
 
     Raises:
-        BadInput: the folder holds something else, or the model's loss is no finite number.
-        CannotSave: the disk is full or may not be written.
+        BadInput: the folder holds something else, or the model's loss is not finite.
+        CannotSave: the disk is full or cannot be written to.
+        ValueError: the configuration has no origin, or has training steps.
     """
     if config.origin is None or config.training.steps:
         raise ValueError("a run that was made has an origin, and no training steps")

@@ -1,9 +1,9 @@
-"""Other people's models: TransformerLens' names and shapes of weights to ours, and back.
+"""Import from TransformerLens: its names and shapes of weights to ours, and back.
 
-TransformerLens' `HookedTransformer` (Nanda & Bloom, 2022) computes what our transformer computes, and calls it alike,
-but that queries, keys and values are one parameter here. What its state dict does not say is taken to be: softmax
-attention scaled by 1/√d_head, the activation `gelu_new`, LayerNorms with ε = 1e-5, positions embedded by a table or not
-at all. bench/parity.py holds both against each other.
+TransformerLens' `HookedTransformer` (Nanda & Bloom, 2022) computes what our transformer computes and uses the same
+names, except that queries, keys and values are one parameter here. What its state dict does not say is assumed: softmax
+attention scaled by 1/√d_head, the activation `gelu_new`, LayerNorms with ε = 1e-5, and learnt positions or none.
+bench/parity.py compares the two.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from hopscope.tasks.base import Task
 
 Tensors = Mapping[str, Tensor]
 
-#: Files that are unpickled to be read, which runs whatever code they hold.
+#: Suffixes of pickles, which run the code they hold when they are read.
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt")
 CONVERSION = (
     "safetensors.torch.save_file({k: v.contiguous() for k, v in torch.load(old, weights_only=True).items()}, new)"
 )
 
 ACTIVATION = "gelu_new"  # of our MLPs, as transformers calls GELU in its tanh form
-CLOSE = 1e-4  # what rounding may change of a logit, as a share of the largest
+CLOSE = 1e-4  # the largest difference between logits that rounding explains, as a share of the largest logit
 
-#: TransformerLens' constants, which are in its state dict but are no weights.
+#: TransformerLens' constants, which are in its state dict but are not weights.
 CONSTANTS = re.compile(r"(.*\.)?(mask|IGNORE|hook_.*)")
 RENAMED = {
     "W_E": "embed.W_E",
@@ -51,11 +51,11 @@ NORMS = re.compile(r"blocks\.\d+\.ln[12]\.[wb]|ln_final\.[wb]")
 
 @dataclass(frozen=True)
 class Imported:
-    """A model made of another library's weights.
+    """A model made from another library's weights.
 
     Attributes:
-        model: with float32 weights.
-        unread: tensors of the file that this task's model has no use for.
+        model: the model, with float32 weights.
+        unread: tensors of the file that a model of this task does not use.
     """
 
     model: Transformer
@@ -63,7 +63,7 @@ class Imported:
 
 
 def their_names(name: str) -> tuple[str, ...]:
-    """TransformerLens' parameters that one of ours stands for: three for `W_QKV` and `b_QKV`, else one."""
+    """TransformerLens' names for one of our parameters: three for `W_QKV` and `b_QKV`, else one."""
     prefix, dot, last = name.rpartition(".")
     if last in ("W_QKV", "b_QKV"):
         return tuple(f"{prefix}{dot}{last[0]}_{part}" for part in "QKV")
@@ -71,26 +71,26 @@ def their_names(name: str) -> tuple[str, ...]:
 
 
 def to_transformer_lens(model: Transformer) -> dict[str, Tensor]:
-    """The weights under TransformerLens' names, each with memory of its own: for `load_state_dict`, or safetensors.
+    """The weights under TransformerLens' names, each a copy, for `load_state_dict` or safetensors.
 
-    A model of vectors has `embed.W_E` (d_input, d_model) and `embed.b_E` (d_model), which no HookedTransformer has:
-    there inputs are projected by hand, and the model is run with `start_at_layer=0` (bench/parity.py shows how).
+    A model of vectors has `embed.W_E` (d_input, d_model) and `embed.b_E` (d_model), which no HookedTransformer has.
+    There the caller projects the inputs and runs the model with `start_at_layer=0` (as bench/parity.py does).
 
     Raises:
-        BadInput: the attention variant is one that TransformerLens lacks.
+        BadInput: TransformerLens lacks the attention variant.
     """
     if model.architecture.attention != "softmax":
         raise BadInput(f"TransformerLens has softmax attention alone; this model's is {model.architecture.attention}")
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, value in model.unrolled().state_dict().items():
         names = their_names(name)
         parts = value.unbind() if len(names) > 1 else (value,)
-        found |= {theirs: part.detach().clone() for theirs, part in zip(names, parts, strict=True)}
-    return found
+        weights |= {theirs: part.detach().clone() for theirs, part in zip(names, parts, strict=True)}
+    return weights
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises BadInput for a pickle, unread, and for anything else."""
+    """The tensors of a safetensors file. Raises BadInput for any other file; a pickle is not read."""
     if path.suffix.lower() in PICKLES:
         raise BadInput(f"{path} is a pickle, and hopscope never unpickles; if you trust it, convert it: {CONVERSION}")
     if not path.exists():
@@ -103,7 +103,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_size(path: Path) -> None:
-    """Raise BadInput for a file that cannot be what it says, or does not fit into memory, before it is read."""
+    """Raise BadInput for a file that is no safetensors file or does not fit into memory, before it is read."""
     if not path.is_file():
         return
     size, free = path.stat().st_size, memory_free()
@@ -123,38 +123,38 @@ def import_model(
     layer_norm: bool | None = None,
     positions: str | None = None,
 ) -> Imported:
-    """The model whose TransformerLens state dict this is, for a task.
+    """The model with this TransformerLens state dict, for a task.
 
     Args:
-        tensors: by TransformerLens' names; embeddings may have ours, `W_E` and so on. Without `embed.b_E` it is 0.
-        task: whose widths the model must have. Of position embeddings as many are kept as its sequences are long.
-        causal: whether a position sees only itself and earlier ones; a state dict does not say.
-        layer_norm: whether the model normalises. Needed only where the state dict holds no LayerNorm: then either there
-            are none, or their scales and shifts were folded into the weights behind them.
-        positions: `learned` if the model adds its embedding of positions to what the task's inputs say of them, `input`
-            if it does not. Needed only where they say something and the embedding is not 0.
+        tensors: by TransformerLens' names; the embeddings may have ours (`W_E` …). A missing `embed.b_E` is 0.
+        task: the model must have its widths. Position embeddings beyond its sequences' length are dropped.
+        causal: whether a position attends only to itself and earlier ones; a state dict does not say.
+        layer_norm: whether the model normalises. Needed only if the state dict holds no LayerNorm: then either there is
+            none, or scales and shifts were folded into the weights that follow.
+        positions: `learned` if the model adds its position embedding to inputs that already carry positions, `input` if
+            it does not. Needed only if the task's inputs do and the embedding is not 0.
 
     Raises:
-        BadInput: a tensor is missing, unknown, of another shape than it should be, or not finite.
+        BadInput: a tensor is missing, unknown, of a wrong shape, or not finite.
     """
-    found = {name: value for name, value in with_their_names(tensors).items() if not CONSTANTS.fullmatch(name)}
-    shape = find_architecture(found, causal, layer_norm)
-    architecture = shape.but(positions=find_positions(found, task, positions))
+    weights = {name: value for name, value in with_their_names(tensors).items() if not CONSTANTS.fullmatch(name)}
+    shape = find_architecture(weights, causal, layer_norm)
+    architecture = shape.but(positions=find_positions(weights, task, positions))
     with torch.device("meta"):
         empty = Transformer.for_task(architecture, task)
     wanted = {name: tuple(value.shape) for name, value in to_transformer_lens(empty).items()}
-    unread = tuple(name for name in ("pos_embed.W_pos",) if name in found and name not in wanted)
-    found = {name: value for name, value in found.items() if name not in unread}
-    found = filled(found, wanted, folded=architecture.layer_norm and not any(map(NORMS.fullmatch, found)))
-    found = cut_positions(found, task)
-    check_tensors(found, wanted, task)
+    unread = tuple(name for name in ("pos_embed.W_pos",) if name in weights and name not in wanted)
+    weights = {name: value for name, value in weights.items() if name not in unread}
+    weights = filled(weights, wanted, folded=architecture.layer_norm and not any(map(NORMS.fullmatch, weights)))
+    weights = cut_positions(weights, task)
+    check_tensors(weights, wanted, task)
     model = Transformer.for_task(architecture, task)
-    model.load_state_dict({name: ours(name, found) for name in model.state_dict()}, strict=True)
+    model.load_state_dict({name: ours(name, weights) for name in model.state_dict()}, strict=True)
     return Imported(model.eval(), unread)
 
 
 def check_activation(tensors: Tensors, said: str | None) -> None:
-    """Raise BadInput unless the activation of a state dict's MLPs, which no tensor shows, is said to be ours."""
+    """Raise BadInput unless the MLPs' activation, which no tensor shows, is stated and is ours."""
     mlp = any(".mlp." in name for name in tensors)
     if mlp and said is None:
         raise BadInput(
@@ -169,27 +169,27 @@ def check_activation(tensors: Tensors, said: str | None) -> None:
 
 @torch.no_grad()
 def check_logits(model: Transformer, given: Tensors) -> float:
-    """The largest difference between a model's logits and those that are given, as a share of the largest of these.
+    """The largest difference between a model's logits and given ones, as a share of the largest given logit.
 
     Args:
-        model: as imported.
-        given: `inputs`, as the task makes them, and `logits`, what the model that was imported puts out for them.
+        model: the imported model.
+        given: `inputs`, as the task makes them, and `logits`, the original model's output for them.
 
     Raises:
-        BadInput: they differ by more than rounding, or are not of the shapes that they should be.
+        BadInput: they differ by more than rounding, or have wrong shapes.
     """
     if missing := {"inputs", "logits"} - given.keys():
         raise BadInput(f"a file of logits holds inputs and logits; this one lacks {' and '.join(sorted(missing))}")
     logits = given["logits"].float()
     try:
-        found = model(given["inputs"]).float()
+        output = model(given["inputs"]).float()
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         raise BadInput(
             f"the inputs beside the given logits are none of this task: {str(error).splitlines()[0]}"
         ) from error
-    if found.shape != logits.shape:
-        raise BadInput(f"the given logits should have the shape {shown(found.shape)}; they have {shown(logits.shape)}")
-    far = float((found - logits).abs().max() / logits.abs().max())
+    if output.shape != logits.shape:
+        raise BadInput(f"the given logits should have the shape {shown(output.shape)}; they have {shown(logits.shape)}")
+    far = float((output - logits).abs().max() / logits.abs().max())
     if not far <= CLOSE:
         raise BadInput(
             f"the imported model computes other logits than those given, by {far:.2g} of their largest: its activation "
@@ -199,7 +199,7 @@ def check_logits(model: Transformer, given: Tensors) -> float:
 
 
 def with_their_names(tensors: Tensors) -> dict[str, Tensor]:
-    """Tensors of the ends that have our names under TransformerLens'. Raises BadInput where both are there."""
+    """Tensors with our names for embeddings under TransformerLens'. Raises BadInput if both are present."""
     for mine, theirs in RENAMED.items():
         if mine in tensors and theirs in tensors:
             raise BadInput(f"the file holds both {mine} and {theirs}, which are one; leave one of them out")
@@ -207,7 +207,7 @@ def with_their_names(tensors: Tensors) -> dict[str, Tensor]:
 
 
 def find_layer_norm(found: Tensors, said: bool | None) -> bool:
-    """Whether the model normalises, by its tensors or else by what was said. Raises BadInput where they disagree."""
+    """Whether the model normalises, by its tensors or else as stated. Raises BadInput where they disagree."""
     norms = sorted(filter(NORMS.fullmatch, found))
     if norms and said is False:
         raise BadInput(f"the file holds a LayerNorm, {norms[0]}; leave --no-layer-norm out")
@@ -220,7 +220,7 @@ def find_layer_norm(found: Tensors, said: bool | None) -> bool:
 
 
 def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> Architecture:
-    """The shape of the model, by the shapes of the first layer's tensors and the numbers of the layers."""
+    """The model's shape, from the shapes of the first layer's tensors and the number of layers. Raises BadInput."""
     layers = [int(match[1]) for name in found if (match := re.match(r"blocks\.([0-9]{1,9})\.", name))]
     if not layers:
         raise BadInput(
@@ -239,7 +239,7 @@ def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> 
         causal=causal,
         layer_norm=find_layer_norm(found, layer_norm),
         mlp=mlp,
-        init="early_layers",  # it was drawn elsewhere; the entry stays as it was, and so do identities
+        init="early_layers",  # has no effect here; kept because identities depend on it
     )
 
 
@@ -253,13 +253,13 @@ def shape_of(found: Tensors, name: str, meaning: str, n_axes: int) -> tuple[int,
 
 
 def some(names: Mapping[str, object]) -> str:
-    """A few of many names."""
+    """The first four of many names, and how many more there are."""
     listed = sorted(names)
     return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") or "nothing"
 
 
 def filled(found: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) -> dict[str, Tensor]:
-    """With what may be left out: the bias of vectors' embedding, 0; scales, 1, and shifts, 0, of folded LayerNorms."""
+    """Add what may be missing: an embedding bias of 0, and scales 1 and shifts 0 of folded LayerNorms."""
     optional = {"embed.b_E": 0.0}
     if folded:
         optional |= {name: float(name.endswith(".w")) for name in wanted if NORMS.fullmatch(name)}
@@ -268,9 +268,9 @@ def filled(found: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) 
 
 
 def find_positions(found: Tensors, task: Task, given: str | None) -> str | None:
-    """The position code: what inputs carry, with or without the file's embedding of positions. Raises BadInput.
+    """The position code: `learned` if the model uses the file's position embedding, else None. Raises BadInput.
 
-    A HookedTransformer always has that embedding, and one that is given vectors adds it only if its owner does.
+    A HookedTransformer always has that embedding; one that is run on vectors uses it only if the caller adds it.
     """
     table = found.get("pos_embed.W_pos")
     if table is None or not task.inputs_carry_position:
@@ -284,7 +284,7 @@ def find_positions(found: Tensors, task: Task, given: str | None) -> str | None:
 
 
 def cut_positions(found: Tensors, task: Task) -> dict[str, Tensor]:
-    """Without the embeddings of positions that the task's sequences do not reach, which nothing reads."""
+    """Drop position embeddings beyond the length of the task's sequences. Raises BadInput if there are too few."""
     table = found.get("pos_embed.W_pos")
     if table is None or table.ndim != 2:
         return dict(found)
@@ -296,7 +296,7 @@ def cut_positions(found: Tensors, task: Task) -> dict[str, Tensor]:
 
 
 def check_tensors(found: Tensors, wanted: Mapping[str, tuple[int, ...]], task: Task) -> None:
-    """Raise BadInput for the first tensor that is missing, unknown, of a wrong shape or type, or not finite."""
+    """Raise BadInput for the first tensor that is missing, unknown, not finite, or of a wrong shape or type."""
     width = {"unembed.W_U": ("d_model", "d_output"), "embed.W_E": ("d_input" if task.d_input else "d_vocab", "d_model")}
     for name, shape in wanted.items():
         means = f" ({' × '.join(width[name])} of {task.name()})" if name in width else ""

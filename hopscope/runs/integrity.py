@@ -1,8 +1,8 @@
-"""Whether what is on disk is what was written: a folder's manifest against its files, and a run against itself.
+"""Integrity: whether files on disk are what was written, by a folder's manifest and by a run's own consistency.
 
-Of a run more can be said than its manifest says: its rows parse and count up, its checkpoints are of this run and saw
-these very rows, and their tensors are those of its model. So a run without a manifest, from before there were any or
-still in training, is checked as far as that goes. What no manifest lists is called unverified, which is no fault.
+For a run more is checked than its manifest lists: its rows parse and their steps rise, its checkpoints belong to it and
+saw exactly these rows, and their tensors have the shapes of its model. So a run without a manifest, which is still in
+training or older than manifests, is checked as far as possible. A file in no manifest is `unverified`, not a fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REDRAW, CIRCUIT, EMERGE, EXPORT = (
     f"'hopscope {words}' makes it anew" for words in ("report --redraw", "circuit", "emerge", "export")
 )
 COPY = "restore it from a copy, or"
-#: What to do about a damaged file: by what it, or the folder that it is in, is called, else by the kind of folder.
+#: What to do about a damaged file: by its own name, or its folder's within the run; else by the kind of folder.
 ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("claims.json", "figure.svg", "figure.png"), REDRAW),
     **dict.fromkeys(("circuit.json", "edges.json", "nodes.json", "hypotheses.jsonl"), CIRCUIT),
@@ -40,21 +40,21 @@ ADVICE: Mapping[str, str] = {
     "results": f"{COPY} delete the folder and reproduce the experiment again",
     "files": f"{COPY} make it anew",
 }
-FINDINGS = ("circuit.json", "edges.json", "nodes.json")  # that say of which run they are
+FINDINGS = ("circuit.json", "edges.json", "nodes.json")  # these state which run they are of
 Watch = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found of a folder.
+    """The result of checking a folder.
 
     Attributes:
         path: the folder.
-        kind: `run`, `work` (of an experiment, no training), `results`, or other `files` that a manifest lists.
-        state: `whole`; `unverified`, if no manifest vouches for what is read of it; `unfinished`; or `damaged`.
-        files: how many were read and found to be as they should.
-        unverified: names of those that nothing vouches for.
-        faults: sentences, each about one file: what was found, what was expected, and what to do.
+        kind: `run`, `work` (of an experiment without training), `results`, or other `files` with a manifest.
+        state: `whole`; `unverified` if files that matter are in no manifest; `unfinished`; or `damaged`.
+        files: how many files were read and found intact.
+        unverified: names of files that are in no manifest.
+        faults: one sentence per damaged file: what is wrong, what was expected, and what to do.
     """
 
     path: Path
@@ -66,16 +66,16 @@ class Checked:
 
 
 def folders_in(path: Path) -> list[Path]:
-    """The folder itself, or those in it, that can be checked. Raises BadInput if there are none."""
+    """The folders to check: this one, or those in it. Raises BadInput if there are none."""
     if kind_of(path) is not None:
         return [path]
-    if not (found := inside(path)):
+    if not (folders := inside(path)):
         raise BadInput(f"{path} holds nothing to verify: it is no run, no results, and no folder of these")
-    return found
+    return folders
 
 
 def is_unverified(folder: Path) -> bool:
-    """Whether it is finished, and no manifest vouches for what is read of it. Raises Damaged for an altered one."""
+    """Whether a finished folder's main files are in no manifest. Raises Damaged for an altered manifest."""
     kind = kind_of(folder)
     if kind == "results":
         return any(name not in listed(folder) for name in (TABLE, "claims.json") if (folder / name).exists())
@@ -85,7 +85,7 @@ def is_unverified(folder: Path) -> bool:
 
 
 def vouch(folder: Path) -> None:
-    """Write the manifest of a finished folder that has none, from what is there. Raises CannotSave, Damaged."""
+    """Write the manifest of a finished folder that has none, from its present files. Raises CannotSave, Damaged."""
     if kind_of(folder) == "run":
         Run(folder).seal()
     elif names := there_in(folder):
@@ -93,9 +93,9 @@ def vouch(folder: Path) -> None:
 
 
 def there_in(folder: Path) -> list[str]:
-    """The files of a folder that a manifest would list: of a checkpoint its own manifest alone."""
-    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
-    shown = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+    """The files of a folder that a manifest would list; of a checkpoint only the checkpoint's own manifest."""
+    paths = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     tensors = {path for path in shown if path.parts[0] == "checkpoints" and path.name != MANIFEST}
     return [str(path) for path in shown if path not in tensors and str(path) not in (MANIFEST, DONE)]
 
@@ -104,26 +104,26 @@ def there_in(folder: Path) -> list[str]:
 
 
 def check(folder: Path, watch: Watch = lambda _: None, *, partial: bool = False) -> Checked:
-    """Read all files of a folder, and compare them with what vouches for them.
+    """Read all files of a folder and check them.
 
     Args:
-        folder: a run, an experiment's work or results, or any other that has a manifest.
-        watch: told how many bytes were read, file by file.
-        partial: whether it is a part of a run, whose other checkpoints and whatever was found later are elsewhere.
+        folder: a run, an experiment's work or results, or any other folder with a manifest.
+        watch: called with the number of bytes read, after each file.
+        partial: whether it is part of a run, without some of its checkpoints and of the findings about it.
     """
     kind = kind_of(folder) or "files"
     run = Run(folder) if kind == "run" else None
     unfinished = run is not None and not run.done
     faults: dict[Path, str] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     files = 0
     for path, damage in [
         *damages(folder, unfinished, watch, partial),
         *(damages_of_run(run, watch, partial=partial) if run else ()),
     ]:
         files += damage is None
-        if damage is not None and path not in faults and str(damage) not in told:
-            told.add(str(damage))  # a manifest's own fault is met again by whoever reads a file that it lists
+        if damage is not None and path not in faults and str(damage) not in reported:
+            reported.add(str(damage))  # a damaged manifest is met again with each file that it lists
             name = path.relative_to(folder)
             faults[path] = f"{damage}; {ADVICE.get(name.parts[0]) or ADVICE[kind]}"
     state: State = "damaged" if faults else "unfinished" if unfinished else "whole"
@@ -133,7 +133,7 @@ def check(folder: Path, watch: Watch = lambda _: None, *, partial: bool = False)
 
 
 def unlisted(folder: Path) -> list[str]:
-    """Files that no manifest vouches for."""
+    """Names of files that are in no manifest."""
     try:
         names = listed(folder)
     except Damaged:
@@ -145,9 +145,9 @@ Damages = Iterator[tuple[Path, Damaged | None]]
 
 
 def damages(folder: Path, unfinished: bool, watch: Watch, partial: bool) -> Damages:
-    """Each file that the manifest lists, with what is wrong with it; of an unfinished run only what it will not change.
+    """Each file in the manifest with its damage, or None; of an unfinished run without the files it still writes.
 
-    What is checked as a part of a run, the manifests of its checkpoints, is counted there.
+    The manifests of checkpoints are checked with the run, not here.
     """
     try:
         names = listed(folder)
@@ -163,7 +163,7 @@ def damages(folder: Path, unfinished: bool, watch: Watch, partial: bool) -> Dama
 
 
 def found_by(look: Callable[[], object]) -> Damaged | None:
-    """What a look finds to be damaged."""
+    """The Damaged that a call raises, or None; another BadInput is turned into Damaged."""
     try:
         look()
     except Damaged as damage:
@@ -176,9 +176,9 @@ def found_by(look: Callable[[], object]) -> Damaged | None:
 def damages_of_run(
     run: Run, watch: Watch = lambda _: None, *, steps: Sequence[int] | None = None, partial: bool = False
 ) -> Damages:
-    """What is wrong with a run, whatever its manifest says: first with its small files, then with its checkpoints.
+    """What is wrong with a run beyond its manifest: first its small files, then its checkpoints.
 
-    Of these only some, if `steps` says so. Of a part of a run not even the newest need be one to go on from.
+    `steps` limits the checkpoints that are checked. In a part of a run no checkpoint needs to be resumable.
     """
     if (damage := found_by(lambda: run.config)) is not None:
         yield run.path / "config.json", damage
@@ -193,7 +193,7 @@ def damages_of_run(
 
 
 def damages_of_rows(run: Run) -> Damages:
-    """What is wrong with the configuration, the rows, the sessions and the report of a run."""
+    """What is wrong with a run's rows, sessions and report."""
     path = run.path / "metrics.jsonl"
     if (damage := found_by(lambda: check_rows(path, parse_lines(path, run_file(run, "metrics.jsonl"))))) is not None:
         yield path, damage
@@ -204,19 +204,19 @@ def damages_of_rows(run: Run) -> Damages:
 
 
 def damage_of_rows(run: Run) -> Damaged | None:
-    """What is wrong with the rows of a run, by themselves or by what its newest checkpoint saw of them."""
+    """What is wrong with a run's rows: in themselves, or compared with what its newest checkpoint saw."""
     path = run.path / "metrics.jsonl"
     parsed = found_by(lambda: check_rows(path, parse_lines(path, run_file(run, path.name))))
     return parsed or (found_by(lambda: check_course(run, run.step)) if run.steps else None)
 
 
 def run_file(run: Run, name: str) -> bytes:
-    """One of its files as it is; an unfinished run need not have it yet."""
+    """The bytes of one of a run's files; empty if an unfinished run does not have it yet."""
     return read_file(run.path / name) if run.done or (run.path / name).exists() else b""
 
 
 def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Raise Damaged unless these can be the rows of a run: steps that count up, each with its losses."""
+    """Raise Damaged unless these can be a run's rows: rising steps, each with its losses."""
     before = -1
     for number, row in enumerate(rows, 1):
         step, hops = row.get("step"), row.get("hop_losses")
@@ -231,7 +231,7 @@ def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def damages_of_checkpoint(run: Run, step: int, watch: Watch = lambda _: None, *, needed: bool = False) -> Damages:
-    """What is wrong with a checkpoint: its tensors, its optimizer's if `needed`, and whether it saw these very rows."""
+    """What is wrong with a checkpoint: its model, its optimizer (required if `needed`), the rows that it saw."""
     folder = run.folder(step)
     for name in ("model", "optimizer"):
         path = folder / f"{name}.safetensors"
@@ -243,28 +243,28 @@ def damages_of_checkpoint(run: Run, step: int, watch: Watch = lambda _: None, *,
 
 
 def check_tensors(run: Run, step: int, name: str) -> None:
-    """Raise Damaged unless a checkpoint's tensors are as written, and the model's are those of this architecture."""
+    """Raise Damaged unless a checkpoint's tensors are as written, and the model's have the right shapes."""
     _, [tensors] = run.stored(step, name)
     if name == "model" and (misfit := first_misfit(run, tensors)):
         raise Damaged(f"{run.folder(step)} holds the weights of another model: {misfit}")
 
 
 def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that is not of the shape that the run's model has; where it can be, without the memory."""
+    """The first tensor whose shape is not that of the run's model, in words; None if all fit."""
     try:
         with torch.device("meta"):
             wanted = run.config.model.build(run.task).state_dict()
-    except RuntimeError:  # a model that computes something of its own when it is built
+    except RuntimeError:  # some models compute when they are built
         wanted = run.config.model.build(run.task).state_dict()
     for name in sorted({*wanted, *tensors}):
-        ours, theirs = (shape(found[name].shape) if name in found else "absent" for found in (wanted, tensors))
+        ours, theirs = (shape(named[name].shape) if name in named else "absent" for named in (wanted, tensors))
         if ours != theirs:
             return f"{name} should be {ours}, and is {theirs}"
     return None
 
 
 def check_course(run: Run, step: int) -> None:
-    """Raise Damaged unless the rows that a checkpoint saw are those that the run has."""
+    """Raise Damaged unless the run's rows begin with those that the checkpoint saw."""
     about = run.stored(step)[0]
     path, seen = run.path / "metrics.jsonl", about.get("metrics_bytes")
     data = run_file(run, "metrics.jsonl")

@@ -1,11 +1,12 @@
-"""What was found out about a run, kept beside it: whoever asks first has it made, everybody else reads it.
+"""Findings about a run, kept beside it, so that each is computed once.
 
-    runs/circuit-5a0b1c2d3e4f/    named after all that the finding depends on
+    runs/circuit-5a0b1c2d3e4f/    named by a hash of all that the finding depends on
       exact.json                  the finding, to the bit
       manifest.json               what it depends on, and the sha256 of every file
 
-A finding depends on the run, on the very weights that were looked at, on how it was made, and on the version of what
-made it. So one is never out of date: another question has another folder. A damaged one is made anew.
+A finding depends on the run, on the weights of the checkpoints used, on its own settings, and on the version of the
+code that made it. Different values have different folders, so a finding is never out of date. A damaged one is made
+anew.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from hopscope.runs.run import SHIPPED, Run
 
 T = TypeVar("T")
 EXACT = "exact.json"
-LOCK = ".kept.lock"  # held while a finding is written: two processes may have made it
+LOCK = ".kept.lock"  # held while a finding is written, because two processes may have made it
 
 
 def weights(run: Run, steps: Iterable[int]) -> dict[str, str]:
-    """By step, the sha256 of a checkpoint's weights. Raises Damaged."""
+    """The sha256 of each checkpoint's weights, by step. Raises Damaged."""
     files = {step: read_manifest(run.folder(step))["files"] for step in steps}
     return {str(step): listed["model.safetensors"]["sha256"] for step, listed in files.items()}
 
@@ -49,23 +50,23 @@ def kept(
     read: Callable[[dict[str, bytes]], T],
     place: Path | None = None,
 ) -> T:
-    """A finding about a run: read if it was made before, else made and kept.
+    """A finding about a run: read if it is kept, else made and kept.
 
     Args:
-        run: about which; of the run that comes with the package nothing is kept, but where a place is given.
-        label: first part of the folder's name.
-        about: all that the finding depends on beside the run, as JSON.
-        make: makes it.
-        write: its files, by name.
+        run: the run; for the packaged run nothing is kept unless `place` is given.
+        label: the first part of the folder's name.
+        about: what the finding depends on besides the run, as JSON.
+        make: computes it.
+        write: its files' contents, by name.
         read: the inverse of `write`; may raise Damaged.
-        place: the folder in which it is kept; by default the one that the run is in, where it is looked for first.
+        place: the folder to keep it in; by default the folder that holds the run, which is always looked in first.
     """
     path = run.path.resolve()
     if path == SHIPPED.resolve() and place is None:
         return make()
     key = {"finding": label, "run": run.config.identity, **about}
     name = f"{label}-{fingerprint(key)[:12]}"
-    for folder in [path.parent / name, *([place / name] if place else [])]:  # the last of them is written to
+    for folder in [path.parent / name, *([place / name] if place else [])]:  # a new one is written to the last
         if folder.is_dir():
             try:
                 return read(found_in(folder, key))
@@ -83,7 +84,7 @@ def kept(
 
 
 def found_in(folder: Path, key: Mapping[str, Any]) -> dict[str, bytes]:
-    """The files of a finding. Raises Damaged, also where it is of another."""
+    """The files of a kept finding. Raises Damaged, also if the folder holds another finding."""
     manifest = read_manifest(folder)
     if {name: manifest.get(name) for name in key} != key:
         raise Damaged(f"{folder} is of another finding")

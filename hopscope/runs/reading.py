@@ -1,4 +1,4 @@
-"""What a run folder says, checked as it is read. What stands where is told in `hopscope.runs.run`."""
+"""Reading a run folder; every file is checked as it is read. `hopscope.runs.run` describes the files."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FORMAT = 1
-#: What every reader may rely on. Rows of models without losses, or of old versions, have no more than this.
+#: Shapes of the files' values. Rows of models without losses, or of old versions, may hold nothing else.
 LOSSES = {str: (*Number, None)}
 ROW = {"step": int, "train_loss?": (*Number, None), "val_loss?": (*Number, None), "hop_losses": LOSSES}
 SESSION = {"from_step": int, "environment": {"plugins?": {str: str}}}
 REPORT = {"step?": int, "loss?": (*Number, None), "hop_losses?": LOSSES, "accuracy?": [Number]}
 RESUMABLE = {"metrics_bytes": int, "metrics_sha256?": (str, None), "seconds": Number}
-OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # of a run, but for checkpoints
+OWN = ("config.json", "sessions.jsonl", "metrics.jsonl", "report.json", "truth.json")  # without checkpoints
 
 
 class Checkpoint(NamedTuple):
-    """A state from which training goes on bit for bit."""
+    """A state from which training resumes bit for bit."""
 
     step: int
     model: dict[str, Tensor]
@@ -58,7 +58,7 @@ class Checkpoint(NamedTuple):
 
 
 class RunReader:
-    """A run folder as it is read: every file as its manifest lists it, where there is one."""
+    """Reads a run folder; once the run is done, files are checked against its manifest, if it has one."""
 
     def __init__(self, path: Path | str):
         self.path = Path(path)
@@ -67,7 +67,7 @@ class RunReader:
         return f"Run({str(self.path)!r}: {self.config.task.name()}, step {self.step}{', done' if self.done else ''})"
 
     def meant(self) -> str:
-        """What to do where a folder is no run: the run beside it with the nearest name, or the one of the package."""
+        """The end of a message about a missing run: the nearest name beside it, or how to get one."""
         if self.path.exists():
             return ""
         beside = [path.parent.name for path in self.path.parent.glob("*/config.json")]
@@ -79,10 +79,10 @@ class RunReader:
 
     @cached_property
     def config(self) -> Config:
-        """Task, architecture and training. Raises BadInput if the folder is no run."""
+        """Task, architecture and training. Raises BadInput if the folder is no run, Damaged if it was altered."""
         if not (self.path / "config.json").is_file():
             raise BadInput(f"{self.path} is not a run folder: it has no config.json{self.meant()}")
-        stored = read_json(self.path / "config.json")  # it vouches for itself, by its identity
+        stored = read_json(self.path / "config.json")  # checked by its identity below
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise BadInput(f"{self.path / 'config.json'} is of another format than this version's, {FORMAT}")
         try:
@@ -96,17 +96,17 @@ class RunReader:
 
     @property
     def task(self) -> Task:
-        """What the model was trained on."""
+        """The task that the model was trained on."""
         return self.config.task
 
     @property
     def done(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether training has ended."""
         return (self.path / "DONE").is_file()
 
     @property
     def verified(self) -> bool | None:
-        """Whether a manifest vouches for the run; None while it is not done. Raises Damaged if a small file differs."""
+        """Whether a manifest lists the run's files; None until it is done. Raises Damaged if a small one differs."""
         if not self.done:
             return None
         for name in (names := listed(self.path)):
@@ -115,12 +115,12 @@ class RunReader:
         return "config.json" in names
 
     def read(self, name: str) -> bytes:
-        """One of the run's own files; if it is done, as its manifest lists it. Raises Damaged."""
+        """The bytes of one of the run's files, checked by the manifest once it is done. Raises Damaged."""
         path = self.path / name
         return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
 
     def read_lines(self, name: str, shape: Any) -> list[dict[str, Any]]:
-        """The objects of one that is JSON lines; none if it is not there yet. Raises Damaged."""
+        """The objects of a JSON-lines file; empty if it does not exist yet. Raises Damaged."""
         lines = parse_lines(self.path / name, self.read(name))
         for number, line in enumerate(lines, 1):
             if (bad := misfit(line, shape)) is not None:
@@ -129,17 +129,17 @@ class RunReader:
 
     @property
     def steps(self) -> list[int]:
-        """The steps whose weights are on disk."""
+        """The steps of the checkpoints on disk, ascending."""
         folders = (self.path / "checkpoints").glob("step_*")
         return sorted(int(f.name[5:]) for f in folders if re.fullmatch(r"step_\d+", f.name))
 
     @property
     def step(self) -> int:
-        """The newest of them; 0 if there is none."""
+        """The step of the newest checkpoint; 0 if there is none."""
         return max(self.steps, default=0)
 
     def at(self, step: int) -> Model:
-        """The model as it was after `step` updates. Raises Damaged if the checkpoint is not what was written."""
+        """The model after `step` updates. Raises BadInput without such a checkpoint, Damaged if it was altered."""
         if step not in self.steps:
             raise BadInput(f"{self.path} has no checkpoint of step {step}; it has {', '.join(map(str, self.steps))}")
         _, [weights] = self.stored(step, "model")
@@ -152,19 +152,19 @@ class RunReader:
 
     @cached_property
     def model(self) -> Model:
-        """The newest model, on the CPU."""
+        """The newest model, on the CPU. Raises BadInput if there is no checkpoint yet."""
         if not self.steps:
             raise BadInput(f"{self.path} has no checkpoint yet; train it with the command that made it")
         return self.at(self.step)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The logged steps as dictionaries."""
+        """The logged rows as dictionaries."""
         return self.read_lines("metrics.jsonl", ROW)
 
     @property
     def metrics(self) -> DataFrame:
-        """The logged steps as a table: step, train_loss, val_loss, one column per hop."""
+        """The logged rows as a table: step, train_loss, val_loss, one column per hop."""
         import pandas
 
         flat = [
@@ -175,34 +175,34 @@ class RunReader:
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """Final measures on fresh data; None while the run is not done."""
+        """Final numbers on fresh data; None while the run is not done."""
         path = self.path / "report.json"
         return parse_shaped(path, self.read(path.name), REPORT) if self.done else None
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
-        """What each start of the run ran on."""
+        """The sessions of the run: the step each started from, and its environment."""
         return self.read_lines("sessions.jsonl", SESSION)
 
     @property
     def plugins(self) -> dict[str, str]:
-        """Files from outside that the last start used, by name, with their sha256."""
+        """The sha256 of the files from outside that the last session used, by name."""
         return next((s.get("environment", {}).get("plugins", {}) for s in reversed(self.sessions)), {})
 
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """What differs between sessions since the last start from nothing: by entry, its value before and after."""
+        """Entries of the environment that changed since the run last started from step 0, as (before, after)."""
         sessions = self.sessions
         begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
         return environment.changes([session["environment"] for session in sessions[begun:]])
 
     @property
     def bit_exact(self) -> bool:
-        """Whether nothing that its bits depend on changed; what was not recorded then is not held against it."""
+        """Whether no recorded entry that its bits depend on changed between sessions."""
         return not self.changed
 
     def summary(self) -> dict[str, Any]:
-        """What `hopscope show --json` prints (docs/contracts.md)."""
+        """The value that `hopscope show --json` prints (docs/contracts.md)."""
         last = self.report or next(reversed(self.rows), {})
         manifest = read_manifest(self.folder(self.step)) if self.steps else {}
         return {
@@ -219,13 +219,13 @@ class RunReader:
         }
 
     def told_of(self, step: int | None = None) -> dict[str, Any]:
-        """Of which run and step a finding is, as its file says under `protocol`."""
+        """The run and step of a finding, as its file states them under `protocol`."""
         return {"run": self.config.identity, "step": self.step if step is None else step}
 
     def finding(self, name: str) -> Any:
-        """The value of a JSON file that was found out later, such as circuit.json.
+        """The value of a JSON file with a finding about the run, such as circuit.json.
 
-        Raises Damaged if it is missing, altered, or says that it is of another run.
+        Raises Damaged if it is missing, altered, or of another run.
         """
         value = parse_json(self.path / name, read_listed(self.path, name))
         protocol = value.get("protocol") if isinstance(value, dict) else None
@@ -238,15 +238,15 @@ class RunReader:
         return self.path / "checkpoints" / f"step_{step:08d}"
 
     def compare_plugins(self) -> None:
-        """Warn if files from outside that the run was trained with are others now."""
+        """Warn if files from outside that the run was trained with have changed."""
         if (then := self.plugins) and then != (now := self.config.plugins):
-            told = environment.in_words("plugins", then, now)
+            difference = environment.in_words("plugins", then, now)
             warnings.warn(
-                f"{self.path} was trained with other files of yours than are found now ({told})", stacklevel=3
+                f"{self.path} was trained with other files of yours than are found now ({difference})", stacklevel=3
             )
 
     def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint; warns about, and passes over, damaged ones. Raises Damaged if all are."""
+        """The newest intact checkpoint; warns of damaged ones that are newer. Raises Damaged if all are damaged."""
         damages: list[Damaged] = []
         for step in reversed(self.steps):
             try:
@@ -254,15 +254,15 @@ class RunReader:
             except Damaged as damage:
                 damages.append(damage)
                 continue
-            for found in damages:
-                warnings.warn(f"{found}; going on from step {step} instead", stacklevel=2)
+            for damaged in damages:
+                warnings.warn(f"{damaged}; going on from step {step} instead", stacklevel=2)
             return checkpoint
         if damages:
             raise Damaged(f"{damages[0]}; no checkpoint in {self.path} is whole: delete the folder to start anew")
         return None
 
     def checkpoint(self, step: int) -> Checkpoint:
-        """A state to resume from. Raises Damaged."""
+        """The state to resume from after `step` updates. Raises Damaged."""
         manifest, [model, optimizer] = self.stored(step, "model", "optimizer")
         if bad := misfit(manifest, RESUMABLE):
             raise Damaged(f"{self.folder(step) / MANIFEST} is altered: {bad} is missing or no value for it")
@@ -271,7 +271,7 @@ class RunReader:
         )
 
     def stored(self, step: int, *names: str) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
-        """A checkpoint's manifest and some of its tensors. Raises Damaged, also for another run's or step's."""
+        """A checkpoint's manifest and some of its tensors. Raises Damaged, also if they are another run's or step's."""
         folder = self.folder(step)
         manifest = read_manifest(folder)
         mine = self.config.identity
@@ -282,11 +282,11 @@ class RunReader:
             tensors = [safetensors.torch.load(data) for data in files.values()]
         except safetensors.SafetensorError as error:
             raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
-        if self.done:  # a checkpoint that is whole, but not the one that was there when the run came to its end
+        if self.done:  # also reject an intact checkpoint that replaced the one sealed with the run
             read_listed(self.path, vouching(folder))
         return manifest, tensors
 
 
 def vouching(checkpoint: Path) -> str:
-    """A checkpoint's manifest, which vouches for its tensors, as its run's manifest lists it."""
+    """The name of a checkpoint's manifest in its run's manifest; it covers the checkpoint's tensors."""
     return f"checkpoints/{checkpoint.name}/{MANIFEST}"

@@ -1,17 +1,17 @@
-"""A run on disk: `config.json` first, `DONE` last, and between them nothing that a crash could leave half-written.
+"""A run on disk: `config.json` is written first, `DONE` last, and a crash in between leaves no half-written file.
 
     runs/retrieval-0a1b2c3d4e5f/
       config.json      task, model, training; its hash is the run's identity
-      sessions.jsonl   what each start ran on: versions, threads, device, compilation
+      sessions.jsonl   the environment of each session: versions, threads, device, compilation
       metrics.jsonl    one object per logged step
       checkpoints/     step_00000400/{model,optimizer}.safetensors and a manifest with sha256
-      report.json      final measures on fresh data
-      manifest.json    size and sha256 of all these (of checkpoints their manifests), and of what was found later
+      report.json      final numbers on fresh data
+      manifest.json    size and sha256 of all these (of checkpoints their manifests), and of findings added later
       DONE
 
-Kept checkpoints lose their optimizer once two newer ones stand; the newest two are always whole. Once a run is done
-its files are read only as the manifest lists them; one that was finished before there were manifests is read as it is,
-and is called unverified.
+An older checkpoint loses its optimizer state once there are two newer ones; the newest two are complete. Once a run is
+done, its files are read only if they match the manifest. A run that was finished before manifests existed is read as it
+is, and called unverified.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from hopscope.core.storage import (
 from hopscope.runs.demand import check
 from hopscope.runs.reading import FORMAT, OWN as OWN, RunReader, vouching
 
-BEGINNING = ".begin"  # held while config.json is written: workers may begin a run at the same moment
+BEGINNING = ".begin"  # held while config.json is written: several workers may begin a run at the same moment
 SHIPPED = Path(__file__).parents[1] / "assets" / "packaged"  # packed by bench/pack_demo.py
-LEFTOVERS = ("pictures",)  # of a run that is no more, or never was here: they keep no other from its folder
-WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case it is damaged
+LEFTOVERS = ("pictures",)  # may remain of a removed run, and do not keep another run from the folder
+WHOLE = 2  # newest checkpoints that keep their optimizer: one to resume from, one in case that is damaged
 
 
 class Run(RunReader):
@@ -61,17 +61,17 @@ class Run(RunReader):
 
     @classmethod
     def create(cls, path: Path | str, config: Config) -> Run:
-        """The run of this configuration in this folder, new or begun. Raises BadInput if another's stands there."""
+        """The run of this configuration in this folder, new or begun. Raises BadInput if another run is there."""
         if is_shipped(path):
             raise BadInput(f"{path} is the name of the run that comes with the package; choose another folder")
         run = cls(path)
-        if not os.path.isfile(run.path / "config.json"):  # which takes a folder that may not be read for none
+        if not os.path.isfile(run.path / "config.json"):  # False also for a folder that may not be read
             check(config)
         try:
             run.path.mkdir(parents=True, exist_ok=True)
             ours = (TEMPORARY, BEGINNING)
             strangers = [f for f in run.path.iterdir() if not f.name.startswith(ours) and f.name not in LEFTOVERS]
-            begun = (run.path / "config.json").is_file()  # asked last: a worker beside us may have begun it just now
+            begun = (run.path / "config.json").is_file()  # checked last: another worker may have begun it meanwhile
         except OSError as error:
             raise BadInput(f"could not make the folder {run.path}: {error.strerror}; choose another") from error
         if strangers and not begun:
@@ -87,7 +87,7 @@ class Run(RunReader):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the one process that writes here; clears what a killed one left half-written."""
+        """Hold the run's lock, and remove what a killed process left half-written. Raises Busy if it is held."""
         with alone(self.path / ".lock", f"another process is training in {self.path}; wait for it, or stop it"):
             with clear_errors(self.path / "checkpoints"):
                 (self.path / "checkpoints").mkdir(exist_ok=True)
@@ -97,14 +97,13 @@ class Run(RunReader):
             yield
 
     def begin_session(self, about: Mapping[str, Any], step: int, experiment: str | None = None) -> None:
-        """Record what this start runs on; warn if an earlier one ran on something else.
+        """Record this session's environment; warn if an earlier session had another one.
 
-        Of the experiment that asks for the run, if one from outside does, the file is recorded, too. No bit of the run
-        depends on it.
+        If `experiment` comes from outside, the sha256 of its files is recorded too; the run's bits do not depend on it.
         """
         path = self.path / "sessions.jsonl"
         data = path.read_bytes() if path.is_file() else b""
-        if data and not data.endswith(b"\n"):  # the last start was killed while it wrote this very line
+        if data and not data.endswith(b"\n"):  # the last session was killed while writing this line
             write_file(path, data[: data.rfind(b"\n") + 1])
         before = self.changed
         asked = catalogue.hashes("experiments", experiment) if experiment else {}
@@ -112,9 +111,9 @@ class Run(RunReader):
         append(path, (json.dumps(session) + "\n").encode())
         sync_file(path)
         if new := {name: values for name, values in self.changed.items() if before.get(name) != values}:
-            told = "; ".join(environment.in_words(name, *values) for name, values in new.items())
+            listing = "; ".join(environment.in_words(name, *values) for name, values in new.items())
             warnings.warn(
-                f"this run was begun with other {', '.join(new)}: it goes on, but is no longer bit-exact ({told})",
+                f"this run was begun with other {', '.join(new)}: it goes on, but is no longer bit-exact ({listing})",
                 stacklevel=2,
             )
 
@@ -123,7 +122,7 @@ class Run(RunReader):
         append(self.path / "metrics.jsonl", (json.dumps(row, allow_nan=False) + "\n").encode())
 
     def save(self, step: int, model: Mapping[str, Tensor], optimizer: Mapping[str, Tensor], seconds: float) -> None:
-        """A complete checkpoint, durable when this returns; then thin out older ones. Raises CannotSave."""
+        """Save a checkpoint, durable on return, and thin out older ones. Raises CannotSave."""
         files = {
             "model.safetensors": safetensors.torch.save(on_cpu(model)),
             "optimizer.safetensors": safetensors.torch.save(on_cpu(optimizer)),
@@ -144,7 +143,7 @@ class Run(RunReader):
                 discard(self.folder(older))
 
     def rewind(self, metrics_bytes: int, sha256: str | None) -> None:
-        """Forget rows that were logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
+        """Drop rows logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
         path = self.path / "metrics.jsonl"
         data = path.read_bytes() if path.is_file() else b""
         if len(data) < metrics_bytes:
@@ -155,13 +154,13 @@ class Run(RunReader):
             write_file(path, data[:metrics_bytes])
 
     def forget_after(self, step: int) -> None:
-        """Remove checkpoints newer than the one to go on from: they are damaged."""
+        """Remove checkpoints newer than the one to continue from."""
         for newer in self.steps:
             if newer > step:
                 discard(self.folder(newer))
 
     def finish(self, report: Mapping[str, Any]) -> None:
-        """Write the report, then `seal`; a checkpoint that an interruption left off the schedule goes."""
+        """Remove an unscheduled checkpoint that an interruption left, write the report, then `seal`."""
         for step in self.steps[:-1]:
             if not self.config.training.is_kept(step):
                 discard(self.folder(step))
@@ -169,7 +168,7 @@ class Run(RunReader):
         self.seal()
 
     def seal(self) -> None:
-        """List the run's own files in its manifest, as they are now, then write DONE; what was listed later stays."""
+        """List the run's own files in its manifest, as they are now, then write DONE; findings stay listed."""
         names = [name for name in OWN if (self.path / name).is_file()]
         names += [vouching(self.folder(step)) for step in self.steps]
         gone = [name for name in listed(self.path) if name in OWN or name.startswith("checkpoints/")]
@@ -183,10 +182,10 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load(path: Path | str) -> Run:
-    """The run in a folder. Raises BadInput if there is none; warns if it was trained with other files from outside.
+    """The run in a folder. Raises BadInput if there is none; warns if files from outside that it used have changed.
 
-    `packaged` is the finished run that comes with the package: D = 2 in 4 layers, with checkpoints from before, while
-    and after its heads emerge. The name always means that run, so no run of your own is begun in a folder called so.
+    `packaged` is the finished run that comes with the package: D = 2 in 4 layers, with checkpoints from before, during
+    and after the emergence of its heads. The name always means that run; no other run can have a folder of that name.
 
     >>> load("packaged").task.n_hops
     2
@@ -200,10 +199,10 @@ def load(path: Path | str) -> Run:
 
 
 def is_shipped(path: Path | str) -> bool:
-    """Whether a name means the run that comes with the package, whatever folders there are."""
+    """Whether a name means the packaged run; folders of that name do not matter."""
     return str(path) == SHIPPED.name
 
 
 def place_for(path: Path, kind: str) -> Path:
-    """Where what is found out about a run goes if nobody says: into its folder, or beside the one of the package."""
+    """The default folder for findings about a run: the run's own, or `packaged-…` for the packaged run."""
     return Path(f"{SHIPPED.name}-{kind}") if is_shipped(path) else path

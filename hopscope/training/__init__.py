@@ -1,1 +1,1 @@
-"""Training: the loop, many models as one program, and those who are told how it goes."""
+"""Training: the loop, many models as one batched program, optimizers, progress bars and mirrors."""

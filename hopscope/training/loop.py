@@ -1,7 +1,7 @@
-"""Training: one loop, every number of which follows from the configuration, the step and the machine.
+"""The training loop: every number in it follows from the configuration, the step and the machine.
 
-A batch is a function of (seed, step), so a run that was killed at any moment and started again ends with the bits
-of one that was not. What the loop writes is in `hopscope.runs.run`.
+A batch is a function of (seed, step). So a run that was killed at any moment and started again ends with the same bits
+as one that was not. What the loop writes to disk is in `hopscope.runs.run`.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from hopscope.training.trainer import Trainer, optimizer_tensors, restore_optimi
 
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
 
-#: Steps after which compiling has paid for itself: it costs some 10 s, and saves a share of each step.
+#: Floating-point operations of a run above which compiling pays: it costs some 10 s, and saves a share of each step.
 COMPILE_PAYS_FLOPS = 1e13
-#: Operations of a step above which compiled bfloat16 was faster on a CPU (docs/performance.md).
+#: Floating-point operations of a step above which compiled bfloat16 is faster on a CPU (docs/performance.md).
 COMPILE_GAINS_FLOPS = 1e11
 
 
-#: Why training stops before its end: by SIGINT, by SIGTERM, or because `should_stop` said so.
+#: Why training stops early: by SIGINT, by SIGTERM, or because `should_stop` returned true.
 Reason = Literal["interrupted", "terminated", "stopped"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after a checkpoint; the same command goes on.
+    """Training was stopped from outside, after a checkpoint; the same command continues it.
 
     Attributes:
-        run: which, and at which `step`.
-        reason: by whom or what.
-        members: how many runs were trained together, `run` the first of them.
+        run: the run, stopped at `step`.
+        reason: what stopped it.
+        members: how many runs were trained together; `run` is the first of them.
     """
 
     def __init__(self, run: Run, step: int, reason: Reason, members: int = 1):
@@ -58,12 +58,12 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def asked(self) -> bool:
-        """Whether `should_stop` said so, as when a budget is spent; else it was a signal."""
+        """Whether `should_stop` stopped it, as when a budget is spent, rather than a signal."""
         return self.reason == "stopped"
 
 
 class Watcher(Protocol):
-    """Someone who is told how training goes: a progress bar, a mirror. It never changes the run."""
+    """Is notified of training's progress, as a progress bar or a mirror is. It never changes the run."""
 
     def begin(self, config: Config, step: int) -> None: ...
     def stepped(self, step: int) -> None: ...
@@ -82,22 +82,22 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     experiment: str | None = None,
 ) -> Run:
-    """Train to the end, from wherever the folder's run stands, and return the finished run.
+    """Train to the end, from the newest checkpoint in the folder if there is one, and return the finished run.
 
     Args:
         config: what to train; a folder that holds another configuration is refused.
-        folder: where the run is, or shall be.
+        folder: the run's folder; it is made if it is missing.
         device: `auto`, `cpu` or `cuda`.
-        threads: CPU threads; they belong to the bits of a run. None: as many as PyTorch takes.
-        compile: `auto` compiles where it pays: on a GPU, or for large steps in bfloat16, with enough work to come.
-        watchers: told of every step and row.
-        should_stop: asked after every step; if true, training saves and raises Interrupted.
-        experiment: whose run it is: where its file is from outside, the session records its sha256.
+        threads: CPU threads, on which a run's bits depend. None: PyTorch's default.
+        compile: `auto` compiles where it pays: on a GPU, or for large steps in bfloat16, with enough steps to come.
+        watchers: notified of every step and every row.
+        should_stop: called after every step; if true, training saves a checkpoint and raises Interrupted.
+        experiment: the experiment that the run belongs to; if it comes from outside, its sha256 is recorded.
 
     Raises:
-        BadInput: the folder holds another run, or another process writes it, or the loss is no number any more.
-        Damaged: no checkpoint in the folder can be trusted.
-        CannotSave: the disk is full or may not be written; the previous checkpoint is whole.
+        BadInput: the folder holds another run, another process writes to it, or the loss is not finite.
+        Damaged: no checkpoint in the folder is intact.
+        CannotSave: the disk is full or cannot be written to; the previous checkpoint is intact.
         Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving.
     """
     where = environment.choose_device(device)
@@ -109,7 +109,7 @@ def train(
     if threads is not None:
         torch.set_num_threads(threads)
     with run.writing(), graceful_signals() as caught:
-        if run.done:  # another process finished it just before it let go of the lock
+        if run.done:  # another process finished it just before it released the lock
             return run
         session = Session(run, config, where, compile, watchers, experiment)
         try:
@@ -121,7 +121,7 @@ def train(
 
 
 class Session:
-    """One stretch of a run's training, from a checkpoint (or nothing) to the end or an interruption."""
+    """One session of a run's training: from a checkpoint, or from nothing, to the end or an interruption."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Session:
         self.began = time.monotonic()
 
     def resume(self) -> tuple[int, float]:
-        """Restore the newest whole checkpoint; returns its step and the seconds spent until then."""
+        """Restore the newest intact checkpoint; returns its step and the seconds spent until then."""
         checkpoint = self.run.newest()
         self.run.rewind(checkpoint.metrics_bytes if checkpoint else 0, checkpoint and checkpoint.metrics_sha256)
         if checkpoint is None:
@@ -160,11 +160,11 @@ class Session:
         return checkpoint.step, checkpoint.seconds
 
     def decide_to_compile(self, wish: str) -> bool:
-        """Whether to compile; without a compiler training goes on eagerly, and says so in one sentence."""
+        """Whether to compile. Without a C++ compiler training runs uncompiled, after a message on stderr."""
         training, on_gpu = self.config.training, self.trainer.device.type == "cuda"
         flops = 6 * self.trainer.model.n_parameters * training.batch * self.config.task.n_positions  # of a step
         gains = on_gpu or (training.dtype == "bfloat16" and flops > COMPILE_GAINS_FLOPS)
-        pays = gains and flops * training.steps > COMPILE_PAYS_FLOPS  # not of the rest: a resumed run decides alike
+        pays = gains and flops * training.steps > COMPILE_PAYS_FLOPS  # all steps: a resumed run decides alike
         if wish == "off" or (wish == "auto" and not pays):
             return False
         if not on_gpu and environment.cpp_compiler() is None:
@@ -173,7 +173,7 @@ class Session:
         return True
 
     def go(self, interrupted: Callable[[], Reason | None]) -> None:
-        """The loop."""
+        """The training loop."""
         self.begin()
         while not self.over:
             self.advance(self.trainer.step(self.step))
@@ -183,7 +183,7 @@ class Session:
         self.run.finish(self.report())
 
     def begin(self) -> None:
-        """Tell the watchers, and keep the model as initialised."""
+        """Notify the watchers, and save the model as initialised if the run is new."""
         for watcher in self.watchers:
             watcher.begin(self.config, self.step)
         if not self.run.steps:
@@ -192,7 +192,7 @@ class Session:
         self.over = self.step >= self.config.training.steps or self.solved()
 
     def advance(self, loss: Tensor) -> None:
-        """Take note of an update that was made: a row, a checkpoint, whatever is due; and whether it was the last."""
+        """Record an update: write a row and a checkpoint if they are due, and see whether it was the last."""
         training = self.config.training
         self.step += 1
         self.over = self.step == training.steps
@@ -206,7 +206,7 @@ class Session:
 
     @torch.no_grad()
     def log(self, loss: Tensor | None) -> None:
-        """Validate and write a row of metrics.jsonl."""
+        """Validate and append a row to metrics.jsonl. Raises BadInput if the loss is not finite."""
         task, batch, clamps = self.config.task, self.validation, self.trainer.clamps(self.step)
         with torch.compiler.set_stance("force_eager"):
             outputs = self.trainer.outputs(batch, clamps)
@@ -234,7 +234,7 @@ class Session:
             watcher.logged(row)
 
     def solved(self) -> bool:
-        """Whether the newest row allows to stop early."""
+        """Whether the newest row satisfies `stop_below` or `stop_accuracy`."""
         bound, right = self.config.training.stop_below, self.config.training.stop_accuracy
         if (bound is None and right is None) or not (row := self.last_row):
             return False
@@ -242,18 +242,18 @@ class Session:
         return fallen or (right is not None and row["accuracy"] >= right)
 
     def seconds(self) -> float:
-        """Wall time spent on this run, all sessions together."""
+        """Seconds of wall time spent on this run, in all sessions together."""
         return self.spent + time.monotonic() - self.began
 
     def save(self) -> None:
-        """A checkpoint of this very step, unless it stands already."""
+        """Save a checkpoint of the current step, unless there is one."""
         if self.step not in self.run.steps or self.run.step != self.step:
             trainer = self.trainer
             optimizer = optimizer_tensors(trainer.model, trainer.optimizer)
             self.run.save(self.step, trainer.model.state_dict(), optimizer, self.seconds())
 
     def report(self) -> dict[str, Any]:
-        """Final numbers, on data that neither training nor validation has seen; with clamps also without them."""
+        """The run's final numbers, on data of neither training nor validation; if clamped, also without clamps."""
         training, clamps = self.config.training, self.trainer.clamps(self.step)
         measured = (self.trainer.model, self.config.task, REPORT_SIZE, training.seed_eval, "report")
         with torch.compiler.set_stance("force_eager"):
@@ -275,20 +275,20 @@ class Session:
 
 @contextmanager
 def graceful_signals() -> Iterator[Callable[[], Reason | None]]:
-    """While training, SIGINT and SIGTERM ask for a stop after the step at hand; a second one is not waited for."""
-    seen: list[Reason] = []
+    """SIGINT and SIGTERM request a stop after the current step; a second signal interrupts at once."""
+    received: list[Reason] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
 
     def note(number: int, _: FrameType | None) -> None:
-        if seen:
+        if received:
             raise KeyboardInterrupt
-        seen.append("interrupted" if number == signal.SIGINT else "terminated")
+        received.append("interrupted" if number == signal.SIGINT else "terminated")
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: seen[0] if seen else None
+        yield lambda: received[0] if received else None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""Metrics mirrored to Weights & Biases or to its local drop-in Trackio, for those who like to watch there.
+"""Metrics mirrored to Weights & Biases, or to Trackio, its local drop-in replacement.
 
-The run folder stays the truth: nothing is ever read back from a mirror.
+A mirror is only written to: the run folder stays the only source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mirror:
         self.begun = True
 
     def stepped(self, step: int) -> None:
-        """Steps without a row are not mirrored."""
+        """Do nothing: only rows are mirrored."""
 
     def logged(self, row: Mapping[str, Any]) -> None:
         """Copy a row, flat: `hop_losses/x1`, `measures/induction_score/L1H0` …"""
@@ -47,7 +47,7 @@ class Mirror:
 
 
 def flatten(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """Nested numbers under joined names, without the gaps."""
+    """Nested numbers under joined names; None is left out."""
     flat: dict[str, float] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Training as it goes: a live bar with steps/s, time left and every hop's loss (rich), or plain lines in a log."""
+"""Progress of training: a live bar with steps/s, time left and every hop's loss (rich), or plain lines in a log."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeR
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import Words, bar, console
 
-LINES = 10  # lines of a run on a console that is no terminal
+LINES = 10  # lines per run where the console is no terminal
 
 
 class ProgressBar:
-    """A watcher of training for people. It writes to stderr, so that stdout stays the command's answer."""
+    """A watcher that shows progress on stderr, so that stdout holds only the command's result."""
 
     def __init__(self, on: Console | None = None, label: str = ""):
         self.console = on or console(stderr=True)
@@ -24,7 +24,7 @@ class ProgressBar:
         self.live: Progress | None = None
 
     def begin(self, config: Config, step: int) -> None:
-        """Open the bar at the step from which training goes on."""
+        """Start the bar at the step from which training continues."""
         self.steps, self.first, self.began = config.training.steps, step, time.monotonic()
         self.label = self.label or config.task.name()
         if self.console.is_terminal:
@@ -43,17 +43,17 @@ class ProgressBar:
             self.console.print(f"{self.label}: going on from step {step}")
 
     def speed(self, step: int) -> str:
-        """Steps per second since training began (or went on)."""
+        """Steps per second in this session, in words."""
         passed = time.monotonic() - self.began
         return f"{(step - self.first) / passed:.1f} steps/s" if passed > 0 and step > self.first else ""
 
     def stepped(self, step: int) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         if self.live:
             self.live.update(self.bar, completed=step, speed=self.speed(step))
 
     def logged(self, row: Mapping[str, Any]) -> None:
-        """Show the newest partial losses."""
+        """Show the newest row's losses by hop."""
         losses = "  ".join(f"{hop} {loss:.3f}" for hop, loss in list(row["hop_losses"].items())[:8])
         step = row["step"]
         if self.live:
@@ -62,6 +62,6 @@ class ProgressBar:
             self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}")
 
     def end(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop the bar, leaving it visible."""
         if self.live:
             self.live.stop()

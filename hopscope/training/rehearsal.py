@@ -1,6 +1,6 @@
-"""What a run would take, before it is begun: memory by what it keeps, time by a few of its own steps.
+"""An estimate of a run's memory and time, before it starts: memory by counting, time by a few of its own steps.
 
-The steps are those of a run (`hopscope.training.trainer`), on fresh data, and thrown away: nothing is written.
+The timed steps are a run's (`hopscope.training.trainer`), on fresh data. Nothing is written.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MOST = 20  # timed steps
 
 @dataclass(frozen=True)
 class Estimate:
-    """What training would take at least, and about how long.
+    """What training takes: a lower bound of memory, an estimate of time.
 
     Attributes:
-        parameters: numbers that are trained.
+        parameters: number of trained parameters.
         memory_bytes: a lower bound.
-        memory_free_bytes: None where the system does not say.
-        steps: that are left to do.
-        step_seconds: of one, uncompiled, with whatever else the machine is doing; validation and saving come on top.
-        seconds: of all.
+        memory_free_bytes: None where the system does not report it.
+        steps: steps left to do.
+        step_seconds: of one step, uncompiled, under the machine's present load; without validation and saving.
+        seconds: of all steps.
     """
 
     parameters: int
@@ -47,10 +47,10 @@ class Estimate:
 
 
 def rehearse(config: Config, done: int = 0, device: str = "auto", threads: int | None = None) -> Estimate:
-    """Estimate what is left of a run of which some steps are done.
+    """Estimate what is left of a run after `done` steps.
 
     Raises:
-        BadInput: it cannot be trained here at all (`hopscope.runs.demand.check`).
+        BadInput: it cannot be trained here (`hopscope.runs.demand.check`).
     """
     check(config)
     where = environment.choose_device(device)
@@ -63,7 +63,7 @@ def rehearse(config: Config, done: int = 0, device: str = "auto", threads: int |
 
 
 def seconds_of_step(config: Config, device: torch.device) -> float:
-    """The shortest of a few steps, the first of which is not counted if there is time for another."""
+    """Seconds of the shortest of a few steps; the first, which is slow, counts only if there is time for no other."""
     trainer = Trainer(replace(config, training=config.training.but(examples=0)), device)
     spent: list[float] = []
     while sum(spent) < LONG_ENOUGH and len(spent) < MOST:

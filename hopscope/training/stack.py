@@ -1,8 +1,8 @@
-"""Many models at once: members of one shape, stacked, whose step is one batched program.
+"""Many models at once: members of one shape are stacked, and one batched program steps them all.
 
-A small model leaves most of a machine idle. Members may differ in seeds and learning rate; each draws its own data, has
-its own optimizer state, and is an ordinary run in an ordinary folder, as if it had been trained alone, but for the
-order in which a batched matrix product adds up. The stack is the idea of `torch.func`'s model ensembling.
+A small model leaves most of a machine idle. Members may differ in seeds and learning rate. Each draws its own data, has
+its own optimizer state, and is an ordinary run in an ordinary folder. Its numbers are those of a run trained alone,
+except for the order of summation in a batched matrix product. The idea is `torch.func`'s model ensembling.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted, Reason, Session, graceful_signals
 from hopscope.training.trainer import Trainer, learning_rate
 
-#: What members of a stack may differ in.
+#: Settings in which members of a stack may differ.
 FREE = ("lr", "seed", "seed_init", "seed_data")
 
 
@@ -40,19 +40,19 @@ def train_many(
     should_stop: Callable[[], bool] = lambda: False,
     experiment: str | None = None,
 ) -> list[Run]:
-    """Train all members to the end, from wherever their folders stand, and return the finished runs in their order.
+    """Train all members to the end, from their newest checkpoints, and return the finished runs in the given order.
 
     Args:
-        configs: equal but for learning rate and seeds, without clamps or frozen weights.
-        folders: where each run is, or shall be.
+        configs: equal except for learning rate and seeds, without clamps or frozen weights.
+        folders: each run's folder.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
-        compile: `auto` compiles on a GPU, where launching kernels one by one would be the limit.
-        should_stop: asked after every step; if true, all members are saved and Interrupted is raised.
-        experiment: whose runs they are, as for `hopscope.train`.
+        compile: `auto` compiles on a GPU, where launching single kernels would limit the speed.
+        should_stop: called after every step; if true, all members are saved and Interrupted is raised.
+        experiment: the experiment that the runs belong to, as for `hopscope.train`.
 
     Raises:
-        BadInput: the members cannot be stacked, and what `hopscope.train` raises for a single one.
+        BadInput: the members cannot be stacked; and what `hopscope.train` raises for a single run.
         Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving all members.
     """
     check(configs, folders)
@@ -67,7 +67,7 @@ def train_many(
     with ExitStack() as stack:
         for run, _ in left:
             stack.enter_context(run.writing())
-        left = [(run, config) for run, config in left if not run.done]  # another may have finished one just now
+        left = [(run, config) for run, config in left if not run.done]  # another process may have finished one
         caught = stack.enter_context(graceful_signals())
         for abreast in lined_up(left):
             about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
@@ -97,29 +97,29 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
 
 
 def check_stack(configs: Sequence[Config]) -> None:
-    """Raise BadInput for members that do not fit into memory together: a stack trains all at once."""
+    """Raise BadInput for members that do not fit into memory together: a stack trains them all at once."""
     if configs:
         demand(configs[0]).refuse("each member of this stack", "stack fewer, or make them smaller", len(configs))
 
 
 def stackable(config: Config) -> bool:
-    """Whether a run can be a member of a stack at all."""
+    """Whether a run can be a member of any stack."""
     training = config.training
     alone = training.clamps or training.frozen or training.deep_supervision or config.model.takes_turns
     return training.optimizer == "adamw" and not alone
 
 
 def shape(config: Config) -> dict[str, Any]:
-    """All of a configuration that must be equal in a stack."""
+    """The part of a configuration that must be equal in a stack."""
     values = config.as_dict()
     return {**values, "training": {n: v for n, v in values["training"].items() if n not in FREE}}
 
 
 def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]]]:
-    """Members that go on from the same step, together; the others are other stacks, trained after them.
+    """Members in groups that continue from the same step; each group is a stack, trained one after the other.
 
-    A kill between two members' saves leaves some one checkpoint ahead of their stack: those are put back by it. More
-    than that is never given up for the sake of a common stack.
+    A kill between two members' saves leaves some of them one checkpoint ahead; those are put back by it. No member is
+    put back by more than one checkpoint.
     """
     newest = {run.path: step_of(run) for run, _ in left}
     for run, _ in left:
@@ -132,12 +132,12 @@ def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]
 
 
 def step_of(run: Run, before: int | None = None) -> int:
-    """The newest step that training can go on from, or the newest earlier than one given (that one if there is none).
+    """The newest step that training can continue from, or the newest one before `before` (`before` if there is none).
 
-    A run that has no checkpoint stands at step −1. Raises Damaged if it has, and none is whole.
+    It is −1 for a run without checkpoints. Raises Damaged if there are some and none is intact.
     """
     if before is None:
-        return -1 if (found := run.newest()) is None else found.step
+        return -1 if (newest := run.newest()) is None else newest.step
     for step in reversed([step for step in run.steps if step < before]):
         try:
             return run.checkpoint(step).step
@@ -147,7 +147,7 @@ def step_of(run: Run, before: int | None = None) -> int:
 
 
 def train_together(sessions: Sequence[Session], compiled: bool, interrupted: Callable[[], Reason | None]) -> None:
-    """Step all members together until each is over; who is done earlier leaves the stack, finished."""
+    """Step all members together until each is over; a member that ends early leaves the stack, finished."""
     for session in sessions:
         session.begin()
     while True:
@@ -170,11 +170,11 @@ def train_together(sessions: Sequence[Session], compiled: bool, interrupted: Cal
 
 
 class Stack:
-    """Trainers whose weights and moments are slices of common tensors, so that one program updates all of them.
+    """Trainers whose weights and moments are slices of common tensors, so that one program updates them all.
 
     Args:
-        trainers: of equal shape, at the same step. While they are stacked their parameters are views of the stack.
-        compiled: whether to compile the pass through all members; on a GPU it is then one CUDA graph.
+        trainers: of equal shape, at the same step. Until `release`, their parameters are views of the stack.
+        compiled: whether to compile the forward pass of all members; on a GPU it is then one CUDA graph.
     """
 
     def __init__(self, trainers: Sequence[Trainer], compiled: bool = False):
@@ -197,19 +197,19 @@ class Stack:
             self.forward = torch.compile(self.forward, mode=graphs)
 
     def make_optimizer(self) -> tuple[torch.optim.AdamW, list[tuple[str, slice, Tensor]]]:
-        """AdamW over slices of members with one learning rate, beginning with the members' own moments.
+        """AdamW over slices of members with one learning rate, starting from the members' own moments.
 
-        The update is elementwise, so it is bit for bit that of each member alone.
+        The update is elementwise, so it is bit-identical to that of each member alone.
         """
         rates = [trainer.config.training.lr for trainer in self.trainers]
         slices = [slice(rates.index(rate), rates.index(rate) + rates.count(rate)) for rate in sorted(set(rates))]
         groups, parts, states = [], [], []
         for members in slices:
             training = self.trainers[members.start].config.training
-            decayed: dict[bool, list[Tensor]] = {True: [], False: []}  # of one group the update is one kernel
+            decayed: dict[bool, list[Tensor]] = {True: [], False: []}  # a group is updated by one kernel
             for name, whole in self.stacked.items():
                 part = whole.detach()[members].requires_grad_()
-                decayed[training.decay_on == "all" or whole.ndim > 2].append(part)  # one dimension is the stack's
+                decayed[training.decay_on == "all" or whole.ndim > 2].append(part)  # the first dimension is the stack's
                 parts.append((name, members, part))
                 states.append(
                     [t.optimizer.state[dict(t.model.named_parameters())[name]] for t in self.trainers[members]]
@@ -227,19 +227,19 @@ class Stack:
         return optimizer, parts
 
     def step(self, step: int) -> list[Tensor]:
-        """One update of every member, the one after `step` others; returns the losses before it, in the given order."""
+        """Update every member after `step` updates; returns the losses before it, in the order of the trainers."""
         batches = [trainer.data.batch(step) for trainer in self.trainers]
         inputs = torch.stack([batch.inputs for batch in batches])
         low = self.training.dtype == "bfloat16"
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=low):
             outputs = self.forward(self.stacked, inputs)
         losses = [batch.task.loss(out, batch.targets) for batch, out in zip(batches, outputs, strict=True)]
-        slopes = torch.autograd.grad(torch.stack(losses).sum(), list(self.stacked.values()))
+        grads = torch.autograd.grad(torch.stack(losses).sum(), list(self.stacked.values()))
         if self.training.clip is not None:
-            clip(slopes, self.training.clip)
-        gradients = dict(zip(self.stacked, slopes, strict=True))
+            clip(grads, self.training.clip)
+        gradients = dict(zip(self.stacked, grads, strict=True))
         for name, members, part in self.parts:
-            part.grad = gradients[name][members].contiguous()  # the fused update does not look at strides
+            part.grad = gradients[name][members].contiguous()  # the fused update ignores strides
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(group["training"], step)
         self.optimizer.step()
@@ -247,11 +247,11 @@ class Stack:
         return [losses[place].detach() for place in self.order]
 
     def answers(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        """One member's answers; `vmap` makes it all members'."""
+        """One member's outputs; `vmap` maps it over all members."""
         return functional_call(self.skeleton, (parameters, self.buffers), (inputs,), {"at": self.task.query_positions})
 
     def share_moments(self) -> None:
-        """Let the members' own optimizers hold views of the stacked moments: what a checkpoint keeps."""
+        """Make the state of each member's optimizer a view of the stacked moments, so that checkpoints hold it."""
         if self.shared:
             return
         for name, members, part in self.parts:
@@ -262,7 +262,7 @@ class Stack:
         self.shared = True
 
     def release(self) -> None:
-        """Give every member its own copy again."""
+        """Give every member copies of its own weights and moments."""
         for trainer in self.trainers:
             for parameter in trainer.model.parameters():
                 parameter.data = parameter.data.clone()
@@ -271,7 +271,7 @@ class Stack:
 
 
 def clip(gradients: Sequence[Tensor], greatest: float) -> None:
-    """Scale every member's gradient, in place, to at most this norm."""
+    """Scale every member's gradient in place so that its norm is at most `greatest`."""
     squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
     scale = (greatest / (torch.stack(squares).sum(0).sqrt() + 1e-6)).clamp(max=1.0)
     for gradient in gradients:

@@ -1,4 +1,4 @@
-"""One step of training: a model, its optimizer and its data, all of which follow from configuration and step."""
+"""One training step: model, optimizer and data, all of which follow from the configuration and the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hopscope.training.optimizers.base import Optimizer
 
 
 class Data:
-    """The training data: for every step one batch, the same whenever it is asked for."""
+    """The training data: one batch for each step, always the same."""
 
     def __init__(self, config: Config, device: torch.device):
         self.task = config.task
@@ -41,14 +41,14 @@ class Data:
         return Batch(self.task, {name: torch.cat([draw[name] for draw in draws]) for name in draws[0]})
 
     def batch(self, step: int) -> Batch:
-        """The batch of the step after `step` updates."""
+        """The batch of the update that follows `step` others."""
         if self.examples is not None:
             return self.examples.rows(self.shuffled(step))
         task = self.task.stage(step / self.training.steps, generator(self.seed, "difficulty", step))
         return task.sample(self.training.batch, generator(self.seed, "train", step, self.device))
 
     def shuffled(self, step: int) -> Tensor:
-        """Which examples a step sees: every pass through the set is in a new order; an incomplete batch is left out."""
+        """Indices of the examples of a step: each epoch has a new order and leaves out an incomplete last batch."""
         per_epoch = self.training.examples // self.training.batch
         epoch, within = divmod(step, per_epoch)
         if self.epoch is None or self.epoch[0] != epoch:
@@ -58,7 +58,7 @@ class Data:
 
 
 def learning_rate(training: Training, step: int) -> float:
-    """The rate of the step after `step` updates: linear warm-up, then constant, then the schedule's decay to 0."""
+    """The rate of the update that follows `step` others: linear warm-up, constant, then the schedule's decay to 0."""
     rate = training.lr
     if step < training.warmup:
         return rate * (step + 1) / training.warmup
@@ -72,7 +72,7 @@ def learning_rate(training: Training, step: int) -> float:
 
 
 def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
-    """The training's optimizer. Parameters that are frozen throughout are left out."""
+    """The optimizer of all parameters that are trained at some step. Raises BadInput if a step would train none."""
     stretches = [step for step in turns(parse_frozen(training.frozen)) if step < max(1, training.steps)]
     trained = {step: {n for n, _ in model.named_parameters() if not training.is_frozen(n, step)} for step in stretches}
     for step, names in trained.items():
@@ -88,13 +88,13 @@ def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
 
 
 def freeze(model: Model, training: Training, step: int) -> None:
-    """Let gradients go to the weights that are trained in the update after `step` others, and to no more."""
+    """Let gradients flow only to the weights that are trained in the update that follows `step` others."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not training.is_frozen(name, step))
 
 
 def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state under the parameters' names: `exp_avg.W_E`, `exp_avg_sq.W_E`, `step.W_E`, …"""
+    """The optimizer's state by parameter: `exp_avg.W_E`, `exp_avg_sq.W_E`, `step.W_E`, …"""
     return {
         f"{kind}.{name}": value
         for name, parameter in model.named_parameters()
@@ -104,14 +104,14 @@ def optimizer_tensors(model: Model, optimizer: torch.optim.Optimizer) -> dict[st
 
 
 def restore_optimizer(model: Model, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse of `optimizer_tensors`."""
+    """Load what `optimizer_tensors` returned."""
     for name, parameter in model.named_parameters():
         kinds = {key.partition(".")[0] for key in tensors if key.partition(".")[2] == name}
         optimizer.state[parameter] = {kind: tensors[f"{kind}.{name}"].to(parameter.device) for kind in sorted(kinds)}
 
 
 class Trainer:
-    """A model, its optimizer and its data: all that one step of training needs."""
+    """A model, its optimizer and its data: all that one training step needs."""
 
     def __init__(self, config: Config, device: torch.device):
         keep_freed_memory()
@@ -123,25 +123,25 @@ class Trainer:
         self.in_turn = config.model.takes_turns
 
     def compile(self) -> None:
-        """Compile what takes the model's time."""
+        """Compile the parts of the model that take its time."""
         self.model.compile_parts()
 
     def thaw(self, step: int) -> None:
-        """Freeze and thaw what the training says, before the update after `step` others."""
+        """Freeze and thaw weights before the update that follows `step` others."""
         if len(turns(parse_frozen(self.config.training.frozen))) > 1:
             freeze(self.model, self.config.training, step)
 
     def clamps(self, step: int) -> tuple[Clamp, ...]:
-        """The clamps that hold after `step` updates."""
+        """The clamps in force after `step` updates."""
         return in_force(parse_clamps(self.config.training.clamps), step)
 
     def outputs(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
-        """The answers of the model, perhaps clamped, with matrix products in the training's dtype."""
+        """The model's outputs, clamped or not, with matrix products in the training's dtype."""
         with self.products():
             return answers(clamps, self.model, batch)
 
     def loss(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
-        """The loss of a batch, and with deep supervision also that of answers read off every earlier layer."""
+        """The loss of a batch, plus under deep supervision the weighted mean loss of earlier layers' answers."""
         weight, task = self.config.training.deep_supervision, batch.task
         if not weight:
             return task.loss(self.outputs(batch, clamps), batch.targets)
@@ -155,12 +155,12 @@ class Trainer:
         return loss + weight * torch.stack(losses).mean() if losses else loss
 
     def products(self) -> torch.autocast:
-        """Matrix products in the training's dtype."""
+        """Context in which matrix products have the training's dtype."""
         low = self.config.training.dtype == "bfloat16"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=low)
 
     def step(self, step: int) -> Tensor:
-        """One update, the one after `step` others; returns the loss before it."""
+        """One update, after `step` others; returns the loss before it."""
         training = self.config.training
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(training, step)

@@ -14,7 +14,7 @@ from hopscope.training.optimizers.base import Optimizer, decaying
 
 @dataclass(frozen=True)
 class AdamW(Optimizer):
-    """PyTorch's, fused. Its betas are `--beta1` and `--beta2`."""
+    """PyTorch's fused AdamW; its betas are `--beta1` and `--beta2`."""
 
     def make(self, parameters: Mapping[str, Tensor], training: Training) -> torch.optim.AdamW:
         groups = decaying(parameters.values(), training)

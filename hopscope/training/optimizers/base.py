@@ -1,4 +1,4 @@
-"""What an optimizer supplies. Learning rate, its schedule, weight decay and clipping are the training's."""
+"""The base of optimizers. Learning rate, schedule, weight decay and clipping belong to the training loop."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hopscope.core.settings import Variant
 
 @dataclass(frozen=True)
 class Optimizer(Variant, ABC):
-    """A rule of updates with its settings: a frozen dataclass, one per file, written `name(setting=value)`."""
+    """An update rule with its settings: a frozen dataclass, one per file, written `name(setting=value)`."""
 
     @abstractmethod
     def make(self, parameters: Mapping[str, Tensor], training: Training) -> torch.optim.Optimizer:
-        """A PyTorch optimizer of these parameters, whose state holds tensors by kind for each of them.
+        """A PyTorch optimizer of these parameters, with a state of named tensors for each.
 
-        Its state after a step must follow from the state before it, the gradients and the learning rate alone, so that
-        a run resumes bit for bit.
+        Its state after a step must be a function of the state before, the gradients and the learning rate, so that a
+        resumed run is bit-identical.
         """
 
 
 def decaying(parameters: Iterable[Tensor], training: Training) -> list[dict[str, Any]]:
-    """Parameter groups by weight decay: all decay, or only those of two and more dimensions."""
+    """Parameter groups by weight decay, which applies to all parameters or only to those of two or more dimensions."""
     parameters = list(parameters)
     decays = [p for p in parameters if training.decay_on == "all" or p.ndim > 1]
     rest = [p for p in parameters if not any(p is other for other in decays)]

@@ -1,7 +1,7 @@
-"""Muon: momentum whose matrices are made orthogonal (Jordan et al., 2024; Liu et al., 2025, arXiv:2502.16982).
+"""Muon: momentum, orthogonalised for matrices (Jordan et al., 2024; Liu et al., 2025, arXiv:2502.16982).
 
-Every head's W_Q, W_K, W_V and W_O, and the MLP's two matrices, are matrices of their own. Embeddings, biases and norms
-are AdamW's. The update is PyTorch's, on views of our stacked weights, which it would refuse as they are.
+W_Q, W_K, W_V and W_O of every head, and the MLP's two matrices, are orthogonalised separately. Embeddings, biases and
+norms use AdamW. PyTorch's Muon accepts only matrices, so it gets views of our stacked weights.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from hopscope.configuration.config import Training
 from hopscope.core.settings import setting
 from hopscope.training.optimizers.base import Optimizer, decaying
 
-#: Weights of a layer that are matrices, inputs by outputs, or stacks of such.
+#: Parameters of a layer that are matrices, inputs by outputs, or stacks of them.
 MATRICES = ("W_QKV", "W_O", "W_in", "W_out")
 
 
 @dataclass(frozen=True)
 class Muon(Optimizer):
-    """One learning rate serves both rules: by default updates have the root mean square of AdamW's, 0.2."""
+    """Muon and AdamW with one learning rate: by default Muon's updates have AdamW's root mean square, 0.2."""
 
     momentum: float = setting(0.95, "of the matrices' gradients", low=0, high=0.9999999)
-    nesterov: bool = setting(True, "whether the gradient is looked up after the momentum's step")
+    nesterov: bool = setting(True, "whether to use Nesterov momentum: the gradient after the momentum's step")
     ns_steps: int = setting(5, "Newton–Schulz iterations", low=1, high=99)
     adjust: str = setting(
         "match_rms_adamw",
@@ -43,12 +43,12 @@ class Muon(Optimizer):
 
 
 def is_matrix(name: str) -> bool:
-    """Whether a weight is one of a layer's matrices."""
+    """Whether a parameter is one of a layer's matrices."""
     return name.startswith("blocks.") and name.rpartition(".")[2] in MATRICES
 
 
 def single(stack: Tensor) -> Iterator[Tensor]:
-    """Views of the matrices in a stack, outputs by inputs, as PyTorch's layers have them."""
+    """Views of the matrices in a stack, outputs by inputs as in PyTorch's layers."""
     for index in product(*(range(n) for n in stack.shape[:-2])):
         yield stack[index].mT
 
@@ -68,7 +68,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.adamw = torch.optim.AdamW(groups, lr=training.lr, betas=betas, fused=True) if groups else None
         self.matrices = matrices
         self.views = [list(single(matrix.detach())) for matrix in matrices]
-        views = [view for found in self.views for view in found]
+        views = [view for of_matrix in self.views for view in of_matrix]
         self.muon = torch.optim.Muon(views, lr=training.lr, weight_decay=decay, **how) if views else None
         ours = [{"params": matrices, "lr": training.lr}] if matrices else []
         super().__init__([*ours, *(self.adamw.param_groups if self.adamw else [])], {})
@@ -87,7 +87,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
             self.adamw.step()
 
     def lend(self, matrix: Tensor, views: list[Tensor]) -> None:
-        """Give a weight's gradient and momentum to the views on it; the momentum is kept in one piece."""
+        """Give a weight's gradient and momentum to its views; the momentum is one tensor."""
         if matrix.grad is None:  # frozen in this update
             for view in views:
                 view.grad = None

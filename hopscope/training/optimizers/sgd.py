@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum where it is asked for (Sutskever et al., 2013)."""
+"""Stochastic gradient descent, with optional momentum (Sutskever et al., 2013)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hopscope.training.optimizers.base import Optimizer, decaying
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """PyTorch's. Weight decay is added to the gradient, as it is there."""
+    """PyTorch's SGD; weight decay is added to the gradient (it is not decoupled)."""
 
     momentum: float = setting(0.0, "share of the last update that is kept", low=0, high=0.9999999)
-    nesterov: bool = setting(False, "whether the gradient is looked up after the momentum's step")
+    nesterov: bool = setting(False, "whether to use Nesterov momentum: the gradient after the momentum's step")
 
     def __post_init__(self) -> None:
         super().__post_init__()
